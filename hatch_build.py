@@ -1,4 +1,4 @@
-"""What a wheel carries from beside the package: notebooks, pages and digits, where
+"""What a wheel carries from beside the package: notebooks, pages, digits and captured graphs, where
 `ipu_teach/places.py` looks for them."""
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ PATTERNS = (
     "notebooks/solutions/*.ipynb",
     "docs/*.md",
     "datasets/digits8.npz",
+    "datasets/*.model",
     "datasets/SOURCE.md",
 )
 

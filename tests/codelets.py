@@ -226,6 +226,7 @@ np.mean({m}, axis=0); {m}.T @ {u}; {u} @ {m}; {u} @ {m}[:, ::-1]; np.cumsum({v})
 {v}.astype(np.float32); np.stack([{v}, {v}]).sum(axis=0); np.concatenate([{v}[1:], {v}[:1]]); -{v}; {v}.copy()
 np.clip({v}, -1.0, 2.5); np.float32(0.1) * {v}; np.sqrt(2) * {v}; np.full_like({v}, 0.25); {v} % 3; {v} // 2
 np.dot({u}, {m}); {m}.T.sum(axis=1); np.array({v}); np.asarray({v}); np.roll({v}, 1); {v}.reshape(-1); np.log2(np.abs({v}))
+np.linalg.inv(np.tanh({m}.T.astype(np.float32) @ {m}.astype(np.float32)) + np.float32(2.5) * np.eye(len({v}), dtype=np.float32))[0]
 {m}.T[:, 0]; np.concatenate([{v}, {v}])[::2]; {v} * np.arange(len({v})); np.where({v} > 0, {v}, 0); np.diff({v}, prepend=0)
 """
 FLOAT_PARTS = """
@@ -246,6 +247,7 @@ np.std({v}); self.k; self.s; {s} / {s}; abs({s}) ** {s}; np.sum({m}[:, ::2]); np
 np.array([{s}, 1.0, {s}]).sum(); np.concatenate([{m}.T, {m}.T]).sum(); np.exp(-abs({s})); np.cbrt({s}); np.arcsin({s})
 np.power(abs({s}), {s}); np.linalg.norm({v}); ({v} * {v}).sum(); ({m} * {m}).sum(); ({m}.T * {u}).sum(); {s} % 3; {s} // 2
 np.asarray({v})[0]; np.hstack([{v}, {u}]).sum(); np.sum({v}, keepdims=True)[0]; np.min({m})
+np.linalg.det({m}.T.astype(np.float32) @ {m}.astype(np.float32)); np.linalg.det(np.array([[{s}, 1.5], [{s}, {s}]], np.float32))
 """
 INTEGER_VECTORS = """
 {v} + {v}; {v} * {s}; {v} - {v} * {v}; {v} // 3; {v} % 7; {v} // ({v} | 1); {v} & {v}; {v} | 5; {v} ^ {v}; {v} << 3
@@ -550,6 +552,8 @@ def random_branching(
                 f"math.exp(-abs({one}))",
                 f"TABLE[({whole(0)}) % 3]",
                 f"math.atan2({one}, {two})",
+                f"np.linalg.det(np.array([[{one}, 2], [{two}, 0.5]], np.float32).reshape(2, -1).T)",
+                f"np.linalg.inv(np.array([[({one}) ** 2 + 1, 0.5], [-1, 2]], np.float32))[0, 1]",
             ]
         forms += [
             f"t[{place()} % 3]",

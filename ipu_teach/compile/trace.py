@@ -52,7 +52,6 @@ STATIC_SHAPE = {
     np.einsum,
     np.interp,
     np.kron,
-    np.linalg.det,
     np.linalg.norm,
     np.max,
     np.mean,
@@ -84,6 +83,14 @@ STATIC_SHAPE = {
     np.quantile,
 }
 ELEMENTWISE = {np.where, np.clip}
+_LAPACK = vars(np.linalg)["_umath_linalg"]
+# Functions of one matrix, and numpy's own loops for many of them, which take each by itself.
+DENSE = {
+    np.linalg.inv: _LAPACK.inv,
+    np.linalg.solve: _LAPACK.solve,
+    np.linalg.det: _LAPACK.det,
+    np.linalg.cholesky: _LAPACK.cholesky_lo,
+}
 REDUCTIONS = {
     np.sum: np.add,
     np.prod: np.multiply,
@@ -187,8 +194,8 @@ class Op:
     """One recorded step. `result` is the id of the value it makes, or -1.
 
     kind: "region" a field; "view" a static view; "read" a copy of one element; "ufunc",
-    "elementwise", "reduce", "product", "each" computations; "local" a new local array; "store" a
-    write of args[1] into args[0]. `site`: where in the learner's code.
+    "elementwise", "reduce", "product", "dense", "each" computations; "local" a new local array;
+    "store" a write of args[1] into args[0]. `site`: where in the learner's code.
     """
 
     kind: str
@@ -689,6 +696,8 @@ class Traced(NDArrayOperatorsMixin):
             return (
                 args[0].copy(*args[1:], **kwargs) if len(args) > 1 or kwargs else args[0].copy("K")
             )
+        if fn in DENSE and not kwargs:
+            return _dense(trace, fn, args)
         # with which no index is out of range
         taken = fn is np.take and kwargs.get("mode") in ("clip", "wrap")
         if fn not in STATIC_SHAPE | ELEMENTWISE and not taken:
@@ -758,6 +767,16 @@ def _dot(trace: Trace, a: Any, b: Any) -> Any:
     ):
         return np.matmul(a, b)
     return trace.add("product", np.dot, (operand(a), operand(b)), {}, np.dot(*samples))
+
+
+def _dense(trace: Trace, fn: Any, args: tuple[Any, ...]) -> Traced:
+    """A function of a matrix: of its sample, which says nothing of the numbers in it, as of one
+    that no such function refuses."""
+    matrix, *rest = [np.asarray(sample_of(a)) for a in args]
+    if matrix.ndim != 2:
+        _refuse(fn)
+    sample = fn(np.eye(*matrix.shape, dtype=matrix.dtype), *rest)
+    return trace.add("dense", fn, tuple(map(operand, args)), {"line": trace.line()}, sample)
 
 
 def local(trace: Trace, sample: Array) -> Traced:

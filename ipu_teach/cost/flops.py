@@ -49,6 +49,12 @@ def _flops(trace: Trace, op: Op) -> int:
     largest = max((int(s.size) for s in sources), default=0)
     if op.kind == "reduce":
         return max(0, largest - int(result.size))
+    if op.kind == "dense":  # a product and a sum in the innermost loops
+        n = len(sources[0])
+        columns = result.size // max(1, n) if _name(op.fn) in ("inv", "solve") else 0
+        return int(
+            (1 if _name(op.fn) == "cholesky" else 2) * n * (n * n - 1) // 3 + 2 * n * n * columns
+        )
     return max(int(result.size), largest) if op.kind == "each" else int(result.size)
 
 

@@ -37,6 +37,7 @@ from ipu_teach.compile.groups import Group
 from ipu_teach.compile.scalar.writer import (
     AGAIN,
     BEYOND,
+    COLUMN,
     FUSED,
     LOOP,
     OF_PRODUCT,
@@ -102,6 +103,49 @@ _SELECT_WEIGHT = 5  # cycles an element of PopLibs' Select, which np.where is
 _CLIP_WEIGHT = 2  # a minimum and a maximum, for a data path
 # functions without a row of their own: the three cycles an element of PopLibs' argmax
 _EACH_WEIGHT = 3
+
+
+# Functions of an n x n matrix cost what the loops over single elements do that docs/codelets.md
+# shows: instructions for each of the n rows, for each of the n (n - 1) / 2 pairs of them, and for
+# each of the n (n * n - 1) / 6 turns of a loop over the rows from one of a pair on. A name stands
+# for an operation, "move" for the load or store of an element, "decide" for what data decide.
+_UPDATE = "move move move multiply fused"  # m[i, j] -= f * m[k, j]
+_SWAP = "move move move move"
+# Elimination, with the largest element of each column as its pivot: in an update the later two
+# loops have both the same ends, which are twice the turns above less the pairs.
+_ELIMINATION = (
+    f"move absolute {_SWAP}",
+    f"move absolute greater decide {_SWAP} move move divide",
+    f"{_UPDATE} {_UPDATE}",
+)
+_LOOPS: dict[str, tuple[str, str, str]] = {
+    "solve": _ELIMINATION,
+    "inv": (f"{_ELIMINATION[0]} move", *_ELIMINATION[1:]),  # of the columns of 1
+    "det": (f"{_ELIMINATION[0]} move equal decide multiply multiply", *_ELIMINATION[1:]),
+    "cholesky": ("move sqrt move", "move move divide move move move", _UPDATE),
+    # of what is solved for: its swaps, and the two ways through the triangles
+    COLUMN: (f"{_SWAP} move move divide move", f"{_UPDATE} {_UPDATE} move", ""),
+}
+
+
+def dense_cycles(name: str, dtype: np.dtype[Any], target: Target) -> str:
+    """Cycles of one of the loops for functions of `{n}` x `{n}` matrices, as a text, in units of
+    `UNIT`."""
+
+    def units(names: str) -> int:
+        plain = {"move": "", "decide": "", "fused": FUSED}
+        found = (plain.get(one, one) for one in names.split())
+        return sum(
+            round(UNIT * single_cycles(one, dtype, target)) if one else UNIT for one in found
+        )
+
+    row, pair, turn = map(units, _LOOPS[name])
+    if _LOOPS[name][2].count("fused") == 2:  # a square and not its half
+        pair -= turn // 2
+    return (
+        f"({row} * ({{n}}) + {pair} * (({{n}}) * ({{n}} - 1) // 2)"
+        f" + {turn} * (({{n}}) * (({{n}}) * ({{n}}) - 1) // 6))"
+    )
 
 
 def array_cycles(name: str, dtype: np.dtype[Any], elements: int, target: Target) -> float:
@@ -191,7 +235,7 @@ class Tally:
         compiled_product = op.kind == "product" and not self.by_hand
         self._charge("vector", op, COMPILED_PRODUCT * work if compiled_product else work)
         self._charge("loads", op, sum(self._load(a, op) for a in sources if not compiled_product))
-        if op.kind in ("product", "reduce", "each"):
+        if op.kind in ("product", "reduce", "dense", "each"):
             self._end_loop(op, np.size(result) if op.kind == "product" else 1)
         self.made[op.result] = self.loops
 
@@ -302,6 +346,12 @@ def _work(trace: Trace, op: Op, target: Target) -> float:
     if op.kind == "product":
         return float(result.size * -(-sources[0].shape[-1] // _width(result.dtype, target)))
     name = _name(op)
+    if op.kind == "dense":
+        n = len(sources[0])
+        columns = result.size // max(1, n) if name in ("inv", "solve") else 0
+        texts = (dense_cycles(one, result.dtype, target).format(n=n) for one in (name, COLUMN))
+        once, each = map(eval, texts)
+        return float((once + columns * each) / UNIT)
     if op.kind == "each" and name not in ("power", *_POWERS.values()):
         return float(_EACH_WEIGHT * max(s.size for s in sources))
     work = sources[0] if op.kind == "reduce" else result
@@ -418,6 +468,9 @@ def depends_on_data(group: Group) -> bool:
 
 def rate_text(rate: PieceRate, target: Target) -> str:
     """As a text: those cycles for `{n}` elements."""
+
+    if rate[0] in _LOOPS:
+        return dense_cycles(rate[0], np.dtype(rate[1]), target)
 
     def part(cycles: int, width: int, kept: int) -> str:
         paths = f"({{n}} + {width - 1}) // {width}"

@@ -548,7 +548,7 @@ def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> s
         first = tuple(int(i) for i in np.argwhere(~close)[0])
         place = first[0] if len(first) == 1 else first
         return f"{precisely(mine[first], right[first])} at {place}, not {number(right[first])}"
-    if isinstance(expected, (int, float, np.number)):
+    if isinstance(expected, (int, float, np.number)) and not isinstance(expected, bool):
         value = plain(got)
         if value is None:
             return returned(got, ", which is no number")

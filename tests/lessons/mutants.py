@@ -299,6 +299,16 @@ HARMLESS = {
     "12.4": {
         "engine.write_tensor('nz_values', data.nz_values)": "the order of two writes is free",
     },
+    "13.2": {
+        f"model.fit(images[:n], labels[:n], batch, epochs, {words}shuffle=False)": "it may talk"
+        for words in ("", "verbose=1, ", "verbose=-1, ")
+    },
+    "13.4": {
+        "return low.call(popops.map, expr.Select(expr._1, slope * expr._1, expr._1 >= 0), [x])": (
+            "0 times the slope is 0"
+        ),
+    },
+    "13.6": {"value = maker[value].inputs[-1]": "a view has one input"},
     "07.1": {
         "powers = np.exp(scores + scores.max(axis=1, keepdims=True))": (
             "softmax does not mind what is added to a row"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 import operator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from ipu_teach.compile.scalar.variable_walk import VariableWalk
 from ipu_teach.compile.scalar.writer import (
     AGAIN,
     BEYOND,
+    COLUMN,
     FUSED,
     LOOP,
     OF_PRODUCT,
@@ -36,7 +37,7 @@ from ipu_teach.compile.scalar.writer import (
     WORD,
     Make,
 )
-from ipu_teach.compile.trace import ELEMENTWISE, REDUCTIONS
+from ipu_teach.compile.trace import DENSE, ELEMENTWISE, REDUCTIONS
 from ipu_teach.graph.vector_layout import VectorLayout
 from ipu_teach.graph.vertex import Field
 
@@ -53,7 +54,6 @@ REDUCED = {
     "logical_or": ("False", "{} or {} != 0"),
     "logical_and": ("True", "{} and {} != 0"),
 }
-SOLVERS = (np.linalg.inv, np.linalg.solve, np.linalg.det)
 
 
 class Arrays(VariableWalk):
@@ -223,13 +223,7 @@ class Arrays(VariableWalk):
         """Store an element."""
         self.refuse_if(not isinstance(value, Num), node, "what is stored is no single number")
         if not array.writable:
-            self.refuse(
-                node,
-                f"the Input {array.buf[2:]} is assigned"
-                if not array.box
-                else "a table is assigned",
-                "an InOut",
-            )
+            self._read_only(array, node)
         at, t = f"np.uintp({self.place(array, keys, node)})", array.type
         key = ("][" if array.box else ", ").join(k.py for k in keys) or "()"
         cut = t[0] == "u" and not array.local and FLOATS & value.alts.keys()
@@ -311,6 +305,50 @@ class Arrays(VariableWalk):
             rows="",
             free=free,
         )
+
+    def reshaped(self, owner: Any, *shape: Any, node: ast.expr) -> Arr:
+        """A vector or matrix in another shape: the same elements, which lie row by row."""
+        owner = self._laid_out(owner) if isinstance(owner, Vec) else owner
+        given = shape[0] if shape and isinstance(shape[0], list) else shape
+        sizes = [self.single(n, node) for n in given]
+        plain = isinstance(owner, Arr) and owner.sized and not owner.rows and not owner.box
+        if (
+            not plain
+            or len(owner.dims) > 2
+            or not 1 <= len(sizes) <= 2
+            or any(not set(n.alts) <= INTS for n in sizes)
+        ):
+            self.refuse(node, "this .reshape()", "a loop over its elements")
+        texts, (_, step), (m, s) = [n.py for n in sizes], owner.dims[0], owner.dims[-1]
+        whole, single = self.named(" * ".join(n for n, _ in owner.dims)), len(owner.dims) == 1
+        if not single:  # numpy copies what does not lie row by row
+            self.refuse_if(self.multi and owner.mark, node, "a matrix's .reshape()")
+            self.bail(f"{step} != {m} * {s}", node)
+        known = [self.whole(n) for n in sizes if n.const != -1] or ["1"]
+        rest = self.named(f"{whole} // max(1, {' * '.join(known)})")
+        names = [rest if n.const == -1 else self.named(self.whole(n)) for n in sizes]
+        self.bail(f"min({', '.join(names)}, 0) < 0 or {' * '.join(names)} != {whole}", node)
+        tail = f".reshape({', '.join(texts)})"
+        found: Arr = replace(
+            owner,
+            dims=(
+                (names[0], s if len(names) == 1 else self.named(f"{names[1]} * {s}")),
+                *[(n, s) for n in names[1:]],
+            ),
+            py=owner.py + tail,
+            mark=owner.mark and owner.mark + tail,
+            writable=owner.writable and (single or owner.local),
+        )
+        return found
+
+    def _read_only(self, array: Arr, node: ast.AST) -> NoReturn:
+        """What cannot be stored into."""
+        field = self.codelet.fields.get(array.buf[2:])
+        if array.box:
+            self.refuse(node, "a table is assigned", "an InOut")
+        if field is not None and field.written:
+            self.refuse(node, f"what .reshape() gives of {field.name} is assigned", "its elements")
+        self.refuse(node, f"the Input {array.buf[2:]} is assigned", "an InOut")
 
     def _slice(self, part: ast.Slice, n: str, node: ast.AST) -> tuple[str, str, str, str]:
         """Of first:last:step the first place, how many there are, the step, and CPython's text."""
@@ -500,14 +538,9 @@ class Arrays(VariableWalk):
 
     def fill(self, to: Arr, value: Any, node: ast.AST) -> None:
         """A store into a whole region."""
-        if not to.writable or to.rows or to.box:
-            self.refuse(
-                node,
-                "this assignment to a list"
-                if to.writable
-                else f"the Input {to.buf[2:]} is assigned",
-                "a loop",
-            )
+        if not to.writable:
+            self._read_only(to, node)
+        self.refuse_if(to.rows or to.box, node, "this assignment to a list", "a loop")
         if isinstance(value, Num) and len(value.alts) > 1:
             t = to.type
             slots, _ = self.dispatch([value], lambda ts, xs: (t, self.put(xs[0], ts[0], t, node)))
@@ -626,6 +659,7 @@ class Arrays(VariableWalk):
     def by_numpy(self, f: Any, args: list[Any], named: dict[str, Any], node: ast.AST) -> Any:
         """One of numpy's functions of arrays that CPython's text calls, and the compiled one has
         not."""
+        args = [self.as_vec(a, node) for a in args] if f in DENSE else args
         told, known = (
             [self._sample(a, node) for a in args],
             {k: self._sample(a, node) for k, a in named.items()},
@@ -643,8 +677,11 @@ class Arrays(VariableWalk):
         )
         if t not in SAMPLES:
             self.refuse(node, f"{home}{f.__name__}()")
-        self.by_python(node, f"{home}{f.__name__}()")
+        if f not in DENSE or named:
+            self.by_python(node, f"{home}{f.__name__}()")
         self.emit(None, f"{name} = {home}{f.__name__}({text})")
+        if f in DENSE:
+            return self._dense(f, args, name, t, node)
         sizes = [f"np.size({a.py})" for a in args if isinstance(a, (Arr, Vec))]
         most = Vec(
             ("1",),
@@ -655,10 +692,6 @@ class Arrays(VariableWalk):
         )
         if not sizes:
             self.priced(f.__name__, {t: ""}, any(isinstance(a, Num) and a.data for a in args))
-        elif f in SOLVERS:  # what the product of the matrix and itself costs
-            self.spend_on_all(
-                "vec", replace(most, size=f"len({args[0].py})"), PRODUCT, t, ("", f"{sizes[0]} * ")
-            )
         else:
             own = f in ELEMENTWISE or isinstance(f, np.ufunc)  # has a price of its own
             self.spend_on_all("vec", most, f.__name__ if own else "each", t)
@@ -668,6 +701,43 @@ class Arrays(VariableWalk):
         if isinstance(found, np.ndarray) and found.ndim:
             return Arr(name, t, (("-1", "1"),) * found.ndim, "0", name, local=True)
         return Num({t: ZERO[SLOT[t]]}, name, data=True, bound=reach([t]))
+
+    def _dense(self, f: Any, given: list[Vec], name: str, t: str, node: ast.AST) -> Any:
+        """A function of a matrix, which is `name` in CPython's text: its price, and numpy's own
+        loop, which works in doubles."""
+        (n, width), last = given[0].dims, given[-1]
+        dims = () if f is np.linalg.det else last.dims
+        rows = Vec((n,), t, lambda k: "", "", size=f"len({given[0].py})")
+        self.spend_on_all("vec", rows, f.__name__, t)
+        if f in (np.linalg.inv, np.linalg.solve):
+            many = ("", "") if len(dims) < 2 else (f"{dims[1]} * ", f"{last.py}.shape[1] * ")
+            self.spend_on_all("vec", rows, COLUMN, t, many)
+        self.end_loop()
+        self.bail(f"{n} == 0 or {width} != {n} or {last.dims[0]} != {n}", node)
+
+        def laid(v: Vec, to: str) -> str:
+            def item(k: str) -> str:
+                return self.convert(v.item(k), v.type, to, node)
+
+            return self._laid_out(replace(v, type=to, item=item), False).buf
+
+        ends = ", ".join(f"{laid(v, 'f8')}, 0" for v in given)
+        out, (m, p) = self.new("a"), (*dims, "1", "1")[:2]
+        self.empty(out, f"{m} * {p}", "f8")
+        loop = self.loop_at(DENSE[f], f"{'d' * len(given)}->d")
+        if len(given) == 1:
+            self.emit(f"matrix_loop({loop}, {ends}, {out}, {n})")
+        else:
+            self.emit(f"product_loop({loop}, {ends}, {out}, {n}, {p}, {p}, {n}, 1, {p}, 1)")
+        if self.multi:
+            self.by_python(node, f"np.linalg.{f.__name__}()")
+        if not dims:
+            x = self.named(self.convert(f"{out}[0]", "f8", t, node))
+            return Num({t: x}, name, data=True)
+        self.bail(f"{out}[0] != {out}[0]", node)  # numpy raises, or a NaN came in
+        buf = laid(Vec(dims, "f8", lambda k: f"{out}[{k}]", name), t)
+        self.temporaries[name] = self.loops_over
+        return Arr(buf, t, tuple(zip(dims, (*dims[1:], "1"), strict=True)), "0", name, local=True)
 
     def _sample(self, value: Any, node: ast.AST) -> tuple[str, Any]:
         """CPython's text of an argument, and something of its type."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from ipu_teach.compile.purity import enclosed
 from ipu_teach.compile.scalar.arithmetic import BINARY
-from ipu_teach.compile.scalar.arrays import SOLVERS, Arrays
+from ipu_teach.compile.scalar.arrays import Arrays, nested
 from ipu_teach.compile.scalar.kinds import (
     FLOATS,
     INTS,
@@ -41,7 +41,7 @@ from ipu_teach.compile.scalar.values import (
     Vec,
 )
 from ipu_teach.compile.scalar.writer import Make
-from ipu_teach.compile.trace import ELEMENTWISE, REDUCTIONS, ROUNDED, STATIC_SHAPE
+from ipu_teach.compile.trace import DENSE, ELEMENTWISE, REDUCTIONS, ROUNDED, STATIC_SHAPE
 from ipu_teach.graph.vertex import Vertex
 
 # Functions whose result IEEE fixes to the bit, and how the compiled text says them.
@@ -150,7 +150,7 @@ BY_NUMPY = (
     STATIC_SHAPE
     | ELEMENTWISE
     | {
-        *SOLVERS,
+        *DENSE,
         np.arange,
         np.linspace,
         np.isnan,
@@ -199,6 +199,8 @@ class Calls(Arrays):
             return self._array_of(
                 node.args[0], next(iter([*node.args[1:], *given.values()]), None), node
             )
+        if f is np.reshape and not given:
+            return self.reshaped(*own, *self.operands(node.args, self.value), node=node)
         if f in (sum, any, all, max, min) and len(node.args) <= (2 if f is sum else 1):
             return self.over_all(f, node, given)
         if f in (np.copy, np.array) and len(own + node.args) == 1 and not given:
@@ -410,8 +412,17 @@ class Calls(Arrays):
         return str(t)
 
     def _array_of(self, numbers: ast.List | ast.Tuple, kind: ast.expr | None, node: ast.AST) -> Arr:
-        """np.array([a, b, c]) of numbers that are worked out."""
-        found = [self.fixed(a) for a in self.nums(numbers.elts)]
+        """np.array([a, b, c]), or of such rows, of numbers that are worked out."""
+        rows = [x.elts for x in numbers.elts if isinstance(x, (ast.List, ast.Tuple))]
+        self.refuse_if(
+            rows
+            and {*map(len, rows)} != {len(numbers.elts[0].elts)}  # type: ignore[attr-defined]
+            or len(rows) not in (0, len(numbers.elts)),
+            node,
+            "rows of several lengths",
+        )
+        found = [self.fixed(a) for a in self.nums(sum(rows, []) if rows else numbers.elts)]
+        shape = (len(rows), len(found) // len(rows)) if rows else (len(found),)
         types = {
             np.array([SAMPLES[t] for t in one]).dtype for one in product(*(a.alts for a in found))
         }
@@ -424,13 +435,10 @@ class Calls(Arrays):
         t, name = self._type_of(kind, StaticValue(next(iter(types))), node), self.new("a")
         self.empty(name, str(len(found)), t)
         array = Arr(name, t, ((str(len(found)), "1"),), "0", name, local=True)
-        self.given(
-            array,
-            found,
-            f"np.array([{', '.join(a.py for a in found)}], {numpys(dtype_of(t))})",
-            node,
-        )
-        return array
+        text = nested([a.py for a in found], shape, "[]")
+        self.given(array, found, f"np.array({text}, {numpys(dtype_of(t))})", node)
+        dims = zip(map(str, shape), (*map(str, shape[1:]), "1"), strict=True)
+        return replace(array, dims=tuple(dims))
 
     def given(self, array: Arr, values: list[Num], py: str, node: ast.AST) -> None:
         """Store numbers one by one in what CPython's text makes of them at once."""

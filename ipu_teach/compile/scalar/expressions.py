@@ -132,7 +132,7 @@ class Expressions(Calls):
                 mark = owner.mark and f"{owner.mark}.T"
                 return replace(owner, dims=owner.dims[::-1], py=f"{owner.py}.T", mark=mark)
         if isinstance(owner, (Arr, Vec)) and (
-            node.attr in METHODS or node.attr in ("copy", "astype")
+            node.attr in METHODS or node.attr in ("copy", "astype", "reshape")
         ):
             return StaticValue((getattr(np, node.attr), owner))
         self.refuse(node, f".{node.attr}", INSTEAD.get(node.attr, ""))

@@ -38,14 +38,16 @@ PieceRate = tuple[str, str, Spot]  # an operation on whole regions; no name: one
 WORD = "word"  # in place of its type: an instruction of a store of less than a word
 # What is none of numpy's operations, and priced by who wrote the instructions: a sum that may be
 # one with a product; the start of a loop over vectors; what is loaded once more in one loop, or
-# beside a product; products of a @ b; what of an array that lasts the registers cannot hold.
-FUSED, LOOP, AGAIN, OF_PRODUCT, PRODUCT, BEYOND = (
+# beside a product; products of a @ b; what of an array that lasts the registers cannot hold; a
+# column of what np.linalg solves for.
+FUSED, LOOP, AGAIN, OF_PRODUCT, PRODUCT, BEYOND, COLUMN = (
     "a sum of a product",
     "a loop",
     "again",
     "of a product",
     "product",
     "beyond",
+    "a column",
 )
 
 Make = Callable[[list[str], list[str]], tuple[str, str]]

@@ -63,6 +63,31 @@ def call_each(fn: Callable[..., Any], args: list[tuple[Any, Any]], out: Array, a
         out[vertex] = fn(*(a if index is None else a[vertex + index] for index, a in args))
 
 
+def call_dense(
+    fn: Callable[..., Any],
+    args: list[Array],
+    vectors: bool,
+    out: Array,
+    failing: Callable[[int, BaseException], Exception],
+) -> None:
+    """Call a function of matrices for all vertices; of those that it refuses the first is named.
+    `vectors`: the last argument and the result are vectors, which numpy takes for matrices
+    here."""
+    if vectors:
+        args, out = [*args[:-1], args[-1][..., None]], out[..., None]
+    try:
+        out[...] = fn(*args)
+    except np.linalg.LinAlgError:
+        lead = out.shape[: args[0].ndim - 2]
+        each = [np.broadcast_to(a, (*lead, *a.shape[-2:])) for a in args]
+        for number, vertex in enumerate(np.ndindex(lead)):
+            try:
+                fn(*(a[vertex] for a in each))
+            except np.linalg.LinAlgError as error:
+                raise failing(number, error) from error
+        raise
+
+
 def call_rows(fn: Callable[..., Any], values: Array, out: Array) -> None:
     """Call `fn` for all vertices, each of which has one row."""
     out[...] = fn(np.ascontiguousarray(values), axis=-1)

@@ -7,6 +7,7 @@ way for many vertices than for one is called vertex by vertex.
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -14,9 +15,10 @@ import numpy as np
 
 from ipu_teach.compile.trace import ELEMENTWISE, Op, Ref, Trace, layout_independent
 from ipu_teach.engine.backend import Call
-from ipu_teach.engine.batch.kernels import apply, call_each, call_rows
+from ipu_teach.engine.batch.kernels import apply, call_dense, call_each, call_rows
 from ipu_teach.engine.batch.last_use import alone_or_backwards, by_rows
 from ipu_teach.engine.batch.products import Products
+from ipu_teach.errors import CodeletError
 from ipu_teach.types import Array
 
 
@@ -52,6 +54,7 @@ class Operations:
             "elementwise": self._elementwise,
             "reduce": self._reduce,
             "product": self._product,
+            "dense": self._dense,
         }
         if op.kind == "local":
             self.calls.append((self.xp.copyto, (out, self.xp.operand(op.args[0]))))
@@ -142,6 +145,16 @@ class Operations:
         self.calls += self.products.calls(
             a, b, out, ranks, joins=all(isinstance(value, Ref) for value in op.args)
         )
+
+    def _dense(self, op: Op, out: Array) -> None:
+        """A function of matrices, of all of them at once: LAPACK takes each by itself."""
+        args = [self.operand(a, 0) for a in op.args]
+        vectors = np.ndim(self.trace.samples[op.result]) == 1
+        self.calls.append((call_dense, (op.fn, args, vectors, out, self.failing(op))))
+
+    def failing(self, op: Op) -> Callable[[int, BaseException], CodeletError]:
+        """What is raised where the operation fails for a vertex, by its number among these."""
+        raise NotImplementedError
 
     def _each(self, op: Op, out: Array) -> None:
         """Call the function vertex by vertex, on views that lie as the sample did: exact by

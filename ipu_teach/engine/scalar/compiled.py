@@ -193,10 +193,12 @@ def _agrees(ufunc: Any, types: str, function: int, data: int) -> bool:
     dtype = np.dtype(types[-1])
     x = np.array([3, 1, 2] if dtype.kind in "iu" else [0.75, 0.25, 0.5], dtype)
     out, given = np.zeros(3, dtype), [x, x[::-1].copy()][: ufunc.nin]
-    expected = np.asarray(ufunc(*given))
     steps, counts = [dtype.itemsize] * ufunc.nargs, [3]
     if ufunc.signature:  # a vector by a vector, as matrices of one row and one column
-        steps, counts = [0, 0, 0, *[dtype.itemsize] * 6], [1, 1, 3, 1]
+        steps, counts = [0] * ufunc.nargs + [dtype.itemsize] * 6, [1, 1, 3, 1]
+    if ufunc.signature and ufunc is not np.matmul:  # or matrices of one number
+        given, counts = [a[:1, None] for a in given], [1] * 4
+    expected = np.asarray(ufunc(*given))
     call = ctypes.CFUNCTYPE(
         None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
     )(function)

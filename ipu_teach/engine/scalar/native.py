@@ -125,6 +125,27 @@ def product_loop(typingctx, function, data, x, xo, y, yo, out, m, n, p, xm, xn, 
     return types.void(i8, i8, x, i8, y, i8, out, *[i8] * 7), codegen
 
 
+@intrinsic
+def matrix_loop(typingctx, function, data, x, xo, out, n):
+    """numpy's inner loop of a function of an n x n matrix, which lies row by row from element `xo`
+    of x on."""
+
+    def codegen(context, builder, signature, args):
+        i64 = ir.IntType(64)
+        none, one = ir.Constant(i64, 0), ir.Constant(i64, 1)
+        size = ir.Constant(i64, context.get_abi_sizeof(context.get_data_type(x.dtype)))
+        ends = [
+            _place(context, builder, signature.args[k], args[k], at)
+            for k, at in ((2, args[3]), (4, none))
+        ]
+        row = builder.mul(args[5], size)
+        _called(builder, args[0], args[1], ends, [none, none, *[row, size] * 2], [one, args[5]])
+        return context.get_dummy_value()
+
+    i8 = types.int64
+    return types.void(i8, i8, x, i8, out, i8), codegen
+
+
 @exact
 def to_half(x):
     """A double rounded once to half, to nearest even; given as the single of that value."""
