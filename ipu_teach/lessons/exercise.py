@@ -197,11 +197,12 @@ def catalogue() -> tuple[Lesson, ...]:
         lesson09,
         lesson10,
         lesson11,
+        lesson12,
         lesson13,
     )
 
     written = (lesson00, lesson01, lesson02, lesson03, lesson04, lesson05, lesson06, lesson07)
-    further = (lesson07b, lesson08, lesson09, lesson10, lesson11, lesson13)
+    further = (lesson07b, lesson08, lesson09, lesson10, lesson11, lesson12, lesson13)
     return tuple(module.LESSON for module in (*written, *further))
 
 

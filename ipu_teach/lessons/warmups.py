@@ -216,6 +216,14 @@ _ALL = (
      _formula("11.w3", lambda largest: 2.0 ** fitting_power(largest, 65504), (0.013,), (3.0,),
               (65504.0,), (63.96875,), (63.9692,), (65504.5,), (1e-6,), (90_000.0,)),
      "how often can it be doubled, and is still no larger than 65,504?"),
+    ("12.w1", "12.1", "Blocks of a row", FUNCTION,
+     _formula("12.w1", lambda offsets, row: offsets[row + 1] - offsets[row], ([0, 2, 2, 7, 8], 2),
+              ([0, 2, 2, 7, 8], 1), ([0, 3, 4], 0), ([0, 0, 5, 9], 2)),
+     "offsets[row] blocks stand before those of the row. And after them?"),
+    ("12.w2", "12.5", "Room in a bucket", FUNCTION,
+     _formula("12.w2", lambda blocks, buckets: -(-blocks * 13 // (10 * buckets)), (60, 12),
+              (64, 12), (1, 13), (101, 7), (40, 4)),
+     "blocks * 1.3 / buckets, and then up to a whole number."),
 )  # fmt: skip
 
 

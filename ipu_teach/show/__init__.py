@@ -18,8 +18,9 @@ prices, `turns(Codelet, element, …)` what the loops of one vertex did, turn by
 kept)` what a chain of layers keeps alive and what that costs, `tiles(tensor)` where each element
 lives. `sweep(found)` is a curve over several runs. `numbers(FLOAT, HALF)` are number lines,
 `formats(values, HALF)` says which values a dtype holds, and by which factor it holds them all,
-`machine(device)` is a zoom from a tile to 64 IPUs. Views of one report on a page follow each other.
-`explore(build, …)` puts sliders to any of them. `picture` and `images` are ordinary plots.
+`sparse(partitioner, csr)` drops blocks into buckets, `crossing(cycles)` compares products by their
+density, `machine(device)` is a zoom from a tile to 64 IPUs. Views of one report on a page follow
+each other. `explore(build, …)` puts sliders to any of them. `picture` and `images` are plots.
 """
 
 from ipu_teach.show.balance import balance
@@ -40,6 +41,7 @@ from ipu_teach.show.program import program
 from ipu_teach.show.recompute import recompute
 from ipu_teach.show.ring import ring
 from ipu_teach.show.run import run
+from ipu_teach.show.sparse import crossing, sparse
 from ipu_teach.show.streaming import streaming
 from ipu_teach.show.sweep import sweep
 from ipu_teach.show.tile import tile
@@ -55,6 +57,7 @@ __all__ = [
     "balance",
     "bsp",
     "code",
+    "crossing",
     "exchange",
     "explore",
     "formats",
@@ -71,6 +74,7 @@ __all__ = [
     "recompute",
     "ring",
     "run",
+    "sparse",
     "streaming",
     "sweep",
     "tile",

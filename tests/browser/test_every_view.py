@@ -18,12 +18,14 @@ import pytest
 
 from ipu_teach import FLOAT, HALF, show
 from ipu_teach.graph.vertex_table import VertexRef
+from ipu_teach.lessons.lesson12 import drawn
 from ipu_teach.report import Recording
 from ipu_teach.show.view import View
 from tests.test_gcl import reduced
 from tests.test_overlap import uneven
 from tests.test_pipeline_view import trained
 from tests.test_run_view import handed_on
+from tests.test_sparse_views import partitioner
 from tests.test_streaming_view import ran as streamed
 from tests.test_tile_views import Mixed, kept, ran
 
@@ -64,6 +66,8 @@ VIEWS: dict[str, Callable[[], View]] = {
     "patches": lambda: show.patches(*programs.patches()),
     "numbers": lambda: show.numbers(FLOAT, HALF, value=0.1),
     "formats": lambda: show.formats([3.0, 0.001, 250], HALF, coin=0.1),
+    "sparse": lambda: show.sparse(partitioner(), drawn(15, 16, 4, 48, 1, range(6))),
+    "crossing": lambda: show.crossing({"dense": {0.5: 9, 0.25: 9}, "sparse": {0.5: 10, 0.25: 5}}),
     "machine": lambda: show.machine(reduced(4, 520, "clockwise_ring")),
 }
 # These have tests of their own in the suite, and are taken only where all of it is.

@@ -276,6 +276,29 @@ HARMLESS = {
         "return HALF if off < error else FLOAT": "no error is just the one that is asked",
         "off = np.abs(exact - found).max() / np.abs(exact).max()": "as far away",
     },
+    "12.1": {
+        f"for j in range(len(self.out[{row}])):": "rows are equally long" for row in ("1", "-1")
+    },
+    "12.2": {
+        "limit = min(counts)": "it is raised until everything fits",
+        "limit += 2": "one more block is within the budget",
+        "begins, load = ([0], 1)": "one more block is within the budget",
+        "begins, load = ([0], -1)": "one more block is within the budget",
+        "load = 1": "all tiles but the first are nearer their limit by one",
+        "if load + count >= limit:": "the limit is raised by one more",
+    },
+    "12.3": {
+        f"for power in range(1, {end}):": "by then an answer has come"
+        for end in ("8 + 1", "8 - 1", "9", "7")
+    }
+    | {
+        "if sparse_cycles(size, n, block, 2 ** (-power)) <= dense:": (
+            "nowhere do both take equally long"
+        ),
+    },
+    "12.4": {
+        "engine.write_tensor('nz_values', data.nz_values)": "the order of two writes is free",
+    },
     "13.2": {
         f"model.fit(images[:n], labels[:n], batch, epochs, {words}shuffle=False)": "it may talk"
         for words in ("", "verbose=1, ", "verbose=-1, ")

@@ -64,6 +64,7 @@ CASES = [
     ("10.7", "each for itself", r"on 2 replicas", "26 tiles of 2 IPUs"),
     ("11.1", "the chances swapped", r"on 0.1, 10,000 times", "0.1, rounded by chance 10,000 times"),
     ("11.1", "towards zero", r"-0\.09991", "-0.1, rounded by chance"),
+    ("12.3", "one in eight for all", r"512, 128, 4", "Overtaken is dense by blocks of 4 at 1/4"),
     ("11.6", "no scale", r"up to \S+, with the scale 0", "as QUARTER[F143, 0]"),
 ]  # fmt: skip
 

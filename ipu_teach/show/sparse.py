@@ -1,0 +1,292 @@
+"""The views `sparse`, of a pattern in the buckets of a dynamic product, and `crossing`, of what
+products take by density.
+
+Blocks drop into the buckets of their parts, row of blocks by row of blocks. What finds its bucket
+full spills into the nearest one before it with room, step by step, and the steps stand below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from math import isfinite
+
+import numpy as np
+
+from ipu_teach.errors import InvalidOptionError, counted, shown
+from ipu_teach.poplibs.popsparse import CSRMatrix
+from ipu_teach.poplibs.popsparse.buckets import EMPTY, PLACES, Cut
+from ipu_teach.poplibs.popsparse.dynamic import Partitioner
+from ipu_teach.show import palette
+from ipu_teach.show.palette import Code
+from ipu_teach.show.panels import Panels
+from ipu_teach.show.scene import Painted, Still, label, number
+from ipu_teach.show.shapes import LETTER, Boxes, Outline, Shape, Stroke, Words
+from ipu_teach.show.view import View
+from ipu_teach.types import Array
+
+WAITS, OWN, GUEST, OVER, DONE, COMES = range(6)  # the first four of a block, in this order
+CODES = (
+    palette.GAPS.lettered("W", "not dropped yet"),
+    Code("in its own bucket", "H", "#56b4e9", "#3b9ad3", ""),
+    Code("spilled into another", "S", "#e69f00", "#e0a21f", "/"),
+    Code("no room yet", "!", "#d55e00", "#e8792b", "x"),
+    Code("steps done", "D", "#009e73", "#1cb288", "."),
+    palette.REST.lettered("C", "steps to come"),
+)
+BINS, MOST, DROPS, STEPS = 64, 128, 8, 24  # of a matrix; buckets; frames of dropping, of steps
+SIDE, LEFT, RIGHT, WIDE, HIGH, BAR = 236.0, 40.0, 324.0, 372.0, 220.0, 24.0
+
+
+def sparse(partitioner: Partitioner, csr: CSRMatrix) -> View:
+    """What a dynamic product makes of a pattern: which blocks find room in the bucket of their own
+    part, which spill, how far, and in how many steps buckets go round.
+
+    Of more than 128 buckets the first are shown, and of a matrix of more than 64 rows or columns of
+    blocks squares of several. Raises `InvalidOptionError`, and `PoplibsError` for a pattern that
+    the budget does not hold.
+    """
+    if not isinstance(partitioner, Partitioner):
+        raise InvalidOptionError(f"""show.sparse() was given {shown(partitioner)}, which is no
+            Partitioner.
+            next:  give it one, and a pattern: show.sparse(Partitioner(params, FLOAT, target),
+            csr).""")
+    cut, data = partitioner.cut, partitioner.encode(csr)
+    count, rounds = cut.num_buckets, data.rounds
+    slots = data.meta_info[1:].reshape(count, cut.slots, PLACES).astype(np.int64)
+    bucket, slot = np.nonzero(slots[:, :, 0] != EMPTY)
+    part, row, column = slots[bucket, slot].T
+    row = row + np.array(cut.rows)[part // cut.column_parts, 0]
+    column = column + np.array(cut.columns)[part % cut.column_parts, 0]
+    far = (part - bucket) % count  # the step in which it finds room; 0 at home
+    order = np.argsort(row * csr.block_columns + column)
+    drops = min(DROPS, len(order))
+    turn = np.empty(len(order), np.int64)  # the frame in which it drops
+    turn[order] = 1 + np.arange(len(order)) * drops // max(1, len(order))
+    told = np.unique(np.linspace(0, rounds, min(rounds, STEPS) + 1).round().astype(int))[1:]
+    moments = [(frame, 0) for frame in range(drops + 1)] + [(drops, int(step)) for step in told]
+    states, matrices, rings, bars = [], [], [], []
+    top = max(cut.slots, int(np.bincount(part, minlength=1).max(initial=1)))
+    for frame, step in moments:
+        state = np.where(far == 0, OWN, np.where(far <= step, GUEST, OVER))
+        states.append(np.where(turn > frame, WAITS, state))
+        matrices.append(_matrix(cut, csr, row, column, states[-1]))
+        rings.append(_ring(cut, part, bucket, states[-1], top))
+        bars.append(_steps(cut, rounds, step if frame == drops else -1))
+    shares = [
+        np.stack([_each(state, code, part, bucket, count) for code in (OWN, GUEST, OVER)])
+        for state in states
+    ]
+    panels, shown_ = Panels(), min(count, MOST)
+    b, (m, k) = cut.b, csr.shape
+    matrix = _painted(
+        "matrix", f"{m:,} x {k:,} in blocks of {b} x {b}", SIDE, SIDE * min(1, m / k), matrices
+    )
+    panels.put(matrix, left=LEFT)
+    heading = f"{counted(count, 'bucket')} with room for {cut.slots}"
+    labels = tuple(f"bucket {i} on tile {cut.tiles[i, 0]}" for i in range(shown_))
+    panels.put(_painted("buckets", heading, WIDE, HIGH + 30, rings, labels), left=RIGHT)
+    panels.first(shown_, count, "buckets")
+    panels.below()
+    total = cut.cycles + rounds * cut.step_cycles
+    heading = f"the first multiplication, and {counted(rounds, 'step')} of buckets"
+    panels.put(_painted("steps", heading, RIGHT + WIDE - LEFT, BAR + 18, bars), left=LEFT)
+    say = "{label}: {own} of its own, {guests} of others, {over} beside it"
+    stills = []
+    for i, ((frame, step), share) in enumerate(zip(moments, shares, strict=True)):
+        name = f"step {step}" if step else f"drop {frame}" if frame else "the pattern"
+        note = f"{share[0].sum():,} blocks at home, {share[1].sum():,} spilled"
+        note += f", {share[2].sum():,} without room" * bool(share[2].any())
+        values = dict(zip(("own", "guests", "over"), share[:, :shown_], strict=True))
+        pictures = dict.fromkeys(("matrix", "buckets", "steps"), i)
+        about = {"buckets": (say, values)}
+        stills.append(Still(name, note, OWN, 0, True, about=about, pictures=pictures))
+    own, guests, _ = shares[-1]
+    sentence = (
+        f"{counted(csr.num_blocks, 'block')} of {b} x {b} in {counted(count, 'bucket')} "
+        f"with room for {cut.slots}: {own.sum():,} are in their own, {guests.sum():,} spill, and "
+        f"buckets go round in {counted(rounds, 'step')}: {total:,} modelled cycles are planned, of "
+        f"which {rounds * cut.step_cycles:,} are of these steps."
+    )
+    spilled = np.bincount(part[far > 0], minlength=count)
+    numbers = zip(range(count), cut.tiles[:, 0], own, guests, spilled, strict=True)
+    return View(
+        panels.scene(
+            "sparse",
+            f"A pattern of {counted(csr.num_blocks, 'block')} in buckets",
+            sentence,
+            foot=8,
+            codes=CODES,
+            stills=tuple(stills),
+            frames=np.arange(len(stills)),
+            poster=len(stills) - 1,
+            group="moment",
+            table=(
+                ("bucket", "tile", "blocks of its own", "of others", "of its own elsewhere"),
+                tuple(tuple(f"{int(n):,}" for n in row) for row in numbers),
+            ),
+        )
+    )
+
+
+def _painted(
+    name: str,
+    heading: str,
+    width: float,
+    height: float,
+    pictures: list[tuple[Shape, ...]],
+    labels: tuple[str, ...] = (),
+) -> Painted:
+    """A mark with a picture for each moment, and places for labels side by side."""
+    count, pitch = len(labels), width / max(1, len(labels))
+    places = np.array([(i * pitch, 0, pitch, HIGH) for i in range(count)]).reshape(count, 4)
+    more = {"count": count, "places": places, "pictures": tuple(pictures), "labels": labels}
+    return Painted(name, heading, width=width, height=height, **more)  # type: ignore[arg-type]
+
+
+def _each(state: Array, code: int, part: Array, bucket: Array, count: int) -> Array:
+    """By bucket, how many blocks of a code stand there; one without room stands at its part."""
+    where, these = (bucket if code == GUEST else part), state == code
+    return np.bincount(where[these], minlength=count)
+
+
+def _matrix(cut: Cut, csr: CSRMatrix, row: Array, column: Array, state: Array) -> tuple[Shape, ...]:
+    """The blocks of a matrix, and the lines between its parts."""
+    high, wide = csr.block_rows, csr.block_columns
+    rows, columns = min(high, BINS), min(wide, BINS)
+    tall = SIDE * min(1.0, high / wide)
+    codes = np.full((rows, columns), -1)
+    np.maximum.at(codes, (row * rows // high, column * columns // wide), state)
+    dy, dx = tall / rows, SIDE / columns
+    found: list[Shape] = []
+    for code in np.unique(codes[codes >= 0]).tolist():
+        y, x = np.nonzero(codes == code)
+        sizes = np.full(len(x), 0.88 * dx), np.full(len(x), 0.88 * dy)
+        found.append(Boxes(code, np.stack(((x + 0.06) * dx, (y + 0.06) * dy, *sizes), axis=1)))
+    for upright, cuts, size in ((False, cut.rows, high), (True, cut.columns, wide)):
+        ends = [0, *(end for _, end in cuts)] if len(cuts) <= BINS // 2 else [0, size]
+        for at in (end / size for end in ends):
+            line = ((SIDE * at, 0.0), (SIDE * at, tall))
+            found.append(
+                Stroke(line if upright else ((0, tall * at), (SIDE, tall * at)), 1, "line")
+            )
+    return tuple(found)
+
+
+def _ring(cut: Cut, part: Array, bucket: Array, state: Array, top: int) -> tuple[Shape, ...]:
+    """Buckets side by side, with a line at their room; what finds none stands above it."""
+    count = cut.num_buckets
+    pitch, unit = WIDE / min(count, MOST), HIGH / top
+    found: list[Shape] = []
+    low = np.zeros(count)
+    for code in (OWN, GUEST, OVER):
+        many = _each(state, code, part, bucket, count)
+        tall = many * unit
+        x = np.arange(count) * pitch + 0.1 * pitch
+        boxes = np.stack((x, HIGH - low - tall, np.full(count, 0.8 * pitch), tall), axis=1)[:MOST]
+        found += [Boxes(code, boxes[many[:MOST] > 0], upright=True)] * bool(many[:MOST].any())
+        low = low + tall
+    line = HIGH - cut.slots * unit
+    found += [
+        Stroke(((0, HIGH), (WIDE, HIGH)), 1, "line"),
+        Stroke(((0, line), (WIDE, line)), 1.5),
+        Words(WIDE, HIGH + 28, "buckets in their ring", 11, "end", "soft"),
+    ]
+    each = -(-int(LETTER * len(str(count)) + 6) // max(1, int(pitch)))
+    for i in range(0, min(count, MOST), max(1, each)):
+        found.append(Words((i + 0.5) * pitch, HIGH + 14, f"{i}", 11, "middle", "soft"))
+    return tuple(found)
+
+
+def _steps(cut: Cut, rounds: int, done: int) -> tuple[Shape, ...]:
+    """The first multiplication and the steps, by modelled cycles."""
+    wide = RIGHT + WIDE - LEFT
+    ends = np.cumsum([0, cut.cycles] + [cut.step_cycles] * rounds)
+    ends = ends / ends[-1] * wide
+    found: list[Shape] = []
+    for i, (begin, end) in enumerate(pairwise(ends.tolist())):
+        code, text = DONE if i <= done else COMES, "multiply" if i == 0 else f"{i}"
+        found.append(Boxes(code, np.array([[begin, 0, max(end - begin - 3, 0.5), BAR]])))
+        if LETTER * len(text) + 4 < end - begin:
+            found.append(Words((begin + end) / 2, 16, text, 11, "middle", code))
+    return (*found, Words(wide, BAR + 14, "modelled cycles, planned", 11, "end", "soft"))
+
+
+def crossing(cycles: Mapping[str, Mapping[float, float]], unit: str = "modelled cycles") -> View:
+    """What several products take by density, as curves, a frame for each density:
+    `show.crossing({"dense": {1 / 2: 900, 1 / 4: 900}, "blocks of 16": {1 / 2: 700, 1 / 4: 400}})`.
+
+    The others are compared with the first. All have the same 2 to 32 densities, and there are 2 to
+    6 of them. Raises `InvalidOptionError`.
+    """
+    names = list(cycles) if isinstance(cycles, Mapping) else []
+    found = [dict(cycles[n]) if isinstance(cycles[n], Mapping) else {} for n in names]
+    good = 2 <= len(names) <= len(palette.HUES) and 2 <= len(found[0]) <= 32
+    good = good and all(one.keys() == found[0].keys() for one in found)
+    if not good or not all(_above_0(n) for one in found for pair in one.items() for n in pair):
+        raise InvalidOptionError(f"""show.crossing() was given {shown(cycles)}.
+            next:  give two to six curves by name, each by the same densities, with numbers above 0:
+            {{"dense": {{0.5: 900, 0.25: 900}}, "sparse": {{0.5: 950, 0.25: 500}}}}.""")
+    at = sorted(found[0], reverse=True)
+    table = np.array([[one[d] for d in at] for one in found], float)
+    said = [f"1/{1 / d:.0f}" if abs(1 / d - round(1 / d)) < 1e-6 else f"{d:.3g}" for d in at]
+    wins = [[said[i] for i in np.flatnonzero(row < table[0])[:1]] for row in table[1:]]
+    by = [
+        f"by {name} at {won[0]}" if won else f"never by {name}"
+        for name, won in zip(names[1:], wins, strict=True)
+    ]
+    sentence = f"Overtaken is {names[0]} {', '.join(by)}."
+    many, wide = len(at), WIDE + 150
+    x, logs = np.linspace(16, wide - 16, many), np.log2(table)
+    y = 10 + (HIGH - 20) * (logs.max() - logs) / max(1e-9, np.ptp(logs))
+    panels, heading = Panels(), f"{unit} by density, both by powers of two"
+    pictures = [_curves(x, y, names, said, i) for i in range(many)]
+    panels.put(_painted("curves", heading, wide, HIGH + 34, pictures, tuple(said)), left=LEFT)
+    stills = []
+    for i, (d, column) in enumerate(zip(said, table.T.tolist(), strict=True)):
+        words = "; ".join(f"{n}: {number(v)}" for n, v in zip(names, column, strict=True))
+        about = {"curves": ("density {label}", dict[str, Array]())}
+        stills.append(Still(f"density {d}", words, 0, 0, True, about=about, pictures={"curves": i}))
+    codes = tuple(
+        Code(label(name, 24), "", hue.light, hue.dark, hue.pattern, True)
+        for name, hue in zip(names, palette.HUES, strict=False)
+    )
+    last = max((said.index(won[0]) for won in wins if won), default=0)
+    return View(
+        panels.scene(
+            "crossing",
+            f"{', '.join(names)} by density",
+            sentence,
+            foot=8,
+            codes=codes,
+            stills=tuple(stills),
+            frames=np.arange(many),
+            poster=last,
+            group="density",
+            table=(
+                ("density", *names),
+                tuple(
+                    (d, *map(number, column))
+                    for d, column in zip(said, table.T.tolist(), strict=True)
+                ),
+            ),
+        )  # fmt: skip
+    )
+
+
+def _above_0(n: object) -> bool:
+    return isinstance(n, (int, float, np.number)) and bool(isfinite(n) and n > 0)
+
+
+def _curves(x: Array, y: Array, names: list[str], said: list[str], here: int) -> tuple[Shape, ...]:
+    """Curves, a line at a density, and a dot where it meets each of them."""
+    wide, found = WIDE + 150, list[Shape]()
+    found += [Stroke(((0, HIGH), (wide, HIGH)), 1, "line")]
+    found += [Stroke(((x[here], 0), (x[here], HIGH)), 1.5)]
+    for code, line in enumerate(y):
+        found.append(Outline(code, np.stack((x, line), axis=1), False, 3.0))
+        found.append(Boxes(code, np.array([[x[here] - 5, line[here] - 5, 10.0, 10.0]])))
+        found.append(Words(wide + 6, line[-1] + 4, label(names[code], 24), 11))
+    for i, d in enumerate(said):
+        found.append(Words(float(x[i]), HIGH + 15, d, 11, "middle", "ink" if i == here else "soft"))
+    return (*found, Words(wide, HIGH + 30, "density", 11, "end", "soft"))
