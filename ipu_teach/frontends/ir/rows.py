@@ -15,7 +15,6 @@ import numpy as np
 from ipu_teach.frontends.ir.values import CONSTANT, OPS, Ir, Op, Out, Row, Shape, Unfit, Value
 from ipu_teach.graph import concat
 from ipu_teach.poplibs import gcl, optim, popnn, popops, poprand, poputil
-from ipu_teach.poplibs.placing import in_memory_order
 from ipu_teach.poplibs.popops import expr
 from ipu_teach.program import Copy, PrintTensor
 from ipu_teach.types import BOOL, FLOAT, UNSIGNED_INT, DType
@@ -549,9 +548,7 @@ def _blend(low: Any, v: Any, x: Any, momentum: float) -> None:
 
 def _step(call: Any, *names: str) -> Row:
     def lower(low: Any, w: Any, g: Any, rate: Any, *state: Any, **numbers: float) -> None:
-        order = in_memory_order(w)  # not element by element where the variable lies transposed
-        w, g, *kept = (t.dim_shuffle(order) if t.rank else t for t in (w, g, *state))
-        low.call(call, w, g, rate, state=dict(zip(names, kept, strict=True)), **numbers)
+        low.call(call, w, g, rate, state=dict(zip(names, state, strict=True)), **numbers)
 
     def lays(low: Any, op: Op, place: int) -> Any:
         if place < 3 or not op.inputs[place].shape:
