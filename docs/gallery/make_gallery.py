@@ -34,6 +34,7 @@ from ipu_teach import (  # noqa: E402
 )
 from ipu_teach.lessons.naming import lesson_of  # noqa: E402
 from ipu_teach.poplibs import gcl, poplin, poputil  # noqa: E402
+from ipu_teach.poplibs.popsparse import CSRMatrix, dynamic  # noqa: E402
 from ipu_teach.program import Copy, Execute, Repeat, Sequence  # noqa: E402
 from ipu_teach.schedules import pipeline_schedule  # noqa: E402
 from ipu_teach.show import View  # noqa: E402
@@ -116,6 +117,18 @@ def patches_of_an_image() -> View:
     )
 
 
+def a_pattern_that_spills() -> View:
+    """Blocks that crowd in a few rows, in a budget that just holds them all."""
+    target = IPUModel("ipu2", tiles_per_ipu=13).create_device().target
+    params = dynamic.MatMulParams.create_with_num_non_zero_values(60, 64, 8, 960, (4, 4))
+    rng = np.random.default_rng(12)
+    crowded = np.zeros((15, 16), bool)
+    crowded[:4, :8] = True
+    crowded.flat[64 + rng.permutation(176)[:24]] = True
+    csr = CSRMatrix.from_dense(np.kron(crowded, np.ones((4, 4))), (4, 4))
+    return show.sparse(dynamic.Partitioner(params, FLOAT, target), csr)
+
+
 def all_reduced(ipus: int) -> Report:
     """520 numbers on each of several IPUs, summed by a ring."""
     device = IPUModel("ipu2", tiles_per_ipu=13, num_ipus=ipus).create_device()
@@ -175,6 +188,7 @@ VIEWS = {
         coin=0.4,
     ),
     "patches.svg": patches_of_an_image,
+    "sparse.svg": a_pattern_that_spills,
     "pipeline.svg": lambda: show.pipeline(pipeline_schedule(4, 8)),
     "ring.svg": lambda: show.ring(all_reduced(4)),
     "machine.svg": lambda: show.machine(IPUModel("ipu2").create_device()),
