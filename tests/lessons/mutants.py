@@ -15,8 +15,9 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from copy import deepcopy
+from io import StringIO
 from typing import Any
 
 OPERATORS = {
@@ -468,7 +469,8 @@ def survivors(
     damage = list(damaged(reference(exercise).cell))
     for kind, line, code in damage[:: max(1, len(damage) // (most or len(damage) or 1))]:
         tried[kind] += 1
-        with suppress(Exception):  # a cell that does not run is nobody's answer
+        # a cell that does not run is nobody's answer; a script is shown its verdict
+        with suppress(Exception), redirect_stdout(StringIO()):
             answers = run_cell(code, dict(names), exercise)
             if check(exercise, *answers):
                 passed[line] = kind
