@@ -22,13 +22,17 @@ OTHERS = {
     "Explore",
     "Picture",
     "View",
+    "crossing",
     "explore",
+    "formats",
     "images",
     "machine",
     "numbers",
+    "patches",
     "picture",
     "pipeline",
     "recompute",
+    "sparse",
     "sweep",
 }
 OTHERS |= {"tiles", "turns"}

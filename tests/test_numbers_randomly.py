@@ -135,7 +135,7 @@ def test_random_codelets(rng: Random) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@settings(RANDOMLY, max_examples=50)
+@settings(RANDOMLY, max_examples=20)
 @given(st.randoms(use_true_random=False))
 def test_random_branches(rng: Random) -> None:
     """In scalar loops, from singles into halves.

@@ -531,7 +531,7 @@ LESSON = Lesson(
                 "The zeros are as many as before, but need not lie on one tile.",
                 "poputil.map_tensor_linearly(graph, zeros) gives each tile a few.",
             ),
-            "popops.pad does what you did, in one call.",
+            "popops.pad does what you did, in one call: its zeros lie where the image does.",
         ),
         Exercise(
             "07b.4",

@@ -6,6 +6,7 @@ from functools import cache
 import numpy as np
 
 from ipu_teach import FLOAT, HALF, INT, Engine, Graph, Input, IPUModel, Output, Vector, Vertex
+from ipu_teach.errors import PoplibsError  # noqa: F401  answers catch it
 from ipu_teach.poplibs import poplin
 from ipu_teach.poplibs.popsparse import COOMatrix, dynamic, static
 from ipu_teach.program import Sequence

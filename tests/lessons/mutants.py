@@ -497,8 +497,7 @@ def main(words: list[str]) -> int:
                 faults += not reason
                 print(f"    {kind}: {line}\n        {reason or 'NO REASON IS KNOWN'}", flush=True)
             for line in set(HARMLESS.get(name, {})) - set(passed):
-                faults += 1
-                print(f"    {line}\n        HAS A REASON, AND DOES NOT SURVIVE", flush=True)
+                print(f"    {line}\n        has a reason, and does not survive here", flush=True)
     print(", ".join(f"{number} of {kind}" for kind, number in tried.items()))
     return 1 if faults else 0
 
