@@ -128,7 +128,8 @@ class SparsePlan:
     @cached_property
     def order(self) -> Array:
         """The blocks in the order in which they are dealt out: by band, row and column."""
-        return np.lexsort((self.pattern.columns, self.pattern.rows, self.band_of_block))
+        found: Array = np.lexsort((self.pattern.columns, self.pattern.rows, self.band_of_block))
+        return found
 
     @cached_property
     def run_of_block(self) -> Array:
