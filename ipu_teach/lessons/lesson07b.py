@@ -54,8 +54,10 @@ def _as_near(hers: Ran, other: Ran) -> bool:
 
 def patches_of(x: Array, k: int, stride: int) -> Array:
     """What each window sees, a row for each."""
-    seen = np.lib.stride_tricks.sliding_window_view(x, (k, k), (1, 2))[:, ::stride, ::stride]
-    found: Array = seen.transpose(0, 1, 2, 4, 5, 3).reshape(-1, k * k * x.shape[3])
+    all_of_them = np.lib.stride_tricks.sliding_window_view(x, (1, k, k, x.shape[3]))[
+        ..., 0, :, :, :
+    ]
+    found: Array = seen[:, ::stride, ::stride, 0].reshape(-1, k * k * x.shape[3])
     return found
 
 

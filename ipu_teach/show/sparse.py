@@ -178,7 +178,7 @@ def _ring(cut: Cut, part: Array, bucket: Array, state: Array, top: int) -> tuple
     count = cut.num_buckets
     pitch, unit = WIDE / min(count, MOST), HIGH / top
     found: list[Shape] = []
-    low = np.zeros(count)
+    low: Array = np.zeros(count)
     for code in (OWN, GUEST, OVER):
         many = _each(state, code, part, bucket, count)
         tall = many * unit

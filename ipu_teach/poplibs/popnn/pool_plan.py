@@ -155,7 +155,7 @@ def shares(work: Sequence[Array], ranges: Ranges, workers: int) -> tuple[Array, 
     `work` as of `PoolPlan.cycles`. The workers share the block's elements evenly, row by row.
     """
     *outer, inner = (v[:, a:b] for v, (a, b) in zip(work, ranges[2:], strict=True))
-    places = np.ones(1, np.int64)  # of the window that have work, but for the last dimension
+    places: Array = np.ones(1, np.int64)  # of the window that have work, but for the last dimension
     for v in outer:
         places = np.outer(places, v.sum(0)).reshape(-1)
     samples, long = ranges[1][1] - ranges[1][0], inner.shape[1]

@@ -389,7 +389,9 @@ class _Call:
             for field, (flat, tables, fill) in wanted.items()
         }
         # what works on single places goes through each once
-        work = self.work if wanted else [np.ones((1, n), bool) for n in self.plan.shape[2:-1]]
+        work: list[Array] = [np.ones((1, n), bool) for n in self.plan.shape[2:-1]]
+        if wanted:
+            work = self.work
         edges = {field: flat[..., self.order] for field, flat in {**alike, "out": out}.items()}
         for number, (tile, ranges) in enumerate(self.blocks):
             begin, end = self.ends[number : number + 2]

@@ -177,7 +177,8 @@ def spare(slots: Array | int) -> Array | int:
 def _sensible(size: int, tiles: int) -> Array:
     """Numbers of parts: of those that make parts equally large, the fewest."""
     parts = np.arange(1, min(size, tiles) + 1)
-    return np.unique(-(-size // -(-size // parts)))
+    found: Array = np.unique(-(-size // -(-size // parts)))
+    return found
 
 
 class SparsityData(NamedTuple):
