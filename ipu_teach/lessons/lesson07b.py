@@ -54,10 +54,8 @@ def _as_near(hers: Ran, other: Ran) -> bool:
 
 def patches_of(x: Array, k: int, stride: int) -> Array:
     """What each window sees, a row for each."""
-    all_of_them = np.lib.stride_tricks.sliding_window_view(x, (1, k, k, x.shape[3]))[
-        ..., 0, :, :, :
-    ]
-    found: Array = seen[:, ::stride, ::stride, 0].reshape(-1, k * k * x.shape[3])
+    seen = np.lib.stride_tricks.sliding_window_view(x, (1, k, k, x.shape[3]))
+    found: Array = seen[:, ::stride, ::stride, 0, 0].reshape(-1, k * k * x.shape[3])
     return found
 
 

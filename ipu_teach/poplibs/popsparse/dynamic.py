@@ -344,8 +344,8 @@ def _multiplied(
         outs.append(graph.add_variable(x.dtype, (size, high - low), f"{name}/out/{part}"))
         for to, (r0, r1) in enumerate(writes):
             parts = cut.column_parts
-            of = slice(to, None, parts) if turned else slice(to * parts, (to + 1) * parts)
-            some = sums[of, part, : (r1 - r0) * b, : high - low].flatten(1, 3)
+            held = slice(to, None, parts) if turned else slice(to * parts, (to + 1) * parts)
+            some = sums[held, part, : (r1 - r0) * b, : high - low].flatten(1, 3)
             out = outs[-1][r0 * b : r1 * b].flatten()
             _add_up(graph, some, out, cut.tiles[of, part], reduction)
     prog.add(Execute(reduction))
