@@ -347,7 +347,7 @@ def _multiplied(
             held = slice(to, None, parts) if turned else slice(to * parts, (to + 1) * parts)
             some = sums[held, part, : (r1 - r0) * b, : high - low].flatten(1, 3)
             out = outs[-1][r0 * b : r1 * b].flatten()
-            _add_up(graph, some, out, cut.tiles[of, part], reduction)
+            _add_up(graph, some, out, cut.tiles[held, part], reduction)
     prog.add(Execute(reduction))
     return outs[0] if len(outs) == 1 else concat(outs, 1)
 
