@@ -172,6 +172,6 @@ def shares(work: Sequence[Array], ranges: Ranges, workers: int) -> tuple[Array, 
                 stop, many = long, (end - at) // long
             each = inner[:, column:stop].sum(1)
             times = places[row : row + many].sum()
-            found[:, worker] += many, times * (each > 0).sum(), times * each.sum()
+            found[:, worker] += np.array([many, times * (each > 0).sum(), times * each.sum()])
             at += (stop - column) * many
     return found[0], found[1], found[2]
