@@ -279,7 +279,7 @@ def test_shapes_and_arrays_of_numbers_are_the_same_on_every_way(
                 engine, found = Built(made, given, lie).ran(vertex_loop=way == "loop")
             assert engine.report.ways() == {made.__name__: way.replace("python", "scalar")}
             kept.append(found)
-            assert at_once == [] or not quick  # numba did all of it
+            assert at_once == [] or not quick or not compiled.numba_is_here()  # numba did all of it
             at_once.clear()
     for found in kept:
         assert all(same_bits(array, kept[0][name]) for name, array in found.items())
