@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 import subprocess
 import sys
 from collections import Counter
@@ -284,6 +285,13 @@ def test_the_table_as_text(
     ]
     assert text.endswith(f"{len(rows)} rows: {', '.join(said)}\n")
     assert "\n".join(printed.classes(rows)) in text
+
+
+def test_the_page_of_the_model_has_the_table(known: None) -> None:
+    made = runpy.run_path(str(Path(golden.__file__).parents[2] / "docs" / "make_model.py"))
+    text = made["PAGE"].read_text(encoding="utf-8")
+    there = text.split("<!-- golden -->\n")[1].split("\n<!-- end -->")[0]
+    assert there == "\n".join(made["golden"]()), "run docs/make_model.py"
 
 
 def planted(*rows: Row) -> tuple[tuple[str, Any], ...]:

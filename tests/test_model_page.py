@@ -25,7 +25,8 @@ def between(name: str) -> str:
     return TEXT.split(f"<!-- {name} -->\n")[1].split("\n<!-- end -->")[0]
 
 
-@pytest.mark.parametrize("name", make_model.TABLES)
+# the table of published figures, which takes long to work out: test_golden, which has it anyway
+@pytest.mark.parametrize("name", sorted({*make_model.TABLES} - {"golden"}))
 def test_a_table_is_up_to_date(name: str) -> None:
     assert between(name) == "\n".join(make_model.TABLES[name]()), "run docs/make_model.py"
 
