@@ -308,7 +308,7 @@ def test_an_epoch_that_takes_long_says_how_far_it_is(monkeypatch: pytest.MonkeyP
 
         def on_train_batch_end(self, logs: Any) -> None:
             self.runs += 1
-            words = {3: "epoch 2 of 2", 4: " 50%"}.get(self.runs, "")
+            words = {3: "epoch 2 of 2", 4: "epoch 2 of 2:  50%"}.get(self.runs, "")
             end = time.monotonic() + 10
             while words not in shown.getvalue() and time.monotonic() < end:
                 time.sleep(0.01)
