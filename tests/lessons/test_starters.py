@@ -251,6 +251,7 @@ BETTER = {
         ),
         ('"dice": dice[k]}', '"dice": dice[k], "distance": distance[k]}'),
         ("Day, own)", "Day, own, seen=seen)"),
+        ("in (vertex, rate[k]", "in (vertex, distance[k], rate[k]"),
         ("Copy(ill, to_host)", "Copy(distance, to_host)"),
         ('"ill", now)', '"ill", distances)'),
         (

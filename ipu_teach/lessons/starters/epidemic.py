@@ -76,7 +76,7 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
     for k in range(many):
         own = {"rate": rate[k], "ill": ill[k], "healthy": healthy[k], "dice": dice[k]}
         vertex = graph.add_vertex(day, Day, own)
-        for part in (vertex, *own.values()):
+        for part in (vertex, rate[k], ill[k], healthy[k], dice[k]):
             graph.set_tile_mapping(part, k * target.num_tiles // many)
     to_host = graph.add_device_to_host_fifo("ill", INT, many)
     engine = Engine(graph, Sequence(Execute(day), Copy(ill, to_host)))
