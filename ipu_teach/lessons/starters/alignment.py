@@ -57,10 +57,10 @@ class Extend(Vertex):
         self.best = best
 
 
-def make(seed: int = 1, pairs: int = 130) -> Data:
+def make(seed: int = 1, pairs: int = 104) -> Data:
     """Two strands of each pair, as `lengths` says, in `a` and in `b`; the longest come first."""
     rng = np.random.default_rng(seed)
-    lengths = np.sort(rng.geometric(0.05, pairs).clip(4, 50))[::-1]
+    lengths = np.sort(rng.geometric(0.05, pairs).clip(4, 40))[::-1]
     a = rng.integers(0, 4, lengths.sum(), np.int32)
     b = np.where(rng.random(len(a)) < 0.1, rng.integers(0, 4, len(a), np.int32), a)
     return {"a": a, "b": b, "lengths": lengths}
