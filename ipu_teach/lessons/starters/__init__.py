@@ -14,6 +14,8 @@ from ipu_teach.errors import LessonError, did_you_mean, shown
 from ipu_teach.lessons.notebooks import work_folder, write_whole
 from ipu_teach.places import not_kept
 
+__all__ = ["names", "take"]
+
 HERE = Path(__file__).parent
 
 
@@ -46,5 +48,6 @@ def take(name: str) -> ModuleType:
     # by hand, because importing goes by the second in which a file was changed
     sys.modules[name] = module = ModuleType(name)  # there, codelets look for their text
     module.__file__ = str(file)
-    exec(compile(file.read_text(encoding="utf-8"), file, "exec"), module.__dict__)
+    text = file.read_text(encoding="utf-8")
+    exec(compile(text, file, "exec", dont_inherit=True), module.__dict__)
     return module

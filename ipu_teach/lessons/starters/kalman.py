@@ -18,9 +18,7 @@ from ipu_teach import FLOAT, Device, Engine, Graph, Input, Output, Report, Targe
 from ipu_teach.program import Execute
 
 Data = dict[str, np.ndarray]
-STEP = np.array([[1, 1], [0, 1]], np.float32)  # the next plane: place + slope, slope
-BENT = np.array([[0, 0], [0, 0.01]], np.float32)  # how much less sure of it each step makes
-SPREAD = np.array([[100, 0], [0, 1]], np.float32)  # how unsure one is to begin with
+WIDE, STEEP, BENT = 100, 1, 0.01  # variances: of place and slope at first, and of slope by a step
 
 
 class Filter(Vertex):
@@ -31,20 +29,22 @@ class Filter(Vertex):
     state: Output[Vector[Vector[FLOAT]]]
 
     def compute(self) -> None:
+        step = np.array([[1, 1], [0, 1]], np.float32)  # to the next plane: place + slope, slope
+        bent = np.array([[0, 0], [0, BENT]], np.float32)
         for track in range(len(self.seen)):
             state = np.zeros(2, np.float32)
-            spread = SPREAD
+            spread = np.array([[WIDE, 0], [0, STEEP]], np.float32)
             for plane in range(len(self.blur)):
                 if plane > 0:
-                    state = STEP @ state
-                    spread = STEP @ spread @ STEP.T + BENT
+                    state = step @ state
+                    spread = step @ spread @ step.T + bent
                 gain = spread[:, 0] / (spread[0, 0] + self.blur[plane])
                 state = state + gain * (self.seen[track, plane] - state[0])
                 spread = spread - gain.reshape(2, 1) @ spread[:1]
             self.state[track] = state
 
 
-def make(seed: int = 2, tracks: int = 390, planes: int = 10) -> Data:
+def make(seed: int = 2, tracks: int = 234, planes: int = 8) -> Data:
     """`seen`, float32 [tracks, planes], where each plane saw each particle; the planes' `blur`."""
     rng = np.random.default_rng(seed)
     slope = rng.normal(0, 1, (tracks, 1)) + rng.normal(0, 0.1, (tracks, planes)).cumsum(axis=1)
@@ -79,11 +79,12 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
 
 def expected(data: Data) -> Data:
     """The same by numpy, all tracks at once in float64; `run` may differ by 1e-4."""
-    state, spread = np.zeros((len(data["seen"]), 2)), SPREAD.astype(float)
+    state, spread = np.zeros((len(data["seen"]), 2)), np.diag([WIDE, STEEP])
+    step = np.array([[1, 1], [0, 1]])
     for plane, blur in enumerate(data["blur"]):
         if plane:
-            state, spread = state @ STEP.T, STEP @ spread @ STEP.T + BENT
+            state, spread = state @ step.T, step @ spread @ step.T + np.diag([0, BENT])
         gain = spread[:, 0] / (spread[0, 0] + blur)
         state += np.outer(data["seen"][:, plane] - state[:, 0], gain)
-        spread -= np.outer(gain, spread[0])
+        spread = spread - np.outer(gain, spread[0])
     return {"states": state.astype(np.float32)}
