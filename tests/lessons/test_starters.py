@@ -191,6 +191,16 @@ def test_a_starter_is_right(name: str) -> None:
         assert {n: a.dtype for n, a in found.items()} == {n: a.dtype for n, a in expected.items()}
 
 
+@pytest.mark.parametrize(
+    ("name", "tiles"), [("kalman", 1), *((name, 1472) for name in INDEPENDENT)]
+)
+def test_a_starter_runs_where_tiles_are_few_and_where_most_have_nothing_to_do(
+    name: str, tiles: int
+) -> None:
+    _, found = ran(name, tiles)
+    assert near(found, ran(name, 13)[1], INDEPENDENT[name][1] / 10)
+
+
 # What makes each of them faster: a piece of its text, and another for it.
 BETTER = {
     "alignment": (
