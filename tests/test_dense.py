@@ -187,7 +187,7 @@ class All(Dense):
     def compute(self):
         half = self.a[len(self.a) // 2 :]
         self.turn, self.up = np.linalg.qr(half.T)
-        self.wide = np.linalg.qr(half)[1] @ half.T
+        self.wide = np.linalg.qr(half).R @ half.T
         self.y = np.linalg.inv(self.a)
         self.xs = np.linalg.solve(self.a[::-1].T, 2 * self.b)
         self.low = np.linalg.cholesky(self.a + self.a)

@@ -24,7 +24,15 @@ from ipu_teach.compile.scalar.kinds import (
     numpys,
     reach,
 )
-from ipu_teach.compile.scalar.values import LENGTH, Arr, ConstantTable, Num, StaticValue, Vec
+from ipu_teach.compile.scalar.values import (
+    LENGTH,
+    Arr,
+    ConstantTable,
+    Factors,
+    Num,
+    StaticValue,
+    Vec,
+)
 from ipu_teach.compile.scalar.variable_walk import VariableWalk
 from ipu_teach.compile.scalar.writer import (
     AGAIN,
@@ -735,7 +743,7 @@ class Arrays(VariableWalk):
         self.bail(f"{out}[0] != {out}[0]", node)  # numpy raises, or a NaN came in
         return self._made(Vec(dims, "f8", lambda k: f"{out}[{k}]", name), t, node)
 
-    def _factors(self, a: Vec, t: str, node: ast.AST) -> list[Arr]:
+    def _factors(self, a: Vec, t: str, node: ast.AST) -> Factors:
         """The factors of np.linalg.qr: numpy's loop leaves the upper one in the matrix, and below
         it what the other is made of."""
         (m, n), q, r, out = a.dims, self.new("a"), self.new("a"), self.new("a")
@@ -765,10 +773,10 @@ class Arrays(VariableWalk):
             return f"({made}[{e}] if {e} % {n} >= {e} // {n} else 0.0)"
 
         left, right = (m, k), (k, n)
-        return [
-            self._made(Vec(left, "f8", lambda e: f"{out}[{e}]", q), t, node),
-            self._made(Vec(right, "f8", upper, r), t, node),
-        ]
+        return Factors(
+            self._made(Vec(*each), t, node)
+            for each in ((left, "f8", lambda e: f"{out}[{e}]", q), (right, "f8", upper, r))
+        )
 
     def _made(self, v: Vec, t: str, node: ast.AST) -> Arr:
         """What one of numpy's loops made, and `v.py` is in CPython's text, as an array."""
