@@ -20,7 +20,7 @@ from test_scalar_compiled import at_once, cache  # noqa: F401
 from ipu_teach import FLOAT, INT, InOut, Input, Output, Vector, Vertex
 from ipu_teach.cost.traced import REGISTERS, VERTEX_OVERHEAD
 from ipu_teach.engine.scalar import compiled, run
-from ipu_teach.errors import CodeletError
+from ipu_teach.errors import CodeletError, MatrixWarning
 from ipu_teach.target import PRICES, make_target
 from ipu_teach.types import Array
 
@@ -276,6 +276,40 @@ def test_a_matrix_that_numpy_refuses_is_named(
         Built(one, given).ran(vertex_loop=how == "loop")
     assert f"vertex 3 ({one.__name__}, tile 3)" in str(raised.value)
     assert "numpy" in str(raised.value) and "line" in str(raised.value)
+
+
+NAN = np.array([[4, 2, 0], [2, np.nan, 0], [0, 0, 1]], np.float32)
+BESIDE = np.array([[4, 1.5, 0], [1, 4, 0], [0, 0, 1]], np.float32)  # rounding is not meant
+
+
+@pytest.mark.parametrize("how", ["batch", "python", "compiled", "loop"])
+@pytest.mark.parametrize(
+    ("name", "matrix", "said"),
+    [
+        ("inv", NAN, "element [1, 1] is NaN.|numpy goes on: what depends on it becomes NaN."),
+        ("qr", NAN, "element [1, 1] is NaN.|numpy goes on: what depends on it becomes NaN."),
+        ("cholesky", BESIDE, "element [0, 1] is 1.5, and [1, 0] 1.|cholesky takes a symmetric"),
+    ],
+)
+def test_a_matrix_that_numpy_goes_on_with_is_named(
+    name: str, matrix: Array, said: str, how: str
+) -> None:
+    codelet = {"inv": Dense, "qr": Factors, "cholesky": Cholesky}[name]
+    given = values(Dense, 3) | {"low": np.zeros((5, 3, 3), np.float32)}
+    given = {field: given[field] for field in codelet.fields}
+    given["a"][1, 0, 1] *= np.float32(1.00001)  # as a product may be rounded
+    given["a"][3] = given["a"][4] = matrix
+    one = type("One", (codelet,), {}) if how == "batch" else branched(codelet)
+    way = run.chosen(how if how in ("python", "compiled") else "")
+    with way, pytest.warns(MatrixWarning) as told:
+        engine, found = Built(one, given).ran(vertex_loop=how == "loop")
+        engine.run()
+    wanted = getattr(np.linalg, name)(given["a"])
+    assert same_bits(found["y"], wanted[0] if name == "qr" else wanted)
+    (text,) = [str(one.message) for one in told]  # once a line
+    what, then = said.split("|")
+    assert f"np.linalg.{name}() was given a matrix whose {what}" in text and then in text
+    assert f"vertex 3 ({one.__name__}, tile 3)" in text and "test_dense.py, line" in text
 
 
 class Filter(Vertex):

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ipu_teach.compile.matrices import ASYMMETRY
 from ipu_teach.compile.scalar.arithmetic import BINARY, POWERS
 from ipu_teach.compile.scalar.kinds import (
     CODES,
@@ -47,7 +48,7 @@ from ipu_teach.compile.scalar.writer import (
     WORD,
     Make,
 )
-from ipu_teach.compile.trace import DENSE, ELEMENTWISE, LAPACK, REDUCTIONS
+from ipu_teach.compile.trace import DENSE, ELEMENTWISE, LAPACK, REDUCTIONS, place
 from ipu_teach.graph.vector_layout import VectorLayout
 from ipu_teach.graph.vertex import Field
 
@@ -692,9 +693,9 @@ class Arrays(VariableWalk):
             self.by_python(node, f"{home}{f.__name__}()")
         if f is np.linalg.qr:
             return self._factors(args[0], t, node)
-        self.emit(None, f"{name} = {home}{f.__name__}({text})")
         if f in DENSE:
             return self._dense(f, args, name, t, node)
+        self.emit(None, f"{name} = {home}{f.__name__}({text})")
         sizes = [f"np.size({a.py})" for a in args if isinstance(a, (Arr, Vec))]
         most = Vec(
             ("1",),
@@ -718,6 +719,7 @@ class Arrays(VariableWalk):
     def _dense(self, f: Any, given: list[Vec], name: str, t: str, node: ast.AST) -> Any:
         """A function of a matrix, which is `name` in CPython's text: its price, and numpy's own
         loop, which works in doubles."""
+        self.emit(None, f"{name} = {self._asked(f)}, {', '.join(v.py for v in given)})")
         (n, width), last = given[0].dims, given[-1]
         dims = () if f is np.linalg.det else last.dims
         rows = Vec((n,), t, lambda k: "", "", size=f"len({given[0].py})")
@@ -727,7 +729,9 @@ class Arrays(VariableWalk):
             self.spend_on_all("vec", rows, COLUMN, t, many)
         self.end_loop()
         self.bail(f"{n} == 0 or {width} != {n} or {last.dims[0]} != {n}", node)
-        ends = ", ".join(f"{self._laid_as(v, 'f8', node)}, 0" for v in given)
+        made = [self._laid_as(v, "f8", node) for v in given]
+        self._bail_if_odd(f, made[0], n, n, node)
+        ends = ", ".join(f"{a}, 0" for a in made)
         out, (m, p) = self.new("a"), (*dims, "1", "1")[:2]
         self.empty(out, f"{m} * {p}", "f8")
         loop = self.loop_at(DENSE[f], f"{'d' * len(given)}->d")
@@ -747,7 +751,7 @@ class Arrays(VariableWalk):
         """The factors of np.linalg.qr: numpy's loop leaves the upper one in the matrix, and below
         it what the other is made of."""
         (m, n), q, r, out = a.dims, self.new("a"), self.new("a"), self.new("a")
-        self.emit(None, f"{q}, {r} = np.linalg.qr({a.py})")
+        self.emit(None, f"{q}, {r} = {self._asked(np.linalg.qr)}, {a.py})")
         k = self.named(f"min({m}, {n})")
         for name, nb, py in (
             ("qr", "", ""),
@@ -759,13 +763,13 @@ class Arrays(VariableWalk):
         self.end_loop()
         self.bail(f"{k} == 0", node)
         made, scales, raw = self._laid_as(a, "f8", node), self.new("a"), "qr_r_raw"
+        self._bail_if_odd(np.linalg.qr, made, m, n, node)
         self.empty(scales, f"{k} * {n}", "f8")
         self.empty(out, f"{m} * {k}", "f8")
         first = self.loop_at(getattr(LAPACK, raw, None) or getattr(LAPACK, f"{raw}_m"), "d->d")
         self.emit(f"matrix_loop({first}, {made}, 0, {scales}, {m}, {n})")
         sides, second = f"{made}, 0, {scales}, 0, {out}", self.loop_at(DENSE[np.linalg.qr], "dd->d")
         self.emit(f"product_loop({second}, {sides}, {m}, {n}, {k}, {n}, 1, {n}, {k}, 1)")
-        self.bail(f"{out}[0] != {out}[0]", node)  # a NaN came in
         if self.multi:
             self.by_python(node, "np.linalg.qr()")
 
@@ -777,6 +781,21 @@ class Arrays(VariableWalk):
             self._made(Vec(*each), t, node)
             for each in ((left, "f8", lambda e: f"{out}[{e}]", q), (right, "f8", upper, r))
         )
+
+    def _asked(self, f: Any) -> str:
+        """How a call of numpy's function begins in CPython's text: what is odd is noted."""
+        return f"asked(np.linalg.{f.__name__}, {place(self.codelet, self.line)!r}"
+
+    def _bail_if_odd(self, f: Any, buf: str, m: str, n: str, node: ast.AST) -> None:
+        """CPython's text goes on with a matrix of which there is something to say."""
+        k, odd = self.new("i"), "{0}[{1}] != {0}[{1}]"
+        if f is np.linalg.cholesky:
+            odd = (
+                "not abs({0}[{1}] - {0}[{1} % {2} * {2} + {1} // {2}]) <= {3} * np.sqrt(abs("
+                "{0}[{1} // {2} * ({2} + 1)] * {0}[{1} % {2} * ({2} + 1)]))"
+            )
+        with self.under(f"for {k} in range({m} * {n}):"):
+            self.bail(odd.format(buf, k, n, ASYMMETRY), node)
 
     def _made(self, v: Vec, t: str, node: ast.AST) -> Arr:
         """What one of numpy's loops made, and `v.py` is in CPython's text, as an array."""
