@@ -39,8 +39,10 @@ def odd(name: str, matrices: Array) -> Array:
         return np.isnan(m)
     size = np.sqrt(np.abs(np.diagonal(m, 0, -2, -1)))
     with np.errstate(all="ignore"):
-        beyond = np.abs(m - m.swapaxes(-1, -2)) <= ASYMMETRY * size[..., None] * size[..., None, :]
-    return ~beyond
+        near: Array = (
+            np.abs(m - m.swapaxes(-1, -2)) <= ASYMMETRY * size[..., None] * size[..., None, :]
+        )
+    return ~near
 
 
 def oddness(name: str, matrix: Array) -> tuple[str, str]:
