@@ -226,6 +226,11 @@ class HostMemoryWarning(IPUTeachError, UserWarning):
     """A program needs more of this computer's memory than is free. It is shown, and not raised."""
 
 
+class MatrixWarning(IPUTeachError, UserWarning):
+    """A codelet's function of np.linalg was given a matrix with a NaN in it, or `cholesky` one that
+    is not symmetric. numpy goes on, so this is shown, and not raised."""
+
+
 class GraphReplicationError(PoplarError):
     """A graph cannot be replicated so many times: the replicas have equal parts of the IPUs."""
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import bench
-from bench import all_rows, chosen_rows, gpu, graphs, kernels, peers, scalar, symbolic, table
+from bench import all_rows, chosen_rows, gpu, graphs, heat, kernels, peers, scalar, symbolic, table
 from bench.measure import Result, Row, measure, run_rows
 from ipu_teach import FLOAT
 from ipu_teach.compile import compile_programs
@@ -156,6 +156,7 @@ def test_the_graph_of_every_workload_fits_at_its_full_size(row: Row, nothing_loa
 def test_the_graphs_that_are_built_fit_at_their_full_size(nothing_loads: None) -> None:
     graphs.first_run()
     graphs.undefined()
+    heat.plate(heat.STEPS)
     for rows in (graphs.SMALL, graphs.LARGE):
         graph, program = graphs.bulk(rows)
         CostModel(compile_programs(graph, [program])).check_memory()
@@ -173,6 +174,15 @@ def engine_of(work: Callable[[], object]) -> Engine:
     owner = getattr(work, "__self__", None)
     assert isinstance(owner, Engine)
     return owner
+
+
+def test_heat_of_the_benchmark_is_numpys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heat, "SIZE", 290)
+    monkeypatch.setattr(heat, "ACROSS", 3)
+    engine, now = heat.plate(4), kernels.floats(290, 290)
+    engine.run()
+    heat.in_numpy(now, kernels.floats(290, 290), 4)
+    assert np.array_equal(engine.read_tensor("plate"), now)
 
 
 def test_a_training_step_of_the_benchmark_learns_what_numpy_learns() -> None:

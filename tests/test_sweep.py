@@ -6,20 +6,24 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import runpy
 import signal
 import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 from libraries import product
 
-from ipu_teach import Device, Graph, sweep
+from ipu_teach import Device, Graph, show, sweep
 from ipu_teach.errors import InvalidOptionError
 from ipu_teach.program import Program
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 class Mailed(Executor):
@@ -160,6 +164,46 @@ def test_a_function_of_a_notebook_is_no_function_elsewhere(monkeypatch: pytest.M
         ),
     ):
         sweep(typed, [1], executor=pool)
+
+
+def test_a_sweep_over_ipus() -> None:
+    here = sweep(product, num_ipus=[1, 2, 4], tiles_per_ipu=3, progress=False)
+    there = sweep(product, num_ipus=[1, 2, 4], tiles_per_ipu=3, executor=Mailed(), progress=False)
+    assert (here.num_ipus, here.num_tiles) == ((1, 2, 4), (3, 3, 3)) and here.what == "IPU"
+    assert [r.digest() for r in there.reports] == [r.digest() for _, r in here]
+    assert [r.target.num_tiles for r in here.reports] == [3, 6, 12]
+    assert repr(here).split()[:2] == ["IPUs", "modelled"] and here.rows()[2][0] == "4"
+    view = show.sweep(here)
+    assert [row["run"].split(",")[0] for row in view.data] == ["1 IPU", "2 IPUs", "4 IPUs"]
+    first = here.reports[0].total_cycles
+    assert [row["ideal, the same"] for row in show.sweep(here, weak=True).data] == [
+        f"{first:,}"
+    ] * 3
+    both = sweep(product, [2, 3], num_ipus=2, progress=False)
+    assert (both.num_ipus, both.num_tiles) == ((2, 2), (2, 3))
+    with pytest.raises(InvalidOptionError) as caught:
+        sweep(product, num_ipus=[1, 0])
+    assert str(caught.value) == (
+        "sweep() was given the numbers of IPUs [1, 0].\n"
+        "  next:  give a list of whole numbers, 1 or more: num_ipus=[1, 2, 4]."
+    )
+    with pytest.raises(InvalidOptionError, match="several numbers of tiles and of IPUs"):
+        sweep(product, [1], num_ipus=[1])
+
+
+@pytest.mark.parametrize("name", ["heat_strong", "heat_weak", "product_strong", "product_weak"])
+def test_the_page_of_scaling_has_what_its_script_makes(name: str) -> None:
+    """Two of its rows; the picture says which of all are the quickest and the slowest."""
+    made = runpy.run_path(str(ROOT / "docs" / "make_scaling.py"))
+    text = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
+    told = text.split(f"<!-- {name} -->\n")[1].split("\n<!-- end -->")[0].splitlines()
+    curve = made["found"](name, [1, 2])
+    assert made["table"](curve, made["CURVES"][name][1]).splitlines() == told[:4]
+    picture = (ROOT / "docs" / f"scaling_{name}.svg").read_text(encoding="utf-8")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in told[2:]]
+    assert [int(row[0]) for row in rows] == list(made["IPUS"])
+    took = [int(row[1].replace(",", "")) for row in rows]
+    assert f"quickest, {min(took):,}" in picture and f"slowest, {max(took):,}" in picture
 
 
 def test_a_sweep_on_a_dask_cluster_is_the_same() -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ipu_teach.compile.matrices import refused
 from ipu_teach.compile.purity import (
     RANDOM,
     Purity,
@@ -40,7 +41,6 @@ from ipu_teach.compile.trace import (
 )
 from ipu_teach.errors import CodeletError
 from ipu_teach.graph.vertex import Field, VectorList, Vertex
-from ipu_teach.types import Array
 
 
 class _NumpyShim:
@@ -297,41 +297,10 @@ def failed(codelet: type[Vertex], error: BaseException, line: str, who: str) -> 
         said = f"{type(error).__name__}: @ was given {found[2]} numbers and {found[1]}"
         advice = "both sides of @ take as many: is one of them a part, and the other whole?"
     if isinstance(error, np.linalg.LinAlgError):
-        what, advice = _matrix_refused(error, advice)
+        what, advice = refused(error, advice)
         said += what
     return CodeletError(
         f"{codelet.__name__}.compute() failed: {said}.",
         where=f"{line}, {who}",
         next_step=advice,
-    )
-
-
-def _matrix_refused(error: BaseException, advice: str) -> tuple[str, str]:
-    """What of its matrix made a function of np.linalg fail, and what to do."""
-    step, name = error.__traceback__, ""
-    matrix: Array = np.zeros((0, 0))
-    while step is not None:  # the last function that has a matrix
-        given = step.tb_frame.f_locals.get("a")
-        if step.tb_frame.f_globals.get("__package__") == "numpy.linalg" and np.ndim(given) == 2:  # type: ignore[arg-type]
-            matrix, name = np.array(given, np.float64), step.tb_frame.f_code.co_name
-        step = step.tb_next
-    if not matrix.size or len(set(matrix.shape)) > 1:
-        return "", advice
-    for i, j in np.argwhere(matrix != matrix.T) if name == "cholesky" else ():
-        return (
-            f": element [{i}, {j}] is {matrix[i, j]:g}, and [{j}, {i}] {matrix[j, i]:g}",
-            "cholesky takes a symmetric matrix; numpy reads the lower half and goes on.",
-        )
-    for k in range(len(matrix)):
-        if name != "cholesky":
-            largest = k + int(np.argmax(np.abs(matrix[k:, k])))
-            matrix[[k, largest]] = matrix[[largest, k]]
-        pivot = matrix[k, k]
-        last = k == len(matrix) - 1
-        if last or not abs(pivot) > 1e-12 or (name == "cholesky" and pivot < 0):
-            break
-        matrix[k + 1 :] -= np.outer(matrix[k + 1 :, k] / pivot, matrix[k])
-    return (
-        f": [{k}, {k}] is {pivot:.3g} once the columns before it are eliminated",
-        "numpy raises this, too. Add a little to the diagonal, or ask np.linalg.det(…) first.",
     )

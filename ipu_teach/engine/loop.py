@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ipu_teach.compile.checks import vertex_name
+from ipu_teach.compile.matrices import NOTED, tell
 from ipu_teach.compile.tracer import failed, located, source_line
 from ipu_teach.engine.fp.traps import trapped
 from ipu_teach.engine.fp.vertex_floats import VertexFloats
@@ -62,6 +64,8 @@ def run_loop(site: Site, count: Counting | None = None, only: int | None = None)
             ) from error
         if count is not None and twin is not None:
             count.vertex(number, twin.regions, twin.places, numbers)
+            if NOTED.odd:
+                tell(group.table.codelet, partial(vertex_name, group.table, row))
         before += [(flat, where, flat[where].copy()) for flat, where, _ in vertex.back]
         _write(vertex.back)
 

@@ -3,19 +3,16 @@ them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.trace import Op, Ref, is_ref, item_of, layout_independent
-from ipu_teach.compile.tracer import failed
 from ipu_teach.engine.batch.buffers import by_stride
 from ipu_teach.engine.batch.kernels import check_fits, gather_windows, scatter, store_unsigned
 from ipu_teach.engine.batch.operations import Operations
 from ipu_teach.engine.views import Nest, Region
-from ipu_teach.errors import CodeletError
 from ipu_teach.types import Array
 
 if TYPE_CHECKING:
@@ -40,11 +37,8 @@ class Chunk(Operations):
             )
         self.back: list[tuple[int, Array]] = []
 
-    def failing(self, op: Op) -> Callable[[int, BaseException], CodeletError]:
-        table, rows = self.plan.table, self.plan.rows[self.rows]
-        return lambda number, error: failed(
-            table.codelet, error, op.kwargs["line"], vertex_name(table, int(rows[number]))
-        )
+    def who(self, number: int) -> str:
+        return vertex_name(self.plan.table, int(self.plan.rows[self.rows][number]))
 
     def bind(self) -> None:
         """Append the calls for these vertices."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.freeze import FrozenTable
+from ipu_teach.compile.matrices import note, odd, tell
 from ipu_teach.compile.tracer import failed
+from ipu_teach.graph.vertex import Vertex
 from ipu_teach.types import Array
 from ipu_teach.types.regions import to_unsigned
 
@@ -68,15 +71,21 @@ def call_dense(
     args: list[Array],
     vectors: bool,
     out: Array,
-    failing: Callable[[int, BaseException], Exception],
+    place: tuple[type[Vertex], str],
+    who: Callable[[int], str],
 ) -> None:
-    """Call a function of matrices for all vertices; of those that it refuses the first is named.
-    `vectors`: the last argument and the result are vectors, which numpy takes for matrices
-    here."""
+    """Call a function of matrices for all vertices; of those that it refuses, or whose matrix is
+    odd, the first is named.
+
+    `vectors`: the last argument and the result are vectors, which numpy takes for matrices here.
+    `place`: the codelet, and the line. `who(i)` names a vertex.
+    """
     if vectors:
         args, out = [*args[:-1], args[-1][..., None]], out[..., None]
+    strange = odd(fn.__name__, args[0]).any((-1, -2)).reshape(-1)
     try:
-        out[...] = fn(*args)
+        found = fn(*args)
+        out[...] = found[0] if fn is np.linalg.qr else found
     except np.linalg.LinAlgError:
         lead = out.shape[: args[0].ndim - 2]
         each = [np.broadcast_to(a, (*lead, *a.shape[-2:])) for a in args]
@@ -84,8 +93,12 @@ def call_dense(
             try:
                 fn(*(a[vertex] for a in each))
             except np.linalg.LinAlgError as error:
-                raise failing(number, error) from error
+                raise failed(place[0], error, place[1], who(number)) from error
         raise
+    if strange.any():
+        first = int(strange.argmax())
+        note(fn.__name__, args[0].reshape(-1, *args[0].shape[-2:])[first], place[1])
+        tell(place[0], partial(who, first))
 
 
 def call_rows(fn: Callable[..., Any], values: Array, out: Array) -> None:

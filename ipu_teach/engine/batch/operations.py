@@ -7,7 +7,6 @@ way for many vertices than for one is called vertex by vertex.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -18,7 +17,6 @@ from ipu_teach.engine.backend import Call
 from ipu_teach.engine.batch.kernels import apply, call_dense, call_each, call_rows
 from ipu_teach.engine.batch.last_use import alone_or_backwards, by_rows
 from ipu_teach.engine.batch.products import Products
-from ipu_teach.errors import CodeletError
 from ipu_teach.types import Array
 
 
@@ -150,10 +148,11 @@ class Operations:
         """A function of matrices, of all of them at once: LAPACK takes each by itself."""
         args = [self.operand(a, 0) for a in op.args]
         vectors = np.ndim(self.trace.samples[op.result]) == 1
-        self.calls.append((call_dense, (op.fn, args, vectors, out, self.failing(op))))
+        place = self.trace.codelet, op.kwargs["line"]
+        self.calls.append((call_dense, (op.fn, args, vectors, out, place, self.who)))
 
-    def failing(self, op: Op) -> Callable[[int, BaseException], CodeletError]:
-        """What is raised where the operation fails for a vertex, by its number among these."""
+    def who(self, number: int) -> str:
+        """The name of a vertex, by its number among these."""
         raise NotImplementedError
 
     def _each(self, op: Op, out: Array) -> None:

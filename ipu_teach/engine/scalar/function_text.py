@@ -50,6 +50,7 @@ def python_text(code: ScalarCode, target: Target, watched: bool = False) -> str:
     )
     body = "\n".join([*begin, *_priced(lines, code, target, watched)])
     imported = "from ipu_teach.types.regions import to_unsigned\n"
+    imported += "from ipu_teach.compile.matrices import asked\n"
     return f"{_HEAD}{imported}{tables}\n\ndef vertex({', '.join(args)}):\n{body}\n"
 
 

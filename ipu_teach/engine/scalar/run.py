@@ -24,6 +24,8 @@ from typing import Any
 
 import numpy as np
 
+from ipu_teach.compile.checks import vertex_name
+from ipu_teach.compile.matrices import NOTED, tell
 from ipu_teach.compile.workers import race_of
 from ipu_teach.cost.traced import UNIT, UNKNOWN
 from ipu_teach.engine.fp.vertex_floats import VertexFloats
@@ -154,10 +156,12 @@ class ScalarRun:
             self.calls,
             self.cycles.data,
         )
-        self.patience.until = begin + wait
+        self.patience.until, noted = begin + wait, NOTED.odd
         for v in range(first, last):
             try:
                 counted[v] = (calls[v] if v in calls else self._call(v))()
+                if noted:
+                    self._tell(v)
             except _Long:
                 self.fields.restore(v)
                 break
@@ -185,8 +189,13 @@ class ScalarRun:
             self.calls[v] = call
         return call
 
+    def _tell(self, v: int) -> None:
+        table, row = self.group.table, int(self.group.rows[v])
+        tell(table.codelet, lambda: vertex_name(table, row))
+
     def _by_referee(self, v: int) -> None:
         """Let the plain loop run a vertex, on what it had before: it says what is wrong."""
+        NOTED.odd.clear()
         self.fields.restore(v)
         self.fields.store(self.stored, v)
         self.stored = v + 1

@@ -1,0 +1,190 @@
+"""Make the tables and pictures of docs/scaling.md: `python docs/make_scaling.py`. It takes a minute
+or two; `--processes 8` takes less. With `--whole` it prints the tables of heat on whole chips,
+which takes eight times as long.
+
+Two programs on 1 to 64 IPUs, each once with the same work on all machines, and once with as much
+work for each IPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor, ProcessPoolExecutor
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).with_name("scaling.md")
+sys.path.insert(0, str(PAGE.parents[1]))
+
+from ipu_teach import (  # noqa: E402
+    FLOAT,
+    Device,
+    Graph,
+    Input,
+    Output,
+    Report,
+    Sweep,
+    Vector,
+    Vertex,
+    show,
+    sweep,
+)
+from ipu_teach.poplibs import gcl, poplin, poputil  # noqa: E402
+from ipu_teach.program import Execute, Program, Sequence  # noqa: E402
+
+IPUS = (1, 2, 4, 8, 16, 32, 64)
+EIGHTH = 184  # tiles of an IPU
+BLOCKS = {EIGHTH: (8, 23), 1472: (32, 46)}  # of so many tiles: below and beside each other
+SIDE = 64  # of a tile's part of the plate on one IPU
+PART = 32  # of a tile's where the plate grows
+ROWS, INNER = 1024, 512  # of the product: [ROWS, INNER] x [INNER, INNER]
+EACH = 256  # rows for each IPU where they grow
+NAMES = {
+    "compute": "compute",
+    "exchange": "exchange",
+    "exchange between IPUs": "links",
+    "sync and waiting": "sync and waiting",
+}
+
+
+class Heat(Vertex):
+    """Rows of a tile's part of a plate, which are read with a point more on each side."""
+
+    x: Input[Vector[Vector[FLOAT]]]
+    y: Output[Vector[Vector[FLOAT]]]
+
+    def compute(self) -> None:
+        x = self.x
+        beside = x[:-2, 1:-1] + x[2:, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:]
+        self.y = x[1:-1, 1:-1] * 0.6 + beside * 0.1
+
+
+def halves(ipus: int) -> tuple[int, int]:
+    """IPUs below and beside each other: as nearly a square as powers of two allow."""
+    down = 1 << ipus.bit_length() // 2
+    return down, ipus // down
+
+
+def heat(device: Device, grows: bool) -> tuple[Graph, Program]:
+    """A step of heat on a plate: each IPU has a block of it, and each tile a block of that."""
+    graph, (down, across) = Graph(device), halves(device.target.num_ipus)
+    high, wide = (PART, PART) if grows else (SIDE // down, SIDE // across)
+    tiles = device.target.tiles_per_ipu
+    rows, columns = BLOCKS[tiles]
+    shape = rows * down * high + 2, columns * across * wide + 2
+    now, then = (graph.add_variable(FLOAT, shape, name) for name in ("now", "then"))
+    graph.set_initial_value(now, 1)
+    step, workers = graph.add_compute_set("step"), device.target.num_worker_contexts
+    cuts = [high * k // workers for k in range(workers + 1)]
+    for i, j in product(range(rows * down), range(columns * across)):
+        ipu, place = i // rows * across + j // columns, i % rows * columns + j % columns
+        tile = ipu * tiles + place
+        top, left = 1 + i * high, 1 + j * wide
+        own = (
+            slice(top - (i == 0), top + high + (i == rows * down - 1)),
+            slice(left - (j == 0), left + wide + (j == columns * across - 1)),
+        )
+        for plate in (now, then):
+            graph.set_tile_mapping(plate[own], tile)
+        for begin, end in zip(cuts[:-1], cuts[1:], strict=True):
+            inside = slice(top + begin, top + end), slice(left, left + wide)
+            around = slice(top + begin - 1, top + end + 1), slice(left - 1, left + wide + 1)
+            vertex = graph.add_vertex(step, Heat, x=now[around], y=then[inside])
+            graph.set_tile_mapping(vertex, tile)
+    return graph, Execute(step)
+
+
+def matrices(device: Device, grows: bool) -> tuple[Graph, Program]:
+    """A product of matrices: each IPU has some rows of the left one and of the right one, which all
+    of them need whole: they gather it first."""
+    ipus, program = device.target.num_ipus, Sequence()
+    graph, rows = Graph(device, ipus), EACH if grows else ROWS // ipus
+    right_shape = INNER, INNER
+    left = poplin.create_mat_mul_input_lhs(graph, FLOAT, (rows, INNER), right_shape, "left")
+    share = graph.add_variable(FLOAT, (INNER // ipus, INNER), "share")
+    poputil.map_tensor_linearly(graph, share)
+    for tensor in (left, share):
+        graph.set_initial_value(tensor, 1)
+    right = share
+    if ipus > 1:
+        right = gcl.all_gather_cross_replica(graph, share, program).reshape(right_shape)
+    poplin.mat_mul(graph, left, right, program)
+    return graph, program
+
+
+CURVES: dict[str, tuple[Callable[..., Any], bool]] = {
+    "heat_strong": (heat, False),
+    "heat_weak": (heat, True),
+    "product_strong": (matrices, False),
+    "product_weak": (matrices, True),
+}
+
+
+def found(
+    name: str, ipus: Iterable[int] = IPUS, executor: Executor | None = None, tiles: int = EIGHTH
+) -> Sweep:
+    """One of the curves, on these numbers of IPUs."""
+    build, grows = CURVES[name]
+    program = partial(build, grows=grows)
+    return sweep(program, num_ipus=ipus, tiles_per_ipu=tiles, executor=executor)
+
+
+def row(report: Report, first: Report, grows: bool) -> str:
+    """A line of a table."""
+    shares = {said: report.proportions[part] for part, said in NAMES.items()}
+    gain = first.total_cycles / report.total_cycles
+    ideal = 1 if grows else report.target.num_ipus
+    ends = f"{gain / ideal:.0%}", max(shares, key=lambda part: shares[part])
+    parts = (f"{share:.1%}" for share in shares.values())
+    speed = f"{gain * (report.target.num_ipus if grows else 1):.2f}"
+    cells = f"{report.target.num_ipus}", f"{report.total_cycles:,.0f}", speed, *ends, *parts
+    return f"| {' | '.join(cells)} |"
+
+
+def table(curve: Sweep, grows: bool) -> str:
+    """A line for each number of IPUs."""
+    heads = (
+        "IPUs",
+        "modelled cycles",
+        "times one IPU",
+        "of the ideal",
+        "bound by",
+        *NAMES.values(),
+    )
+    return "\n".join(
+        [
+            f"| {' | '.join(heads)} |",
+            "|" + "---|" * len(heads),
+            *(row(report, curve.reports[0], grows) for report in curve.reports),
+        ]
+    )
+
+
+def main() -> None:
+    """Write the tables into the page, and the pictures beside it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--whole", action="store_true")
+    parser.add_argument("names", nargs="*", default=list(CURVES), help=", ".join(CURVES))
+    given, text = parser.parse_args(), PAGE.read_text(encoding="utf-8")
+    with ProcessPoolExecutor(given.processes) as pool:
+        for name in given.names:
+            grows = CURVES[name][1]
+            if given.whole:
+                if "heat" in name:
+                    print(table(found(name, executor=pool, tiles=1472), grows))
+                continue
+            curve = found(name, executor=pool)
+            show.sweep(curve, weak=grows).save(PAGE.with_name(f"scaling_{name}.svg"))
+            before, after = text.split(f"<!-- {name} -->\n")
+            after = after.split("<!-- end -->", 1)[1]
+            text = f"{before}<!-- {name} -->\n{table(curve, grows)}\n<!-- end -->{after}"
+            PAGE.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
