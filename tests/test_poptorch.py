@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ipu_teach import IPUModel, datasets
+from ipu_teach import IPUModel, datasets, show
 from ipu_teach.errors import InvalidOptionError, ModelError, PoplarError, UnknownOperationError
 from ipu_teach.frontends import ir
 from ipu_teach.poplibs import popops
@@ -152,6 +152,42 @@ def test_models_train_as_in_torch(name: str) -> None:
     assert apart(net, other) < 1e-5
     asked = poptorch.inferenceModel(net, options())
     torch.testing.assert_close(asked(*given[0][:-1]), other.eval()(*given[0][:-1]).detach())
+
+
+@pytest.mark.parametrize("name", ["cnn", "transformer"])
+def test_the_report_has_a_row_for_each_module(name: str) -> None:
+    net = MODELS[name][0]()
+    training = poptorch.trainingModel(net, options(), torch.optim.Adam(net.parameters(), 0.1))
+    training(*batches(name, 1)[0])
+    report = training.report
+    rows = {row.name: row for row in report.by_module()}
+    modules = {n for n, m in net.named_modules() if n and not (list(m.children()) or "drop" in n)}
+    more = {"cnn": {"Cnn"}, "transformer": {"layer", "layer.self_attn"}}[name]
+    # torch's layer takes the weights of out_proj, and its activation is a function
+    modules -= {"layer.self_attn.out_proj", "layer.activation"}
+    assert set(rows) == modules | more | {"inputs", "loss", "outputs", "update", "no module"}
+    # each by what its compute sets are called, and the optimiser's are called
+    wanted = dict.fromkeys(rows, 0)
+    for done in report.execution.steps:
+        path = done.name.split("/")
+        if done.kind == "Execute":
+            wanted["update" if "adam" in path else path[0]] += done.cycles
+    for row in rows.values():
+        copies = row.cycles - wanted[row.name]
+        assert copies == 0 or row.name in ("inputs", "outputs", "Cnn", "layer.self_attn"), row
+    assert sum(row.cycles for row in rows.values()) == report.total_cycles
+    received = report.exchange_bytes_per_tile[0].sum()
+    assert sum(row.bytes_received for row in rows.values()) == received
+    assert sum(row.memory_bytes for row in rows.values()) == report.memory.bytes_per_tile.sum()
+    # what is nobody's, by the categories and variables that are
+    kinds, variables = report.memory.by_category(), report.memory.at_fullest()
+    nobodys = [n for n in variables if n in ("x", "y", "rate", "pad") or n.endswith("(state)")]
+    left = kinds["Edge pointers"] + kinds["Stacks"] + kinds["Host packet headers"]
+    assert rows["no module"].memory_bytes == left + sum(variables[n] for n in nobodys)
+    moments = 8 * sum(p.numel() for p in net.parameters())
+    assert rows["update"].memory_bytes - rows["update"].code_bytes >= moments
+    boxes = set(show.timeline(report).scene.mark("programs").names)
+    assert modules <= boxes
 
 
 def test_a_program_of_the_listings_on_digits(tmp_path: Any) -> None:

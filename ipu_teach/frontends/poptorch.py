@@ -36,7 +36,7 @@ from ipu_teach.frontends import from_torch, ir
 from ipu_teach.frontends.aten import IGNORED
 from ipu_teach.frontends.from_torch import lowering
 from ipu_teach.frontends.ir import Ir
-from ipu_teach.frontends.session import Training, chosen, compiled, rate_of, spelt
+from ipu_teach.frontends.session import Training, chosen, compiled, needed, rate_of, spelt
 from ipu_teach.interrupts import Interrupts
 from ipu_teach.progress import working
 from ipu_teach.schedules import GROUPED
@@ -530,6 +530,7 @@ class PoplarExecutor(WithoutSome):
             self.module.train(self.training)
             self.captured = from_torch.captured(self.module, one, named, self._marked)
             graph = self.captured.graph
+            graph.ops = _named(graph, type(self.module).__name__, self.training)
             if "seed" in graph.variables:
                 low, high = self.options.seed & 0xFFFFFFFF, self.options.seed >> 32
                 graph.variables["seed"].initial = np.array([low, high & 0xFFFFFFFF], np.uint32)
@@ -621,6 +622,19 @@ class PoplarExecutor(WithoutSome):
     def cycleCount(self) -> int:
         """The modelled cycles of a call: of all that ran on this program, by the calls."""
         return int(self.report.total_cycles) // max(self._calls, 1)
+
+
+def _named(graph: Ir, name: str, training: bool) -> list[ir.Op]:
+    """The operations, those of the model's own forward by its name; but for what comes after its
+    modules for the last output alone, which is the loss."""
+    behind = max((number for number, op in enumerate(graph.ops) if op.path), default=-1)
+    others = needed(graph.but(outputs=dict(list(graph.outputs.items())[:-1]))).ops
+
+    def path(number: int, op: ir.Op) -> str:
+        is_loss = training and number > behind and op not in others
+        return op.path or ("loss" if is_loss else name)
+
+    return [replace(op, path=path(number, op)) for number, op in enumerate(graph.ops)]
 
 
 def _said(what: Any) -> str:
