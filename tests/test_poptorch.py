@@ -460,6 +460,58 @@ def test_state_of_the_optimiser_off_chip_shared_and_what_is_computed_again() -> 
     assert apart(net, other) < 1e-5
 
 
+class Dropped(nn.Module):
+    """A layer, what is dropped of it, and a loss of that."""
+
+    def __init__(self, drop: Any) -> None:
+        super().__init__()
+        self.first, self.drop, self.second = nn.Linear(12, 9), drop, nn.Linear(9, 4)
+
+    def forward(self, x: Any, y: Any) -> Any:
+        h = torch.tanh(self.first(torch.flatten(x, 1)))
+        dropped = self.drop(h)
+        return h, dropped, F.cross_entropy(self.second(dropped), y)
+
+
+def test_with_the_masks_of_the_device_torch_drops_as_it_does() -> None:
+    class Masked(nn.Module):
+        def forward(self, h: Any) -> Any:
+            return h * self.mask
+
+    torch.manual_seed(0)
+    net, masked = Dropped(nn.Dropout(0.4)), Masked()
+    other = Dropped(masked)
+    other.load_state_dict(net.state_dict())
+    training = poptorch.trainingModel(net, options(), torch.optim.SGD(net.parameters(), 0.1))
+    plain, masks = torch.optim.SGD(other.parameters(), 0.1), []
+    for batch in batches("mlp", 6):
+        h, dropped, loss = training(*batch)
+        masked.mask = (dropped != 0).float() / 0.6
+        torch.testing.assert_close(dropped, h * masked.mask)
+        masks.append(masked.mask)
+        assert float(loss) == pytest.approx(step(other, plain, batch), rel=1e-5)
+    training.detachFromDevice()
+    assert apart(net, other) < 1e-5
+    kept = float(torch.stack(masks).mean()) * 0.6
+    assert abs(kept - 0.6) < 4 * (0.24 / (6 * 54)) ** 0.5
+    assert not any(torch.equal(a, b) for a, b in zip(masks, masks[1:], strict=False))
+
+
+def test_stochastic_rounding_is_an_option() -> None:
+    class Halved(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x.half()
+
+    means = []
+    for stochastic in (False, True):
+        opts = options(3)
+        opts.Precision.enableStochasticRounding(stochastic)
+        # an eighth of the way from 1 to the next half
+        found = poptorch.inferenceModel(Halved(), opts)(torch.full((800,), 1 + 2.0**-13))
+        means.append(float((found.double() - 1).mean()) * 2**10)
+    assert means[0] == 0 and abs(means[1] - 1 / 8) < 4 * (7 / 64 / 800) ** 0.5
+
+
 # --- life -----------------------------------------------------------------------------------------
 
 
@@ -722,6 +774,7 @@ def test_calls_that_cannot_be() -> None:
     )
     nesterov = torch.optim.SGD(net.parameters(), 0.1, 0.9, nesterov=True)
     assert "nesterov" in said(lambda: poptorch.trainingModel(net, opts, nesterov))
+    assert "cycleCount() and report" in said(lambda: training.getLatency, AttributeError)
     assert "did you mean 'deviceIterations'" in said(lambda: opts.deviceIteration, AttributeError)
     for call in (
         lambda: opts.deviceIterations(0),

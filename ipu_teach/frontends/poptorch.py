@@ -141,6 +141,12 @@ class _Training(_Some):
 
 class _Precision(_Some):
     partials: str | None = None
+    stochastic = False
+
+    def enableStochasticRounding(self, yes: bool = True) -> _Precision:
+        """Whether a float that is stored in a half is rounded by chance, in the mean to itself."""
+        self.stochastic = bool(yes)
+        return self
 
     def setPartialsType(self, dtype: Any) -> _Precision:
         """The dtype of partial sums: torch.float or torch.half."""
@@ -348,7 +354,10 @@ class PoplarExecutor(WithoutSome):
     """
 
     not_here = {
-        "getPerfCounters": "cycleCount() and report; host times are those of this machine.",
+        **dict.fromkeys(
+            ("getPerfCounters", "getLatency", "getComputeLatency", "getHostIpuLatency"),
+            "cycleCount() and report; host times are those of this machine.",
+        ),
         "save": "torch.save of module.state_dict(), optimizer.state_dict() and rng_state.",
     }
 
@@ -539,6 +548,7 @@ class PoplarExecutor(WithoutSome):
             asked = {
                 "partialsType": self.options.Precision.partials,
                 "availableMemoryProportion": self.options.proportion,
+                "stochasticRounding": self.options.Precision.stochastic or None,
             }
             products = {name: value for name, value in asked.items() if value is not None}
             many = 1 if step.schedule and not self.training else self.options.iterations

@@ -20,12 +20,12 @@ def cut(tensor: Tensor, key: Any) -> tuple[int, Form]:
     if layout.strides is None:
         known = _plain(parts)
         if known in form.picks:
-            later, found = form.picks[known]
-            return tensor.offset + later, found
-        start, found = _cut_positions(tensor, key)
-        if known and found.layout.size:
-            form.picks[known] = start - tensor.offset, found
-        return start, found
+            later, picked = form.picks[known]
+            return tensor.offset + later, picked
+        start, picked = _cut_positions(tensor, key)
+        if known and picked.layout.size:
+            form.picks[known] = start - tensor.offset, picked
+        return start, picked
     if len(parts) > len(layout.shape):
         return _cut_rarely(tensor, key)
     offset = tensor.offset
