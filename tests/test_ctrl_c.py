@@ -71,18 +71,27 @@ def interrupted(work: Callable[[], object], after: float) -> str:
     """Do the work, and press Ctrl-C after so many seconds, a real SIGINT, with which it ends. What
     is said then.
 
-    Who sees nothing presses again: Python drops one that arrives in a finalizer or in the collector
-    of garbage.
+    Python drops one that arrives in a finalizer or a callback of the collector of garbage, which
+    `sys.unraisablehook` hears: who was not heard presses again.
     """
-    done = threading.Event()
+    done, missed = threading.Event(), threading.Event()
 
     def press() -> None:
         pause = after
         while not done.wait(pause):
             os.kill(os.getpid(), signal.SIGINT)
-            pause = 2.0
+            missed.wait(2.0)
+            missed.clear()
+            pause = 0.01  # until the hook is left
 
-    presses = threading.Thread(target=press, daemon=True)
+    def dropped(what: sys.UnraisableHookArgs) -> None:
+        if what.exc_type is KeyboardInterrupt:
+            missed.set()
+        else:
+            before(what)
+
+    presses, before = threading.Thread(target=press, daemon=True), sys.unraisablehook
+    sys.unraisablehook = dropped
     with pytest.raises(KeyboardInterrupt) as caught:
         try:
             # returns when the thread has begun, and may already meet its first press
@@ -90,6 +99,8 @@ def interrupted(work: Callable[[], object], after: float) -> str:
             work()
         finally:
             done.set()
+            missed.set()
+            sys.unraisablehook = before
     presses.join()
     return str(caught.value)
 

@@ -285,6 +285,7 @@ np.roll(x, 2); np.cumsum(x[::-1]); np.var(m, axis=0); np.linalg.norm(x); np.rave
 np.max(m.T); np.prod(m.T, axis=0); np.sum(m, dtype=np.float64) + x; m.astype(np.float64).sum(); x.astype(np.float16).sum()
 x[:1] @ x[:1]; np.sin(x[:1]); np.log10(np.abs(x[:1])); np.arcsin(x / 100); np.exp(-x * x); np.tan(x[0]) + x
 x[[0, 2, 5]]; m[[1, 0]][:, [2, 2]]; x[[True, False, True] * 3]; np.add.accumulate(x); np.multiply.outer(u, x)
+np.add.accumulate(m[:, ::-1], axis=0)[-1]; np.argmax(m, axis=0); np.multiply.accumulate(m.T, axis=1)
 np.add.reduce(m); x[::-1] ** 3; np.where(np.rint(x), x, 2); np.where(np.arange(9) > 4, x, 0); np.clip(x, None, 0.5)
 np.argmax(x); np.expand_dims(x, 0) * 2; np.ravel(x[2]); m.transpose().ravel(); m.T.flatten(); m.reshape(6, 6)[5]
 np.add(x, [1] * 9); np.add(x, x, dtype=np.float32); x[..., 0]; x.min(); m.any(axis=0); m.prod(); x.argmin() * x

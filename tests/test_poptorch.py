@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ipu_teach import IPUModel, datasets
+from ipu_teach import IPUModel, datasets, show
 from ipu_teach.errors import InvalidOptionError, ModelError, PoplarError, UnknownOperationError
 from ipu_teach.frontends import ir
 from ipu_teach.poplibs import popops
@@ -152,6 +152,42 @@ def test_models_train_as_in_torch(name: str) -> None:
     assert apart(net, other) < 1e-5
     asked = poptorch.inferenceModel(net, options())
     torch.testing.assert_close(asked(*given[0][:-1]), other.eval()(*given[0][:-1]).detach())
+
+
+@pytest.mark.parametrize("name", ["cnn", "transformer"])
+def test_the_report_has_a_row_for_each_module(name: str) -> None:
+    net = MODELS[name][0]()
+    training = poptorch.trainingModel(net, options(), torch.optim.Adam(net.parameters(), 0.1))
+    training(*batches(name, 1)[0])
+    report = training.report
+    rows = {row.name: row for row in report.by_module()}
+    modules = {n for n, m in net.named_modules() if n and not (list(m.children()) or "drop" in n)}
+    more = {"cnn": {"Cnn"}, "transformer": {"layer", "layer.self_attn"}}[name]
+    # torch's layer takes the weights of out_proj, and its activation is a function
+    modules -= {"layer.self_attn.out_proj", "layer.activation"}
+    assert set(rows) == modules | more | {"inputs", "loss", "outputs", "update", "no module"}
+    # each by what its compute sets are called, and the optimiser's are called
+    wanted = dict.fromkeys(rows, 0)
+    for done in report.execution.steps:
+        path = done.name.split("/")
+        if done.kind == "Execute":
+            wanted["update" if "adam" in path else path[0]] += done.cycles
+    for row in rows.values():
+        copies = row.cycles - wanted[row.name]
+        assert copies == 0 or row.name in ("inputs", "outputs", "Cnn", "layer.self_attn"), row
+    assert sum(row.cycles for row in rows.values()) == report.total_cycles
+    received = report.exchange_bytes_per_tile[0].sum()
+    assert sum(row.bytes_received for row in rows.values()) == received
+    assert sum(row.memory_bytes for row in rows.values()) == report.memory.bytes_per_tile.sum()
+    # what is nobody's, by the categories and variables that are
+    kinds, variables = report.memory.by_category(), report.memory.at_fullest()
+    nobodys = [n for n in variables if n in ("x", "y", "rate", "pad") or n.endswith("(state)")]
+    left = kinds["Edge pointers"] + kinds["Stacks"] + kinds["Host packet headers"]
+    assert rows["no module"].memory_bytes == left + sum(variables[n] for n in nobodys)
+    moments = 8 * sum(p.numel() for p in net.parameters())
+    assert rows["update"].memory_bytes - rows["update"].code_bytes >= moments
+    boxes = set(show.timeline(report).scene.mark("programs").names)
+    assert modules <= boxes
 
 
 def test_a_program_of_the_listings_on_digits(tmp_path: Any) -> None:
@@ -424,6 +460,58 @@ def test_state_of_the_optimiser_off_chip_shared_and_what_is_computed_again() -> 
     assert apart(net, other) < 1e-5
 
 
+class Dropped(nn.Module):
+    """A layer, what is dropped of it, and a loss of that."""
+
+    def __init__(self, drop: Any) -> None:
+        super().__init__()
+        self.first, self.drop, self.second = nn.Linear(12, 9), drop, nn.Linear(9, 4)
+
+    def forward(self, x: Any, y: Any) -> Any:
+        h = torch.tanh(self.first(torch.flatten(x, 1)))
+        dropped = self.drop(h)
+        return h, dropped, F.cross_entropy(self.second(dropped), y)
+
+
+def test_with_the_masks_of_the_device_torch_drops_as_it_does() -> None:
+    class Masked(nn.Module):
+        def forward(self, h: Any) -> Any:
+            return h * self.mask
+
+    torch.manual_seed(0)
+    net, masked = Dropped(nn.Dropout(0.4)), Masked()
+    other = Dropped(masked)
+    other.load_state_dict(net.state_dict())
+    training = poptorch.trainingModel(net, options(), torch.optim.SGD(net.parameters(), 0.1))
+    plain, masks = torch.optim.SGD(other.parameters(), 0.1), []
+    for batch in batches("mlp", 6):
+        h, dropped, loss = training(*batch)
+        masked.mask = (dropped != 0).float() / 0.6
+        torch.testing.assert_close(dropped, h * masked.mask)
+        masks.append(masked.mask)
+        assert float(loss) == pytest.approx(step(other, plain, batch), rel=1e-5)
+    training.detachFromDevice()
+    assert apart(net, other) < 1e-5
+    kept = float(torch.stack(masks).mean()) * 0.6
+    assert abs(kept - 0.6) < 4 * (0.24 / (6 * 54)) ** 0.5
+    assert not any(torch.equal(a, b) for a, b in zip(masks, masks[1:], strict=False))
+
+
+def test_stochastic_rounding_is_an_option() -> None:
+    class Halved(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x.half()
+
+    means = []
+    for stochastic in (False, True):
+        opts = options(3)
+        opts.Precision.enableStochasticRounding(stochastic)
+        # an eighth of the way from 1 to the next half
+        found = poptorch.inferenceModel(Halved(), opts)(torch.full((800,), 1 + 2.0**-13))
+        means.append(float((found.double() - 1).mean()) * 2**10)
+    assert means[0] == 0 and abs(means[1] - 1 / 8) < 4 * (7 / 64 / 800) ** 0.5
+
+
 # --- life -----------------------------------------------------------------------------------------
 
 
@@ -686,6 +774,7 @@ def test_calls_that_cannot_be() -> None:
     )
     nesterov = torch.optim.SGD(net.parameters(), 0.1, 0.9, nesterov=True)
     assert "nesterov" in said(lambda: poptorch.trainingModel(net, opts, nesterov))
+    assert "cycleCount() and report" in said(lambda: training.getLatency, AttributeError)
     assert "did you mean 'deviceIterations'" in said(lambda: opts.deviceIteration, AttributeError)
     for call in (
         lambda: opts.deviceIterations(0),

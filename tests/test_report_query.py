@@ -191,6 +191,11 @@ def adds_up(report: Report) -> None:
     assert sum(o.bytes_received for o in found) == int(report.exchange_bytes_per_tile[0].sum())
     assert sum(o.executions for o in found) == report.num_steps
     assert sum(o.steps for o in found) == len(report.profile.steps)
+    modules = report.by_module()
+    for column in ("steps", "executions", "vertices", "cycles", "bytes_received", "code_bytes"):
+        assert sum(getattr(m, column) for m in modules) == sum(getattr(o, column) for o in found)
+    assert sum(m.memory_bytes for m in modules) == report.memory.bytes_per_tile.sum()
+    assert modules[-1].memory_bytes >= memory["Edge pointers"] + memory["Stacks"]
 
 
 @RANDOMLY

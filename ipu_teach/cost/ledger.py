@@ -173,9 +173,9 @@ class MemoryLedger:
         rows = slice(None) if tile is None else self.tile == tile
         return self._named(self.variable[rows], self.size[rows])
 
-    def at_fullest(self, tile: int) -> dict[str, int]:
-        """As `by_variable`, of what is on a tile at its fullest moment."""
-        rows = self._held & (self.tile == tile)
+    def at_fullest(self, tile: int | None = None) -> dict[str, int]:
+        """As `by_variable`, of what is on a tile at its fullest moment, or on each at its own."""
+        rows = self._held & (True if tile is None else self.tile == tile)
         return self._named(self.variable[rows], self.size[rows])
 
     def live_at(self, place: int, tile: int | None = None) -> dict[str, int]:
@@ -192,6 +192,16 @@ class MemoryLedger:
         return [
             (node.name, size)
             for node, size in zip(self.liveness.places, self._peak[2].tolist(), strict=True)
+        ]
+
+    @property
+    def passing_at_fullest(self) -> list[int]:
+        """For each leaf of the programs, in order, the bytes that are there at it and no longer, on
+        the tiles that are fullest then."""
+        most, moment, *_ = self._peak
+        return [
+            int((sum(here.values(), np.zeros_like(most)) * (moment == n) * (most > 0)).sum())
+            for n, here in enumerate(self.passing)
         ]
 
     @property

@@ -100,10 +100,8 @@ def _gathered(graph: FrozenGraph, table: FrozenTable, name: str) -> list[Moves]:
     field, tile_map = table.fields[name], graph.tile_map
     touched, first = graph.touched(table, name), graph.stretches(table, name)
     apart = np.zeros(len(table), bool)
-    piece = np.searchsorted(tile_map.start, touched.start, "right")
-    apart[touched.row[touched.stop > np.append(tile_map.start, np.iinfo(np.int64).max)[piece]]] = (
-        True
-    )
+    piece = np.searchsorted(tile_map.start, touched.start, "right") - 1
+    apart[touched.row[touched.stop > tile_map.stop[piece]]] = True
     layouts = table.layouts[name]
     vectors = {
         number: _vectors(graph.layouts[number], field.depth)

@@ -36,7 +36,7 @@ from ipu_teach.frontends import from_torch, ir
 from ipu_teach.frontends.aten import IGNORED
 from ipu_teach.frontends.from_torch import lowering
 from ipu_teach.frontends.ir import Ir
-from ipu_teach.frontends.session import Training, chosen, compiled, rate_of, spelt
+from ipu_teach.frontends.session import Training, chosen, compiled, needed, rate_of, spelt
 from ipu_teach.interrupts import Interrupts
 from ipu_teach.progress import working
 from ipu_teach.schedules import GROUPED
@@ -141,6 +141,12 @@ class _Training(_Some):
 
 class _Precision(_Some):
     partials: str | None = None
+    stochastic = False
+
+    def enableStochasticRounding(self, yes: bool = True) -> _Precision:
+        """Whether a float that is stored in a half is rounded by chance, in the mean to itself."""
+        self.stochastic = bool(yes)
+        return self
 
     def setPartialsType(self, dtype: Any) -> _Precision:
         """The dtype of partial sums: torch.float or torch.half."""
@@ -348,7 +354,10 @@ class PoplarExecutor(WithoutSome):
     """
 
     not_here = {
-        "getPerfCounters": "cycleCount() and report; host times are those of this machine.",
+        **dict.fromkeys(
+            ("getPerfCounters", "getLatency", "getComputeLatency", "getHostIpuLatency"),
+            "cycleCount() and report; host times are those of this machine.",
+        ),
         "save": "torch.save of module.state_dict(), optimizer.state_dict() and rng_state.",
     }
 
@@ -530,6 +539,7 @@ class PoplarExecutor(WithoutSome):
             self.module.train(self.training)
             self.captured = from_torch.captured(self.module, one, named, self._marked)
             graph = self.captured.graph
+            graph.ops = _named(graph, type(self.module).__name__, self.training)
             if "seed" in graph.variables:
                 low, high = self.options.seed & 0xFFFFFFFF, self.options.seed >> 32
                 graph.variables["seed"].initial = np.array([low, high & 0xFFFFFFFF], np.uint32)
@@ -538,6 +548,7 @@ class PoplarExecutor(WithoutSome):
             asked = {
                 "partialsType": self.options.Precision.partials,
                 "availableMemoryProportion": self.options.proportion,
+                "stochasticRounding": self.options.Precision.stochastic or None,
             }
             products = {name: value for name, value in asked.items() if value is not None}
             many = 1 if step.schedule and not self.training else self.options.iterations
@@ -621,6 +632,19 @@ class PoplarExecutor(WithoutSome):
     def cycleCount(self) -> int:
         """The modelled cycles of a call: of all that ran on this program, by the calls."""
         return int(self.report.total_cycles) // max(self._calls, 1)
+
+
+def _named(graph: Ir, name: str, training: bool) -> list[ir.Op]:
+    """The operations, those of the model's own forward by its name; but for what comes after its
+    modules for the last output alone, which is the loss."""
+    behind = max((number for number, op in enumerate(graph.ops) if op.path), default=-1)
+    others = needed(graph.but(outputs=dict(list(graph.outputs.items())[:-1]))).ops
+
+    def path(number: int, op: ir.Op) -> str:
+        is_loss = training and number > behind and op not in others
+        return op.path or ("loss" if is_loss else name)
+
+    return [replace(op, path=path(number, op)) for number, op in enumerate(graph.ops)]
 
 
 def _said(what: Any) -> str:

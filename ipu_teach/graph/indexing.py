@@ -18,7 +18,14 @@ def cut(tensor: Tensor, key: Any) -> tuple[int, Form]:
     form, layout = tensor.form, tensor.layout
     parts = key if type(key) is tuple else (key,)
     if layout.strides is None:
-        return _cut_positions(tensor, key)
+        known = _plain(parts)
+        if known in form.picks:
+            later, picked = form.picks[known]
+            return tensor.offset + later, picked
+        start, picked = _cut_positions(tensor, key)
+        if known and picked.layout.size:
+            form.picks[known] = start - tensor.offset, picked
+        return start, picked
     if len(parts) > len(layout.shape):
         return _cut_rarely(tensor, key)
     offset = tensor.offset
@@ -51,6 +58,14 @@ def cut(tensor: Tensor, key: Any) -> tuple[int, Form]:
             return _cut_rarely(tensor, key)
     found = form.cuts.get(tuple(kept))
     return offset, found if found is not None else _form_of(tensor, parts, kept)
+
+
+def _plain(parts: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Numbers and slices as something that can be looked up; nothing where there is anything
+    else."""
+    cuts = [(p.start, p.stop, p.step) if type(p) is slice else (p,) for p in parts]
+    kinds = {type(number) for several in cuts for number in several}
+    return tuple(cuts) if kinds <= {int, type(None)} and None not in parts else ()
 
 
 def _form_of(tensor: Tensor, parts: tuple[Any, ...], kept: list[Any]) -> Form:

@@ -195,10 +195,14 @@ class Form:
     What is cut out of a tensor has a form that only depends on the tensor's own: `row` is that of
     one row, `rows[n]` that of n rows, `stride` elements apart, `cuts[…]` that of what numbers and
     slices leave, `flat` that of all elements in one dimension. They are written down when they are
-    first met.
+    first met. Of a list of positions, `picks[…]` is (how much later it begins, the form) of what
+    such a key leaves.
     """
 
-    __slots__ = ("graph", "dtype", "layout", "length", "stride", "row", "rows", "cuts", "flat")
+    __slots__ = (
+        *("graph", "dtype", "layout", "length", "stride"),
+        *("row", "rows", "cuts", "picks", "flat"),
+    )
 
     def __init__(self, graph: Graph, dtype: type[DType], layout: Layout) -> None:
         self.graph = graph
@@ -209,6 +213,7 @@ class Form:
         self.row: Form | None = None
         self.rows: dict[int, Form] = {}
         self.cuts: dict[tuple[Any, ...], Form] = {}
+        self.picks: dict[tuple[Any, ...], tuple[int, Form]] = {}
         self.flat: Form | None = None
 
 
@@ -249,7 +254,10 @@ class Layouts:
         """The layout of explicit element positions, relative to the first, in the shape of
         `relative` (int64)."""
         relative = np.asarray(relative, order="C")
-        if np.array_equal(relative.reshape(-1), np.arange(relative.size)):  # side by side after all
+        flat = relative.reshape(-1)
+        last = flat.size - 1  # first a look at one of them, since there are many
+        if last < 0 or flat[last] == last and np.array_equal(flat, np.arange(last + 1)):
+            # side by side after all
             return self.strided(relative.shape, dense(relative.shape))
         key = (relative.shape, relative.tobytes())
         layout: Layout | None = self._interned.get(key)

@@ -103,21 +103,24 @@ class Tiles:
             raise refuse(
                 f"A mapping for {len(mapping):,} tiles was given; the target has {self.count:,}."
             )
-        pieces = []
+        pieces, size = [], tensor.num_elements
         for tile, intervals in enumerate(mapping):
             if not isinstance(intervals, (list, tuple)):
                 raise refuse(
                     f"Tile {tile} was given {shown(intervals)}, which is no list of intervals."
                 )
+            number = self.number(tile, tensor)
             for interval in intervals:
-                span = as_shape(interval)
-                if span is None or len(span) != 2 or not span[0] <= span[1] <= tensor.num_elements:
-                    elements = counted(tensor.num_elements, "element")
+                # as they mostly are
+                plain = type(interval) is tuple and [*map(type, interval)] == [int, int]
+                span = interval if plain else as_shape(interval)
+                if span is None or len(span) != 2 or not 0 <= span[0] <= span[1] <= size:
+                    elements = counted(size, "element")
                     raise refuse(
                         f"Tile {tile} was given {shown(interval)}, which is no interval of "
                         f"{elements}."
                     )
-                pieces.append((span[0], span[1], self.number(tile, tensor)))
+                pieces.append((span[0], span[1], number))
         begin, end, number = np.array(pieces, np.int64).reshape(-1, 3).T
         return begin, end, number
 

@@ -26,6 +26,11 @@ class TileMap:
     tile: Array
 
     @cached_property
+    def stop(self) -> Array:
+        """int64[pieces]: where each ends; the last one never does."""
+        return np.append(self.start[1:], np.iinfo(np.int64).max)
+
+    @cached_property
     def shift(self) -> Array:
         """int64[pieces]: what leads from addresses to places, in which a tile's pieces lie side by
         side in their order."""
@@ -44,11 +49,10 @@ class TileMap:
         first = np.searchsorted(self.start, start, "right") - 1
         last = np.searchsorted(self.start, stop, "left") - 1
         source, piece = expand(first, last - first + 1)
-        cuts = np.append(self.start, np.iinfo(np.int64).max)
         return (
             source,
-            np.maximum(start[source], cuts[piece]),
-            np.minimum(stop[source], cuts[piece + 1]),
+            np.maximum(start[source], self.start[piece]),
+            np.minimum(stop[source], self.stop[piece]),
             self.tile[piece],
         )
 

@@ -329,13 +329,13 @@ def take_each(flats: Iterable[Tensor], pieces: Sequence[tuple[int, int]]) -> lis
     pattern = tuple([(begin - first, end - first) for begin, end in pieces])
     found = []
     for flat in flats:
-        form = flat.form
-        if pattern in form.cuts:
-            found.append(Tensor(flat.offset + first * form.stride, form.cuts[pattern]))
+        form, key = flat.form, pattern if flat.layout.strides else (first, *pattern)
+        if key not in form.picks:
+            found.append(flat[np.concatenate([np.arange(*piece) for piece in pieces])])
+            form.picks[key] = found[-1].offset - flat.offset - first * form.stride, found[-1].form
             continue
-        found.append(flat[np.concatenate([np.arange(*piece) for piece in pieces])])
-        if form.layout.strides is not None:
-            form.cuts[pattern] = found[-1].form
+        later, picked = form.picks[key]
+        found.append(Tensor(flat.offset + first * form.stride + later, picked))
     return found
 
 

@@ -5,6 +5,8 @@ without a scope to an operation of its name. Copies and the host's transfers bel
 named program around them, else to `copies`, `host exchange`, `streaming memory` or `control`. Every
 step is in one operation, so columns add up to the report's totals; but for the cycles of several
 IPUs, which work at the same time: those add up to the sum of all steps.
+
+`by_module` asks the programs instead, which the front ends name after the modules of a model.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from ipu_teach.report.report import Report
 
 UNUSED = "never executed"
+UPDATE, REST = "update", "no module"
 _KINDS = {
     "Copy": "copies",
     "StreamCopy": "host exchange",
@@ -51,6 +54,47 @@ class Operation:
     flops: int
     code_bytes: int
     line: str
+
+
+@dataclass(frozen=True)
+class Module(Operation):
+    """One module of a model. `memory_bytes`: of its variables and its code, and of what tiles send
+    each other in its steps; of all tiles together, each at its fullest moment."""
+
+    memory_bytes: int
+
+
+def by_module(report: Report) -> Table[Module]:
+    """The run by the named programs around its steps, the innermost, in the order of their first
+    steps: of a model of a front end by module or layer, forward and backward, and besides its
+    "inputs", "outputs", and "update", which is the optimiser with all that it keeps.
+
+    Steps in no named program are of a module of their compute set's first name, as in `operations`.
+    Of memory the last row, "no module", has what is left: pointers, stacks, constants. So each
+    column adds up, that of memory to `memory.bytes_per_tile`.
+    """
+    profile, memory = report.profile, report.memory
+    around, owner = _around(profile, UPDATE), names(profile, 1)
+    members: dict[str, list[int]] = {}
+    for number, name in enumerate(owner):
+        owner[number] = around.get(profile.leaf(number).step) or name
+        members.setdefault(owner[number], []).append(number)
+    held = Counter[str]()
+    variables = memory.at_fullest()
+    for name, size in variables.items():
+        whose = UPDATE if name.rpartition(".")[0] in variables else name.partition("/")[0]
+        while whose and whose not in members:  # layer.weight is of layer
+            whose = whose.rpartition(".")[0]
+        held[whose or REST] += size
+    for place, size in zip(memory.liveness.places, memory.passing_at_fullest, strict=True):
+        held[owner[place.step]] += size
+    codes, rows = _vertex_code(profile), []
+    for name, numbers in members.items():
+        row = _operation(report, name, numbers, codes)
+        rows.append(Module(**vars(row), memory_bytes=row.code_bytes + held[name]))
+    code = sum(codes.values()) * report.target.vertex_code_bytes
+    left = int(memory.bytes_per_tile.sum()) - sum(row.memory_bytes for row in rows)
+    return Table([*rows, Module(REST, 0, 0, 0, 0, 0, 0, 0, 0, code, "", left)])
 
 
 def operations(report: Report, depth: int | None = None) -> Table[Operation]:
@@ -88,8 +132,9 @@ def names(profile: Profile, depth: int | None = None) -> list[str]:
     return found
 
 
-def _around(profile: Profile) -> dict[int, str]:
-    """The name of the nearest named program around each step, where there is one."""
+def _around(profile: Profile, whole: str = "") -> dict[int, str]:
+    """The name of the nearest named program around each step, where there is one; but for one of
+    the name `whole`, which has all that is in it."""
     found: dict[int, str] = {}
     for program in profile.programs:
         waiting = [(program, "")]
@@ -97,7 +142,7 @@ def _around(profile: Profile) -> dict[int, str]:
             node, name = waiting.pop()
             if node.step >= 0:
                 found.setdefault(node.step, name)
-            elif node.kind in ("Sequence", "Block", "Call") and node.name:
+            elif node.kind in ("Sequence", "Block", "Call") and node.name and name != whole:
                 name = node.name
             waiting += [(child, name) for child in reversed(node.children)]
     return found

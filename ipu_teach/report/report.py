@@ -453,6 +453,7 @@ class Report(WithoutSome):
     execution = cached_property(query.Execution)
     debug_contexts = cached_property(debug.debug_contexts)
     insights = insights.insights
+    by_module = operations.by_module
     operations = operations.operations
     why = why.why
 

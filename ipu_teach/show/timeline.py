@@ -147,8 +147,10 @@ def _below(first: Scene, second: Scene) -> Scene:
 
 
 def _short(place: WalkPlace) -> str:
-    """A compute set has its colour, so its name is enough."""
-    return place.node.name if place.node.kind == "Execute" and place.node.name else place.title
+    """A compute set has its colour, and of what has a name of one's own, a module's say, that is
+    enough."""
+    named = place.node.kind in ("Execute", "Sequence") and place.node.name
+    return place.node.name if named else place.title
 
 
 class _Maker:

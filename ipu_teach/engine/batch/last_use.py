@@ -116,6 +116,19 @@ _BY_ROWS = {np.argmax, np.argmin, np.argsort, np.cumsum, np.mean, np.sort, np.st
 _SUMMING = {np.mean, np.std, np.var}
 
 
+def along_an_axis(trace: Trace, op: Op) -> bool:
+    """True for what goes along one axis, one after the other, for many vertices as for one: running
+    sums and the like, and where the largest is."""
+    if op.kind != "each" or len(op.args) != 1 or not isinstance(op.args[0], Ref):
+        return False
+    if set(op.kwargs) != {"axis"} or type(op.kwargs["axis"]) is not int:
+        return False
+    running = getattr(op.fn, "__self__", None) if op.fn not in _BY_ROWS else None
+    if isinstance(running, np.ufunc) and op.fn == running.accumulate:
+        return layout_independent(running, trace.samples[op.args[0].id].dtype)
+    return op.fn in (np.argmax, np.argmin)
+
+
 def by_rows(trace: Trace, op: Op) -> bool:
     """True for a function of one contiguous row that numpy computes for many rows as it does for
     one."""

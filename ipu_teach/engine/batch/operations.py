@@ -15,7 +15,7 @@ import numpy as np
 from ipu_teach.compile.trace import ELEMENTWISE, Op, Ref, Trace, layout_independent
 from ipu_teach.engine.backend import Call
 from ipu_teach.engine.batch.kernels import apply, call_dense, call_each, call_rows
-from ipu_teach.engine.batch.last_use import alone_or_backwards, by_rows
+from ipu_teach.engine.batch.last_use import alone_or_backwards, along_an_axis, by_rows
 from ipu_teach.engine.batch.products import Products
 from ipu_teach.types import Array
 
@@ -170,6 +170,13 @@ class Operations:
             else partial(op.fn, **op.kwargs)
         )
         lead = out.shape[: self.axes]
+        if self.xp.on_host and along_an_axis(self.trace, op):
+            value = self.values[op.args[0].id]
+            own = value.shape[self.axes :]
+            axis = op.kwargs["axis"] % len(own) + self.axes
+            value = np.broadcast_to(value, (*lead, *own))
+            self.calls.append((partial(op.fn, axis=axis, out=out), (value,)))
+            return
         args: list[tuple[Any, Any]] = []
         for a in op.args:
             if isinstance(a, Ref):

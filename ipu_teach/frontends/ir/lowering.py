@@ -28,6 +28,7 @@ from ipu_teach.graph import Graph, RemoteBuffer, Tensor, concat
 from ipu_teach.interrupts import Interrupts
 from ipu_teach.poplibs import popops, poputil
 from ipu_teach.program import Copy, Program, Repeat, Sequence as Programs
+from ipu_teach.register_steps import set_stochastic_rounding
 from ipu_teach.schedules import Stage, pipeline, pipeline_schedule
 from ipu_teach.types import UNSIGNED_INT, DType
 
@@ -131,6 +132,8 @@ class Lowering:
         body = [op for op in ir.ops if op.part != UPDATE]
         update = [op for op in ir.ops if op.part == UPDATE]
         self.head = Programs(name="copies")
+        if self.options.pop("stochasticRounding", False):
+            set_stochastic_rounding(self.whole, self.head, True)
         if ir.schedule:
             inner: Program = self._pipelined(body)
         else:

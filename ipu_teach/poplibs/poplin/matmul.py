@@ -253,10 +253,9 @@ def _turned_at_home(
     ):
         if d0 < d1 and x1 - x0 > 1:
             users = tiles[g, d, :, x] if side == "a" else tiles[g, :, x, d]
-            block = operand[g0:g1, d0:d1, x0:x1]
-            corner = block[0, 0, 0].positions()
+            corner = operand[g0, d0, x0].positions()
             if tile_map.at(corner * size) in users:
-                places = block.positions()
+                places = operand[g0:g1, d0:d1, x0:x1].positions()
                 here = tile_map.at(places * size)
                 if (here == here[0, 0, 0]).all() and (np.diff(places) != 1).any():
                     return True
