@@ -93,9 +93,30 @@ def batch_normed(training: bool) -> Case:
     return case
 
 
-def lstm(d: Draw) -> Value:
-    state = d.x(2, 3), d.x(2, 3)
-    return ir.lstm(d.graph, d.x(3, 2, 4), *state, d.x(12, 4), d.x(12, 3), d.x(12))[0]
+def recurrent(kind: str, gates: int, states: int = 1) -> Case:
+    def case(d: Draw) -> Value:
+        state = [d.x(2, 3) for _ in range(states)]
+        weights = d.x(gates * 3, 4), d.x(gates * 3, 3), d.x(gates * 3), d.x(gates * 3)
+        outs, after = ir.recurrent(d.graph, kind, d.x(3, 2, 4), state, *weights)
+        return d.op("concat", d.op("reshape", outs, shape=(6, 3)), *after, dim=0)
+
+    return case
+
+
+def scanned(d: Draw) -> Value:
+    """Two states that change places, one that stays, one of whole numbers, and what is not read."""
+
+    def step(g: Ir, now: list[Value], before: list[Value]) -> Any:
+        a, b, still, count = before
+        turn = g.op("add", count, 1)
+        mixed = g.op("mul", g.op("sin", now[0]), g.op("add", a, g.op("mul", b, w)))
+        return (b, mixed, still, turn), (g.op("cast", turn, dtype=FLOAT), mixed, a, now[0])
+
+    w, starts = d.x(5), [d.x(5), d.x(5), d.x(5), d.graph.constant(0, UNSIGNED_INT, (5,))]
+    (a, b, still, count), (counts, *rows) = ir.scan(d.graph, step, [d.x(4, 5), d.x(4, 2)], starts)
+    last = [a, b, still, d.op("cast", count, dtype=FLOAT)]
+    rows += [counts, *(d.op("reshape", v, shape=(1, 5)) for v in last)]
+    return d.op("concat", *rows, dim=0)
 
 
 def labelled(loss: Callable[..., Value], *shape: int, **how: Any) -> Case:
@@ -182,7 +203,10 @@ GROUPS: dict[str, dict[str, Case]] = {
         "attention": lambda d: ir.attention(
             d.graph, d.x(2, 4, 3), d.x(2, 4, 3), d.x(2, 4, 3), causal=True
         ),
-        "lstm": lstm,
+        "lstm": recurrent("lstm", 4, 2),
+        "gru": recurrent("gru", 3),
+        "a plain cell": recurrent("tanh", 1),
+        "scan": scanned,
         "gather": lambda d: ir.embedding(d.graph, d.x(7, 3), d.numbers(7, 2, 5)),
         "scatter": lambda d: d.op("scatter", d.numbers(6, 8), d.x(8, 3), shape=(6, 3)),
         "scatter_add": lambda d: d.op("scatter_add", d.x(6, 3), d.numbers(6, 8), d.x(8, 3)),
@@ -357,19 +381,29 @@ def by_torch(graph: Ir, loss: Value) -> dict[Value, Any]:
         "cross_entropy": loss_of, "cast": lambda x, dtype: x.double(), "to_variance": lambda x, eps: 1 / x**2 - eps,
         "to_inv_std_dev": lambda v, eps: (v.detach() + eps) ** -0.5, "blend": lambda *_, momentum: None, "stop": lambda x: x.detach(),
     }  # fmt: skip
-    for op in graph.ops:
-        given = [
-            torch.tensor(
-                np.broadcast_to(ir_numpy.wide(v.initial), v.shape).astype(
-                    "f8" if v.floating else "i8"
-                )
-            )
-            if v.kind == "constant"
-            else env[v]
-            for v in op.inputs
-        ]
-        made = table[op.kind](*given, **op.attrs)
-        env |= zip(op.outs, made if isinstance(made, tuple) else [made], strict=False)
+
+    def run(ops: Any) -> None:
+        for op in ops:
+            made = table[op.kind](*map(of, op.inputs), **op.attrs)
+            env.update(zip(op.outs, made if isinstance(made, tuple) else [made], strict=False))
+
+    def of(v: Value) -> Any:
+        constant = ir_numpy.constant(v) if v.kind == "constant" else None
+        kind = torch.float64 if v.floating else torch.int64
+        return env[v] if constant is None else torch.tensor(constant.copy()).to(kind)
+
+    def scan(*given: Any, body: Ir, steps: int, along: int, kept: int) -> Any:
+        carried, rows = list(given[along : along + kept]), []
+        for i in range(steps):
+            now = (*(x[i] for x in given[:along]), *carried, *given[along + kept :])
+            env.update(zip(body.inputs.values(), now, strict=True))
+            run(body.ops)
+            carried = [of(v) for v in [*body.outputs.values()][:kept]]
+            rows.append([of(v) for v in [*body.outputs.values()][kept:]])
+        return (*carried, *map(torch.stack, zip(*rows, strict=True)))
+
+    table["scan"] = scan
+    run(graph.ops)
     env[loss].backward()
     return {v: env[v].grad.numpy() for v in graph.variables.values() if env[v].grad is not None}
 

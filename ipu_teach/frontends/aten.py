@@ -778,11 +778,11 @@ ATEN["scaled_dot_product_attention"] = (
 )
 
 
-@row("lstm")
-def _lstm(
+def _recurrent(
+    kind: str,
     g: Ir,
     x: Value,
-    state: Sequence[Value],
+    state: Any,
     weights: Sequence[Value],
     biases: bool,
     layers: int,
@@ -790,24 +790,30 @@ def _lstm(
     train: bool,
     both_ways: bool,
     batch_first: bool,
-) -> list[Value]:
-    x = ir.transpose(g, x, 0, 1) if batch_first else x
+) -> Any:
+    states = state if kind == "lstm" else [state]
     ways, each = 2 if both_ways else 1, 4 if biases else 2
-    last: list[list[Value]] = [[], []]
+    if len(weights) != layers * ways * each:
+        raise Unfit("a state that is projected is not offered", "leave proj_size out.")
+    x = ir.transpose(g, x, 0, 1) if batch_first else x
+    last: list[list[Value]] = [[] for _ in states]
     for layer in range(layers):
         outs = []
         for way in range(ways):
             at = layer * ways + way
-            w, r, *b = weights[at * each : (at + 1) * each]
-            h, c = (_select(g, s, 0, at) for s in state)
             seen = g.op("reverse", x, dim=0) if way else x
-            y, *now = ir.lstm(g, seen, h, c, w, r, g.op("add", *b) if b else None)
+            before = [_select(g, s, 0, at) for s in states]
+            y, now = ir.recurrent(g, kind, seen, before, *weights[at * each : (at + 1) * each])
             outs.append(g.op("reverse", y, dim=0) if way else y)
             for kept, value in zip(last, now, strict=True):
                 kept.append(_unsqueeze(g, value, 0))
         x = _cat(g, outs, -1)
         x = ir.dropout(g, x, p) if train and layer + 1 < layers else x
     return [ir.transpose(g, x, 0, 1) if batch_first else x, *(_cat(g, kept) for kept in last)]
+
+
+for _name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
+    ATEN[_name] = partial(_recurrent, _name.removeprefix("rnn_"))
 
 
 # --- losses ---------------------------------------------------------------------------------------

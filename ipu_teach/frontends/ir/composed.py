@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import sqrt
 from typing import Any
 
@@ -10,14 +10,15 @@ import numpy as np
 
 from ipu_teach.frontends.ir.rows import axes
 from ipu_teach.frontends.ir.rows_nn import turned
+from ipu_teach.frontends.ir.scans import scan
 from ipu_teach.frontends.ir.values import Ir, Value
 from ipu_teach.poplibs.popops import MASKED_LABEL_CODE
 from ipu_teach.types import FLOAT, UNSIGNED_INT
 
 __all__ = [
     "along", "attention", "batch_norm", "binary_cross_entropy", "conv", "cross_entropy",
-    "dropout", "embedding", "linear", "lstm", "mean", "nll", "norm", "pool", "reduced", "seed",
-    "split", "squared_error", "transpose",
+    "dropout", "embedding", "linear", "mean", "nll", "norm", "pool", "recurrent", "reduced",
+    "scan", "seed", "split", "squared_error", "transpose",
 ]  # fmt: skip
 
 Ints = Sequence[int]
@@ -225,25 +226,51 @@ def embedding(ir: Ir, table: Value, index: Value) -> Value:
     return ir.op("gather", table, ir.classes(index, table.shape[0]))
 
 
-def lstm(
-    ir: Ir, x: Value, h: Value, c: Value, w: Value, r: Value, b: Value | None = None
-) -> tuple[Value, Value, Value]:
-    """(outputs, h, c) of x [steps, batch, in], step by step. w [4 hidden, in] and r [4 hidden,
-    hidden] are of the gates in torch's order: input, forget, cell, output; b is the sum of both
-    biases."""
-    given = linear(ir, x, w, b)
-    outs, size = [], h.shape[-1]
-    for step in range(x.shape[0]):
-        now = ir.op(
-            "reshape", ir.op("slice", given, dim=0, begin=step, end=step + 1), shape=given.shape[1:]
-        )
-        gates = ir.op("add", now, linear(ir, h, r))
-        i, f, g, o = split(ir, gates, [size] * 4, -1)
-        i, f, o = (ir.op("sigmoid", gate) for gate in (i, f, o))
-        c = ir.op("add", ir.op("mul", f, c), ir.op("mul", i, ir.op("tanh", g)))
-        h = ir.op("mul", o, ir.op("tanh", c))
-        outs.append(ir.op("reshape", h, shape=(1, *h.shape)))
-    return ir.op("concat", *outs, dim=0), h, c
+def _lstm_cell(g: Ir, gates: Value, own: Value, h: Value, c: Value) -> list[Value]:
+    """Gates: input, forget, cell, output."""
+    i, f, new, o = split(g, g.op("add", gates, own), [h.shape[-1]] * 4, -1)
+    i, f, o = (g.op("sigmoid", gate) for gate in (i, f, o))
+    c = g.op("add", g.op("mul", f, c), g.op("mul", i, g.op("tanh", new)))
+    return [g.op("mul", o, g.op("tanh", c)), c]
+
+
+def _gru_cell(g: Ir, gates: Value, own: Value, h: Value) -> list[Value]:
+    """Gates: reset, update, new."""
+    (r, z, new), (r2, z2, new2) = (split(g, v, [h.shape[-1]] * 3, -1) for v in (gates, own))
+    reset, keep = (g.op("sigmoid", g.op("add", a, b)) for a, b in ((r, r2), (z, z2)))
+    new = g.op("tanh", g.op("add", new, g.op("mul", reset, new2)))
+    return [g.op("add", new, g.op("mul", keep, g.op("sub", h, new)))]
+
+
+CELLS: dict[str, Callable[..., list[Value]]] = {
+    "lstm": _lstm_cell,
+    "gru": _gru_cell,
+    **{k: lambda g, a, b, h, k=k: [g.op(k, g.op("add", a, b))] for k in ("tanh", "relu")},
+}
+
+
+def recurrent(
+    ir: Ir,
+    kind: str,
+    x: Value,
+    state: Sequence[Value],
+    w: Value,
+    r: Value,
+    b: Value | None = None,
+    d: Value | None = None,
+) -> tuple[Value, list[Value]]:
+    """The outputs and the last state of an or a plain cell of "tanh" or "relu", step
+    by step of x [steps, batch, in]. `state`: h, and of an lstm c. w [gates hidden, in] and r [gates
+    hidden, hidden] have their gates in torch's order; b is the bias beside w, and d beside r."""
+    if kind != "gru" and b is not None and d is not None:
+        b, d = ir.op("add", b, d), None
+
+    def step(g: Ir, now: list[Value], before: list[Value]) -> Any:
+        after = CELLS[kind](g, now[0], linear(g, before[0], r, d), *before)
+        return after, after[:1]
+
+    after, (outs,) = scan(ir, step, [linear(ir, x, w, b)], state)
+    return outs, after
 
 
 # --- losses ---------------------------------------------------------------------------------------

@@ -103,6 +103,16 @@ class Op:
         return ModelError(tried, where=self.where, line=in_words(self.line), next_step=advice)
 
 
+Swaps = dict[Value, Value]
+
+
+def swapped(op: Op, swaps: Swaps) -> Op:
+    """The operation, with other values in the place of some that it reads."""
+    if not any(v in swaps for v in op.inputs):
+        return op
+    return replace(op, inputs=tuple(swaps.get(v, v) for v in op.inputs))
+
+
 class Out(NamedTuple):
     """What comes out of an operation."""
 
