@@ -642,7 +642,9 @@ def test_a_graph_comes_back_from_its_file(tmp_path: Path) -> None:
             half.constant([0.5, -1], HALF),
         ),
     )
-    for graph in (ir.replicate(ir.accumulate(ir.off_chip(step), 2), 2), half):
+    steps, loss = built({"gru": recurrent("gru", 3)})
+    steps, _ = ir.autodiff(steps, loss)
+    for graph in (ir.replicate(ir.accumulate(ir.off_chip(step), 2), 2), half, steps):
         ir.save(graph, tmp_path / "net.ipumodel")
         again = ir.load(tmp_path / "net.ipumodel")
         assert written(again) == written(graph) == (tmp_path / "net.ipumodel").read_bytes()
@@ -717,6 +719,16 @@ def errs(call: Callable[[Ir, Value], object]) -> Any:
         (lambda g, x: g.constant([1, -100], UNSIGNED_INT), "[1, -100] cannot be UNSIGNED_INT"),
         (lambda g, x: g.op("add", x, g.constant([1.0, 2])), "[3, 4] and [2] do not broadcast"),
         (lambda g, x: g.op("relu", x, alpha=1), "relu was given what it does not take"),
+        (
+            lambda g, x: ir.scan(g, lambda g, now, c: ([g.op("sum", c[0], dims=[0])], []), [x], [x]),
+            "FLOAT[4] stands for FLOAT[3, 4]|carry on what has the shape|scan of [3, 4] FLOAT",
+        ),
+        (
+            lambda g, x: ir.scan(
+                g, lambda g, now, c: (c, [*g.emit("blend", x, x, momentum=0.5)]), [x], [x]
+            ),
+            "a step changes a variable|behind the last step",
+        ),
         (lambda g, x: g.op("reshape", x, shape=(5, 2)), "[3, 4] cannot be seen as [5, 2]"),
         (lambda g, x: g.op("permute", x, dims=(0, 0)), "no order of 2 dimensions"),
         (

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 from ipu_teach.frontends.ir.autodiff import Gradients, swept, used
 from ipu_teach.frontends.ir.lowering import inner
 from ipu_teach.frontends.ir.rows import Slopes, need
 from ipu_teach.frontends.ir.values import BACKWARD, CONSTANT, OPS, Ir, Op, Out, Row, Value, swapped
-from ipu_teach.graph import Tensor
+from ipu_teach.graph import Tensor, concat
 from ipu_teach.poplibs import popops, poputil
 from ipu_teach.program import Copy, Program, Sequence as Programs
 from ipu_teach.types import UNSIGNED_INT
@@ -80,28 +81,34 @@ def _lower(
     op, prog = low.op, low.prog
     ins, outs = [*body.inputs.values()], [*body.outputs.values()]
     rows = [_by_steps(low, x) for x in given[:along]]
+    groups = _by_dtype(rows)
+    packed = [concat([rows[i].flatten(1) for i in several], 1) for several in groups]
     states = [low.make(v, op.stage) for v in ins[along : along + kept]]
     for state, first in zip(states, given[along:], strict=False):
         prog.add(Copy(first, state))
-    stacks: list[Any] = []
+    stacks: dict[int, Any] = {}
 
     def turn(counter: Tensor) -> Program:
         low.prog = Programs(name="step")
         at = counter.reinterpret(UNSIGNED_INT).reshape((1,))
-        now = [low.call(popops.dynamic_slice, x, at, [0], [1]).reshape(x.shape[1:]) for x in rows]
-        for value, tensor in zip(ins, (*now, *states, *given[along + kept :]), strict=True):
-            low.there[value, op.stage] = tensor
+        now: dict[int, Any] = {}
+        for whole, several in zip(packed, groups, strict=True):
+            row = low.call(popops.dynamic_slice, whole, at, [0], [1])
+            now |= _unpacked(row, [ins[i].shape for i in several], several)
+        now |= enumerate((*states, *given[along + kept :]), along)
+        low.there.update({(value, op.stage): now[i] for i, value in enumerate(ins)})
         for each in inner(op):
             low.one(each)
         low.place(op)
         found = [low.get(value, op, i) for i, value in enumerate(outs)]
-        for y in found[kept:]:
-            one = y.reshape((1, *y.shape))
+        for several in _by_dtype(found[kept:]):
+            row = concat([found[kept + i].flatten() for i in several]).expand([0])
             name = f"{low.name}/steps"
-            stack = popops.create_slice_tensor(low.graph, one, [0], [1], steps, name)
-            stacks.append(stack.reshape((steps, *y.shape)))
+            stack = popops.create_slice_tensor(low.graph, row, [0], [1], steps, name)
+            stack = stack.reshape((steps, row.num_elements))
             popops.zero(low.graph, stack, prog, f"{low.name}/zero")
-            low.call(popops.dynamic_update, stacks[-1], one, at, [0], [1])
+            low.call(popops.dynamic_update, stack, row, at, [0], [1])
+            stacks.update(_unpacked(stack, [outs[kept + i].shape for i in several], several))
         for i, value in enumerate(outs[:kept]):  # what is carried may be what another was
             if body.fed(value) is not None:
                 found[i] = low.call(poputil.duplicate, found[i])
@@ -112,7 +119,25 @@ def _lower(
     order = (steps - 1, -1, -1) if reverse else (0, steps, 1)
     prog.add(popops.counted_loop(low.graph, *order, turn, low.name))
     low.prog = prog
-    return [*states, *stacks]
+    return [*states, *(stacks[i].reshape(low.op.outs[kept + i].shape) for i in range(len(stacks)))]
+
+
+def _by_dtype(tensors: Sequence[Any]) -> list[list[int]]:
+    """The places of those that one slice can have: a call for each would cost a sync for each."""
+    groups: dict[Any, list[int]] = {}
+    for i, tensor in enumerate(tensors):
+        groups.setdefault(tensor.dtype, []).append(i)
+    return list(groups.values())
+
+
+def _unpacked(rows: Any, shapes: Sequence[Sequence[int]], places: Sequence[int]) -> dict[int, Any]:
+    """Columns of [n, columns] as tensors, by place; of one row alone in their shapes."""
+    made, start = {}, 0
+    for place, shape in zip(places, shapes, strict=True):
+        part = rows.slice(start, start + prod(shape), 1)
+        start += prod(shape)
+        made[place] = part.reshape(tuple(shape)) if len(rows) == 1 else part
+    return made
 
 
 def _lays(low: Any, op: Op, place: int) -> Any:
@@ -150,6 +175,7 @@ def _grad(ir: Ir, op: Op, *gs: Value | None) -> Slopes:
     with back.at(part=BACKWARD, path=op.path, line=op.line):
         slopes = [arrives(outs[i], f"slope{i}") for i in given]
         states = [arrives(outs[i], f"slope{i}") for i in turning]
+        back.ops += [replace(o, part=BACKWARD) for o in body.ops if OPS[o.kind].view]
         swept(back, body.ops, grads, {v for v in ins if v.floating})
         shared = [v for v in ins[along + kept :] if v in grads]
         sums = [back.input(v.shape, f"sum{i}", v.dtype) for i, v in enumerate(shared)]
