@@ -6,6 +6,7 @@ import io
 import json
 import runpy
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,6 +14,8 @@ import ir_numpy
 import numpy as np
 import pytest
 from damage import parts, whole
+from fuzz import operations
+from fuzz.operations import Case, Draw
 
 from ipu_teach import BOOL, FLOAT, HALF, UNSIGNED_INT, IPUModel
 from ipu_teach.errors import ModelError, ModelLoadError
@@ -22,25 +25,7 @@ from ipu_teach.frontends.ir.saved import loaded, written
 from ipu_teach.poplibs import popops
 from ipu_teach.poplibs.popops import expr
 
-Case = Callable[["Draw"], Value]
 ROOT = Path(__file__).parents[1]
-
-
-class Draw:
-    """A graph whose variables are drawn: `x(3, 4)` is a new one, between `low` and `high`."""
-
-    def __init__(self) -> None:
-        self.graph, self.rng = Ir(), np.random.default_rng(5)
-
-    def x(self, *shape: int, low: float = -2.0, high: float = 2.0) -> Value:
-        name = f"x{len(self.graph.variables)}"
-        return self.graph.variable(self.rng.uniform(low, high, shape).astype(np.float32), name)
-
-    def numbers(self, below: int, *shape: int) -> Value:
-        return self.graph.constant(self.rng.integers(0, below, shape), UNSIGNED_INT)
-
-    def op(self, kind: str, *given: Any, **attrs: Any) -> Value:
-        return self.graph.op(kind, *given, **attrs)
 
 
 def positive(kind: str) -> Case:
@@ -263,8 +248,7 @@ def built(cases: dict[str, Case]) -> tuple[Ir, Value]:
         with d.graph.at(path=name):
             y = d.graph.output(name, case(d))
         with d.graph.at(path="loss"):
-            weights = d.graph.constant(d.rng.uniform(-1, 1, y.shape), FLOAT)
-            one = ir.reduced(d.graph, "sum", d.op("mul", y, weights))
+            one = operations.total(d, y)
             total = one if total is None else d.op("add", total, one)
     assert total is not None
     return d.graph, total
@@ -290,30 +274,27 @@ def device(tiles: int = 13, ipus: int = 1) -> Any:
 @pytest.mark.parametrize("group", GROUPS)
 def test_values_and_gradients_are_those_of_float64_and_of_finite_differences(group: str) -> None:
     graph, loss = built(GROUPS[group])
-    step, grads = ir.autodiff(graph, loss)
-    for value, slope in grads.items():
-        step.output(f"d {value.name}", slope)
-    # what is learnt from the batch is changed by it: differences want it as it was
-    variables = {n: np.asarray(v.initial, np.float64) for n, v in graph.variables.items()}
-    env = ir_numpy.interpret(step, {}, {n: a.copy() for n, a in variables.items()})
-    got = ir.Run(Noting(step, device()), device())()
-    for name, value in step.outputs.items():
-        np.testing.assert_allclose(got[name][0], env[value], 2e-5, 2e-5, err_msg=name)
-    rng = np.random.default_rng(7)
-    used = {v for op in graph.ops for v in op.inputs}
-    for value in graph.variables.values():
-        if value not in grads:
-            continue
-        assert value in used
-        way = rng.uniform(-1, 1, value.shape)
-        ends = []
-        for h in (1e-6, -1e-6):
-            moved = {n: a + h * way if n == value.name else a.copy() for n, a in variables.items()}
-            ends.append(ir_numpy.interpret(graph, {}, moved)[loss])
-        slope = (ends[0] - ends[1]) / 2e-6
-        where = next(op.name for op in graph.ops if value in op.inputs)
-        np.testing.assert_allclose(
-            (env[grads[value]] * way).sum(), slope, 1e-5, 1e-6, err_msg=where
+    assert {v for op in graph.ops for v in op.inputs} >= {*graph.variables.values()}
+    assert operations.differs(graph, loss, lowering=Noting) == ""
+
+
+def test_operations_that_are_drawn() -> None:
+    """`run.py fuzz --operations` draws more."""
+    for seed in range(100, 120):
+        assert operations.one_row(seed)[1] == ""
+
+
+def test_what_is_drawn_finds_a_row_that_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = {
+        "values": replace(ir.OPS["tanh"], lower=ir.OPS["sigmoid"].lower),
+        "slopes": replace(ir.OPS["tanh"], grad=ir.OPS["exp"].grad),
+    }
+    seed = [*operations.CASES].index("tanh")
+    for wrong, row in rows.items():
+        monkeypatch.setitem(ir.OPS, "tanh", row)
+        said = operations.one_row(seed)[1]
+        assert said.startswith("tanh on ") and ("slope of x0 at tanh" in said) == (
+            wrong == "slopes"
         )
 
 
@@ -720,7 +701,9 @@ def errs(call: Callable[[Ir, Value], object]) -> Any:
         (lambda g, x: g.op("add", x, g.constant([1.0, 2])), "[3, 4] and [2] do not broadcast"),
         (lambda g, x: g.op("relu", x, alpha=1), "relu was given what it does not take"),
         (
-            lambda g, x: ir.scan(g, lambda g, now, c: ([g.op("sum", c[0], dims=[0])], []), [x], [x]),
+            lambda g, x: ir.scan(
+                g, lambda g, now, c: ([g.op("sum", c[0], dims=[0])], []), [x], [x]
+            ),
             "FLOAT[4] stands for FLOAT[3, 4]|carry on what has the shape|scan of [3, 4] FLOAT",
         ),
         (

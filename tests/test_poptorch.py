@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fuzz import operations
 
 from ipu_teach import IPUModel, datasets
 from ipu_teach.errors import InvalidOptionError, ModelError, PoplarError, UnknownOperationError
@@ -164,6 +165,12 @@ def test_models_train_as_in_torch(name: str) -> None:
     assert apart(net, other) < 1e-5
     asked = poptorch.inferenceModel(net, options())
     torch.testing.assert_close(asked(*given[0][:-1]), other.eval()(*given[0][:-1]).detach())
+
+
+def test_layers_that_are_drawn() -> None:
+    """`run.py fuzz --operations` draws more."""
+    for seed in (1, 2, 5):
+        assert operations.one_stack(seed) == ("stacks", "")
 
 
 def test_a_program_of_the_listings_on_digits(tmp_path: Any) -> None:
