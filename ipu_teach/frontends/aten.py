@@ -50,17 +50,6 @@ def row(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 # --- dtypes that meet -----------------------------------------------------------------------------
 
 
-def cast(g: Ir, x: Value, dtype: type[DType]) -> Value:
-    """x in that dtype."""
-    if x.dtype is dtype:
-        return x
-    if x.number is not None:
-        return g.constant(x.number, dtype, x.shape)
-    if x.kind == "constant" and x.initial is not None:
-        return g.constant(x.initial, dtype)
-    return g.op("cast", x, dtype=dtype)
-
-
 def _met(g: Ir, *given: Any, at_least: type[DType] = BOOL) -> list[Any]:
     """Values and numbers, all in the dtype in which torch would compute."""
     found = {v.dtype for v in given if isinstance(v, Value)} | {at_least}
@@ -75,7 +64,7 @@ def _met(g: Ir, *given: Any, at_least: type[DType] = BOOL) -> list[Any]:
         dtype = UNSIGNED_INT
     if dtype is UNSIGNED_INT and any(v < 0 for v in numbers):
         dtype = INT
-    return [cast(g, v, dtype) if isinstance(v, Value) else g.constant(v, dtype) for v in given]
+    return [g.cast(v, dtype) if isinstance(v, Value) else g.constant(v, dtype) for v in given]
 
 
 def _two(kind: str, at_least: type[DType] = BOOL) -> Callable[..., Value]:
@@ -118,7 +107,7 @@ ATEN |= {
     ),
     "dropout": lambda g, x, p, train: ir.dropout(g, x, p) if train else x,
     "detach": lambda g, x: g.op("stop", x),
-    "copy": lambda g, x, y, *how: _expand(g, cast(g, y, x.dtype), x.shape),
+    "copy": lambda g, x, y, *how: _expand(g, g.cast(y, x.dtype), x.shape),
 }
 for _name in ("alias", "contiguous", "clone", "lift_fresh_copy", "positive"):
     ATEN[_name] = lambda g, x, **how: x
@@ -141,7 +130,7 @@ def _quotient(g: Ir, a: Any, b: Any, rounding_mode: str | None = None) -> Value:
     y = g.op("div", *_met(g, a, b, at_least=HALF))
     y = g.op(rounding_mode, y) if rounding_mode else y
     whole = _met(g, a, b)[0].dtype
-    return cast(g, y, whole) if rounding_mode and whole in (INT, UNSIGNED_INT) else y
+    return g.cast(y, whole) if rounding_mode and whole in (INT, UNSIGNED_INT) else y
 
 
 @row("clamp", "hardtanh")
@@ -153,7 +142,7 @@ def _clamp(g: Ir, x: Value, min: Any = None, max: Any = None) -> Value:
 
 @row("where")
 def _where(g: Ir, mask: Value, a: Any, b: Any) -> Value:
-    return g.op("select", cast(g, mask, BOOL), *_met(g, a, b))
+    return g.op("select", g.cast(mask, BOOL), *_met(g, a, b))
 
 
 ATEN["leaky_relu"] = lambda g, x, slope=0.01: _where(
@@ -204,7 +193,7 @@ ATEN |= {
     "atan": lambda g, x: g.op("atan2", *_met(g, x, 1.0)),
     "sinh": _of_exp("sub"),
     "cosh": _of_exp("add"),
-    "logical_xor": lambda g, a, b: g.op("neq", *(cast(g, cast(g, v, BOOL), INT) for v in (a, b))),
+    "logical_xor": lambda g, a, b: g.op("neq", *(g.cast(g.cast(v, BOOL), INT) for v in (a, b))),
 }
 
 
@@ -216,9 +205,9 @@ def _to(g: Ir, x: Value, *given: Any, dtype: Any = None, **how: Any) -> Value:
     """By what torch says the dtype is: a dtype, or the tensor whose it is."""
     for each in (dtype, *given):
         if isinstance(each, Value):
-            return cast(g, x, each.dtype)
+            return g.cast(x, each.dtype)
         if isinstance(each, type) and issubclass(each, DType):
-            return cast(g, x, each)
+            return g.cast(x, each)
     return x
 
 
@@ -482,13 +471,13 @@ def _dims(x: Value, dim: Any) -> list[int]:
 
 @row("sum")
 def _sum_over(g: Ir, x: Value, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Value:
-    x = cast(g, x, dtype or (UNSIGNED_INT if x.dtype is BOOL else x.dtype))
+    x = g.cast(x, dtype or (UNSIGNED_INT if x.dtype is BOOL else x.dtype))
     return ir.reduced(g, "sum", x, _dims(x, dim), keepdim)
 
 
 @row("mean")
 def _mean(g: Ir, x: Value, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Value:
-    return ir.mean(g, cast(g, x, dtype or x.dtype), _dims(x, dim), keepdim)
+    return ir.mean(g, g.cast(x, dtype or x.dtype), _dims(x, dim), keepdim)
 
 
 def _reducing(kind: str) -> Callable[..., Value]:
@@ -570,26 +559,26 @@ def _length(
 
 @row("cumsum")
 def _cumsum(g: Ir, x: Value, dim: int, dtype: Any = None) -> Value:
-    last = _moved(g, cast(g, x, dtype or x.dtype), dim, -1)
+    last = _moved(g, g.cast(x, dtype or x.dtype), dim, -1)
     ones = g.constant(np.triu(np.ones((last.shape[-1],) * 2)), last.dtype)
     rows = _reshape(g, last, (-1, last.shape[-1]))
     return _moved(g, _reshape(g, g.op("matmul", rows, ones), last.shape), -1, dim)
 
 
 def _any(g: Ir, x: Value, dim: Any = None, keepdim: bool = False) -> Value:
-    count = _sum_over(g, cast(g, cast(g, x, BOOL), UNSIGNED_INT), dim, keepdim)
+    count = _sum_over(g, g.cast(g.cast(x, BOOL), UNSIGNED_INT), dim, keepdim)
     return g.op("gt", count, 0)
 
 
 ATEN["any"] = _any
 ATEN["all"] = lambda g, x, *how: g.op(
-    "logical_not", _any(g, g.op("logical_not", cast(g, x, BOOL)), *how)
+    "logical_not", _any(g, g.op("logical_not", g.cast(x, BOOL)), *how)
 )
 
 
 def _soft(kind: str) -> Callable[..., Value]:
     def soft(g: Ir, x: Value, dim: int, dtype: Any = None) -> Value:
-        return ir.along(g, kind, cast(g, x, dtype if _is_dtype(dtype) else x.dtype), dim)
+        return ir.along(g, kind, g.cast(x, dtype if _is_dtype(dtype) else x.dtype), dim)
 
     return soft
 

@@ -118,7 +118,6 @@ def optimise(
             path = value.name.rpartition(".")[0]
             with made.at(stage=made.home(value), path=path, line=("", 0)):
                 if scale != 1.0:
-                    whole = g if g.dtype is FLOAT else made.op("cast", g, dtype=FLOAT)
-                    g = made.op("mul", whole, 1 / scale)
+                    g = made.op("mul", made.cast(g, FLOAT), 1 / scale)
                 made.emit(kind, value, g, length, *state, **numbers)
     return made

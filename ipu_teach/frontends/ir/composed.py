@@ -165,11 +165,11 @@ def batch_norm(
             variance = ir.op("to_variance", inverse, eps=eps)
             unbiased = ir.op("mul", variance, n / max(n - 1, 1))
             for running, new in ((running_mean, average), (running_var, unbiased)):
-                same = new if running.dtype is FLOAT else ir.op("cast", new, dtype=running.dtype)
-                ir.emit("blend", running, same, momentum=momentum)
+                ir.emit("blend", running, ir.cast(new, running.dtype), momentum=momentum)
         return y
     rank = len(x.shape)
-    mean, inverse = ir.op("stop", running_mean), ir.op("to_inv_std_dev", running_var, eps=eps)
+    inverse = ir.cast(ir.op("to_inv_std_dev", running_var, eps=eps), x.dtype)
+    mean = ir.cast(ir.op("stop", running_mean), x.dtype)
     scale = inverse if gamma is None else ir.op("mul", inverse, gamma)
     y = ir.op("sub", x, _per_channel(ir, mean, rank))
     y = ir.op("mul", y, _per_channel(ir, scale, rank))

@@ -250,6 +250,16 @@ class Ir:
                 'cast', x, dtype=FLOAT).""")
         return Value(array.shape if shape is None else shape, dtype, "constant", CONSTANT, array)
 
+    def cast(self, x: Value, dtype: type[DType]) -> Value:
+        """x in that dtype."""
+        if x.dtype is dtype:
+            return x
+        if x.number is not None:
+            return self.constant(x.number, dtype, x.shape)
+        if x.kind == CONSTANT and x.initial is not None:
+            return self.constant(x.initial, dtype)
+        return self.op("cast", x, dtype=dtype)
+
     def output(self, name: str, value: Value) -> Value:
         """Hand a value to the host, once for each micro-batch, under a name."""
         self.outputs[name] = value
