@@ -768,6 +768,26 @@ def test_what_a_run_cannot_take(change: dict[str, Any], text: str) -> None:
         run.write("net.first.weight", np.zeros(3))
 
 
+def test_numbers_that_a_step_looks_up_are_checked() -> None:
+    graph = Ir()
+    table = graph.variable(np.eye(3, dtype=np.float32), "table")
+    start = graph.constant(0.0, FLOAT, (3,))
+
+    def step(g: Ir, now: list[Value], before: list[Value]) -> Any:
+        return [g.op("add", before[0], ir.embedding(g, table, now[0]))], [table]
+
+    (count,), (same,) = ir.scan(graph, step, [graph.input((4,), "i", UNSIGNED_INT)], [start])
+    graph.output("count", count)
+    scanned, slopes = ir.autodiff(graph, ir.mean(graph, graph.op("matmul", same, same)))
+    scanned.output("slope", slopes[table])
+    run = ir.Run(ir.Lowering(scanned, device(2)), device(2))
+    found = run(i=[[2, 0, 2, 2]])
+    assert found["count"].tolist() == [[1, 0, 3]]
+    np.testing.assert_allclose(found["slope"], np.full((1, 3, 3), 2 / 9), 1e-6)
+    with pytest.raises(ModelError, match="'i' was fed the number 3, and takes 0 to 2"):
+        run(i=[[2, 0, 3, 2]])
+
+
 def test_what_changes_with_each_micro_batch_is_read_where_it_lies() -> None:
     graph = Ir()
     v = graph.variable(np.zeros(3, np.float32), "v")

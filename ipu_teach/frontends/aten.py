@@ -620,11 +620,6 @@ def _fields(n: int, call: Any) -> Callable[..., Value]:
     return fields
 
 
-def _each(given: Any, n: int) -> tuple[int, ...]:
-    each = tuple(given) if isinstance(given, (list, tuple)) else (given,)
-    return each * n if len(each) == 1 else each
-
-
 def _conv(
     n: int,
     g: Ir,
@@ -636,15 +631,13 @@ def _conv(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Value:
-    wide = _each(dilation, n)
-    if isinstance(padding, str):
-        whole = [
-            0 if padding == "valid" else d * (k - 1) for d, k in zip(wide, w.shape[2:], strict=True)
-        ]
-        lower, upper = tuple(t // 2 for t in whole), tuple(t - t // 2 for t in whole)
-    else:
-        lower = upper = _each(padding, n)
-    return ir.conv(g, x, w, b, _each(stride, n), lower, upper, wide, groups)
+    how = ir.sized(n, stride=stride, dilation=dilation, lower=0, upper=0)
+    if padding == "same":
+        total = [d * (k - 1) for d, k in zip(how["dilation"], w.shape[2:], strict=True)]
+        how |= {"lower": tuple(t // 2 for t in total), "upper": tuple(t - t // 2 for t in total)}
+    elif padding != "valid":
+        how |= ir.sized(n, lower=padding, upper=padding)
+    return ir.conv(g, x, w, b, groups=groups, **how)
 
 
 def _conv_transpose(
@@ -659,14 +652,14 @@ def _conv_transpose(
     groups: int = 1,
     dilation: Any = 1,
 ) -> Value:
-    s, p, more, d = (_each(v, n) for v in (stride, padding, output_padding, dilation))
+    how = ir.sized(n, stride=stride, lower=padding, upper=padding, dilation=dilation)
+    s, p, _, d, more = *how.values(), ir.sized(n, more=output_padding)["more"]
     field = tuple(
         (x.shape[i + 2] - 1) * s[i] - 2 * p[i] + d[i] * (w.shape[i + 2] - 1) + more[i] + 1
         for i in range(n)
     )
     whole = (x.shape[0], w.shape[1] * groups, *field)
-    how: dict[str, Any] = {"stride": s, "lower": p, "upper": p, "dilation": d, "groups": groups}
-    y = g.op("conv_input_grad", x, w, field=whole, **how)
+    y = g.op("conv_input_grad", x, w, field=whole, groups=groups, **how)
     return y if b is None else g.op("add", y, _reshape(g, b, (b.size, *(1,) * n)))
 
 
@@ -682,31 +675,29 @@ def _pool(
     **how: Any,
 ) -> Value:
     """Others: of max dilation and ceil_mode; of avg ceil_mode, count_include_pad, divisor."""
-    names = (
-        ("dilation", "ceil_mode")
-        if kind == "max_pool"
-        else ("ceil_mode", "count_include_pad", "divisor_override")
-    )
+    more = ("count_include_pad", "divisor_override")
+    names = ("dilation", "ceil_mode") if kind == "max_pool" else ("ceil_mode", *more)
     asked = {**dict(zip(names, others, strict=False)), **how}
-    size, lower = _each(kernel, n), _each(padding, n)
-    step = _each(stride, n) if stride else size
-    if any(d != 1 for d in _each(asked.get("dilation", 1), n)) or asked.get("divisor_override"):
-        raise Unfit(
-            "pools with dilation or a divisor of their own are not offered", "leave those out."
-        )
-    upper = list(lower)
+    each = ir.sized(n, kernel=kernel, stride=stride or kernel, lower=padding, upper=padding)
+    wide = any(d != 1 for d in ir.sized(n, d=asked.get("dilation", 1))["d"])
+    if wide or asked.get("divisor_override"):
+        why = "pools with dilation or a divisor of their own are not offered"
+        raise Unfit(why, "leave those out.")
     if asked.get("ceil_mode"):
-        for i, (k, s, p) in enumerate(zip(size, step, lower, strict=True)):
-            field = x.shape[i + 2]
-            count = -(-(field + 2 * p - k) // s) + 1
-            count -= (count - 1) * s >= field + p
-            upper[i] = max((count - 1) * s + k - field - p, 0)
-        if kind == "avg_pool" and tuple(upper) != lower:
-            raise Unfit(
-                "averages of windows that are cut off are not offered", "choose ceil_mode=False."
-            )
+        sizes = zip(x.shape[-n:], *each.values(), strict=True)
+        each["upper"] = tuple(_to_the_end(*size) for size in sizes)
+        if kind == "avg_pool" and each["upper"] != each["lower"]:
+            why = "averages of windows that are cut off are not offered"
+            raise Unfit(why, "choose ceil_mode=False.")
     counted = kind == "avg_pool" and bool(asked.get("count_include_pad", True))
-    return ir.pool(g, kind, x, size, step, lower, tuple(upper), counted)
+    return ir.pool(g, kind, x, count_padding=counted, **each)
+
+
+def _to_the_end(field: int, kernel: int, stride: int, lower: int, upper: int) -> int:
+    """The margin behind a field with which its last window is whole."""
+    count = -(-(field + lower + upper - kernel) // stride) + 1
+    count -= (count - 1) * stride >= field + lower
+    return max((count - 1) * stride + kernel - field - lower, 0)
 
 
 def _with_none(call: Callable[..., Value], *given: Any) -> list[Value | None]:
@@ -716,12 +707,12 @@ def _with_none(call: Callable[..., Value], *given: Any) -> list[Value | None]:
 
 def _adaptive(kind: str, n: int, g: Ir, x: Value, size: Any) -> Value:
     field = x.shape[-n:]
-    wanted = [f if s is None else s for f, s in zip(field, _each(size, n), strict=True)]
+    wanted = [
+        f if s is None else s for f, s in zip(field, ir.sized(n, size=size)["size"], strict=True)
+    ]
     if any(f % s for f, s in zip(field, wanted, strict=True)):
-        raise Unfit(
-            f"a field of {list(field)} does not divide into {wanted}",
-            "choose a size that divides it.",
-        )
+        why = f"a field of {list(field)} does not divide into {wanted}"
+        raise Unfit(why, "choose a size that divides it.")
     return _pool(kind, n, g, x, [f // s for f, s in zip(field, wanted, strict=True)])
 
 

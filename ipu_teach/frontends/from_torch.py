@@ -651,32 +651,17 @@ def state_of(module: Any, names: Sequence[str]) -> dict[str, Any]:
 # --- optimisers -----------------------------------------------------------------------------------
 
 
-class SGD(torch.optim.SGD):  # type: ignore[misc]
+def _scaled(base: Any) -> Any:
     """torch's, with `loss_scaling`: gradients of halves are worked out that many times larger."""
 
-    def __init__(
-        self, params: Any, lr: float = 1e-3, *given: Any, loss_scaling: float = 1.0, **how: Any
-    ):
-        super().__init__(params, lr, *given, **how)
+    def __init__(self: Any, *given: Any, loss_scaling: float = 1.0, **how: Any) -> None:
+        base.__init__(self, *given, **how)
         self.loss_scaling = loss_scaling
 
-
-class Adam(torch.optim.Adam):  # type: ignore[misc]
-    """torch's, with `loss_scaling`."""
-
-    def __init__(self, params: Any, *given: Any, loss_scaling: float = 1.0, **how: Any):
-        super().__init__(params, *given, **how)
-        self.loss_scaling = loss_scaling
+    return type(base.__name__, (base,), {"__init__": __init__, "__doc__": _scaled.__doc__})
 
 
-class AdamW(torch.optim.AdamW):  # type: ignore[misc]
-    """torch's, with `loss_scaling`."""
-
-    def __init__(self, params: Any, *given: Any, loss_scaling: float = 1.0, **how: Any):
-        super().__init__(params, *given, **how)
-        self.loss_scaling = loss_scaling
-
-
+SGD, Adam, AdamW = map(_scaled, (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW))
 KEPT = {  # by the IR's names, torch's
     "velocity": "momentum_buffer",
     "first": "exp_avg",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import sqrt
 from typing import Any
 
@@ -18,7 +19,7 @@ from ipu_teach.types import FLOAT, UNSIGNED_INT
 __all__ = [
     "along", "attention", "batch_norm", "binary_cross_entropy", "conv", "cross_entropy",
     "dropout", "embedding", "linear", "mean", "nll", "norm", "pool", "recurrent", "reduced",
-    "scan", "seed", "split", "squared_error", "transpose",
+    "scan", "seed", "sized", "split", "squared_error", "transpose",
 ]  # fmt: skip
 
 Ints = Sequence[int]
@@ -74,6 +75,14 @@ def _per_channel(ir: Ir, row: Value, rank: int) -> Value:
     return ir.op("reshape", row, shape=(row.size, *(1,) * (rank - 2)))
 
 
+def sized(n: int, **sizes: Ints | int | None) -> dict[str, tuple[int, ...]]:
+    """Sizes of n dimensions, or the same for all; `upper`, if it is not said, is `lower`."""
+    if "upper" in sizes and sizes["upper"] is None:
+        sizes["upper"] = sizes["lower"]
+    several = {k: (v,) if isinstance(v, int) else tuple(v or ()) for k, v in sizes.items()}
+    return {k: v * n if len(v) == 1 else v for k, v in several.items()}
+
+
 def conv(
     ir: Ir,
     x: Value,
@@ -87,11 +96,8 @@ def conv(
 ) -> Value:
     """x [batch, channels, *field] by w [out, channels / groups, *kernel], plus b [out]; padding
     before and behind the field, the same if one is said."""
-    n = len(x.shape) - 2
-    sizes = {"stride": stride, "lower": lower, "upper": lower if upper is None else upper}
-    sizes["dilation"] = dilation
-    each = {k: (v,) * n if isinstance(v, int) else tuple(v) for k, v in sizes.items()}
-    y = ir.op("conv", x, w, groups=groups, **each)
+    how = sized(len(x.shape) - 2, stride=stride, lower=lower, upper=upper, dilation=dilation)
+    y = ir.op("conv", x, w, groups=groups, **how)
     return y if b is None else ir.op("add", y, _per_channel(ir, b, len(y.shape)))
 
 
@@ -107,10 +113,8 @@ def pool(
 ) -> Value:
     """As "max_pool" or "avg_pool", of x [batch, channels, *field]; `count_padding`: it counts in
     the average."""
-    n = len(x.shape) - 2
-    sizes = {"kernel": kernel, "stride": kernel if stride is None else stride, "lower": lower}
-    sizes["upper"] = lower if upper is None else upper
-    each = {k: (v,) * n if isinstance(v, int) else tuple(v) for k, v in sizes.items()}
+    stride, n = kernel if stride is None else stride, len(x.shape) - 2
+    each = sized(n, kernel=kernel, stride=stride, lower=lower, upper=upper)
     if kind == "avg_pool" and count_padding and any((*each["lower"], *each["upper"])):
         x = ir.op("pad", x, lower=(0, 0, *each["lower"]), upper=(0, 0, *each["upper"]))
         each["lower"] = each["upper"] = (0,) * n
@@ -287,19 +291,29 @@ def _reduced_loss(ir: Ir, each: Value, reduction: str, counted: Value | None = N
     return ir.op("mul", total, 1 / each.size) if counted is None else ir.op("div", total, counted)
 
 
-def _by_class(ir: Ir, x: Value, labels: Value, ignored: int | None) -> tuple[Value, Value, Any]:
-    """x as [rows, classes], its labels, and how many of them count, if not all do."""
+def _by_class(
+    ir: Ir,
+    loss: Callable[[Value, Value], Value],
+    x: Value,
+    labels: Value,
+    reduction: str,
+    ignored: int | None,
+) -> Value:
+    """A loss of [rows, classes] and a label for each, reduced over those that count."""
+    counted, shape = None, labels.shape
     dim = 1 if len(x.shape) > 1 else 0
     labels = ir.classes(labels, x.shape[dim], ignored)
     if len(x.shape) > 2:  # [batch, classes, ...]
         x = ir.op("permute", x, dims=(0, *range(2, len(x.shape)), 1))
     rows = ir.op("reshape", x, shape=(-1, x.shape[-1])) if len(x.shape) != 2 else x
-    flat = ir.op("reshape", labels, shape=(rows.shape[0],)) if len(labels.shape) != 1 else labels
-    if ignored is None:
-        return rows, flat, None
-    masked = ir.constant(MASKED_LABEL_CODE, UNSIGNED_INT, flat.shape)
-    asked = ir.op("neq", flat, masked)
-    return rows, flat, reduced(ir, "sum", ir.op("cast", asked, dtype=FLOAT))
+    flat = ir.op("reshape", labels, shape=(rows.shape[0],)) if len(shape) != 1 else labels
+    if ignored is not None:
+        masked = ir.constant(MASKED_LABEL_CODE, UNSIGNED_INT, flat.shape)
+        asked = ir.op("neq", flat, masked)
+        counted = reduced(ir, "sum", ir.op("cast", asked, dtype=FLOAT))
+    each = loss(rows, flat)
+    each = ir.op("reshape", each, shape=shape) if reduction == "none" else each
+    return _reduced_loss(ir, each, reduction, counted)
 
 
 def cross_entropy(
@@ -307,20 +321,16 @@ def cross_entropy(
 ) -> Value:
     """Of what goes into the softmax, [batch, classes, …], and class numbers [batch, …]. Rows whose
     label is `ignored`, -100 say, do not count. FLOAT."""
-    rows, flat, counted = _by_class(ir, x, labels, ignored)
-    each = ir.emit("cross_entropy", rows, flat)[0]
-    each = ir.op("reshape", each, shape=labels.shape) if reduction == "none" else each
-    return _reduced_loss(ir, each, reduction, counted)
+    loss = partial(ir.op, "cross_entropy")
+    return _by_class(ir, loss, x, labels, reduction, ignored)
 
 
 def nll(
     ir: Ir, x: Value, labels: Value, reduction: str = "mean", ignored: int | None = None
 ) -> Value:
     """As `cross_entropy`, of logarithms of probabilities."""
-    rows, flat, counted = _by_class(ir, x, labels, ignored)
-    each = ir.op("neg", ir.op("pick", rows, flat))
-    each = ir.op("reshape", each, shape=labels.shape) if reduction == "none" else each
-    return _reduced_loss(ir, each, reduction, counted)
+    loss = lambda x, y: ir.op("neg", ir.op("pick", x, y))  # noqa: E731
+    return _by_class(ir, loss, x, labels, reduction, ignored)
 
 
 def squared_error(ir: Ir, x: Value, y: Value, reduction: str = "mean") -> Value:

@@ -34,11 +34,14 @@ def scan(
     body = Ir(here={**ir.here})
     now = [body.input(x.shape[1:], f"x{i}", x.dtype) for i, x in enumerate(xs)]
     before = [body.input(c.shape, f"carried{i}", c.dtype) for i, c in enumerate(carried)]
-    after, given = step(body, now, before)
-    for i, value in enumerate((*after, *given)):
+    after, outs = step(body, now, before)
+    for i, value in enumerate((*after, *outs)):
         body.output(f"{i}", value)
-    free = _closed(body)
-    made = ir.emit("scan", *xs, *carried, *free, **_how(body, xs, carried, xs[0].shape[0]))
+    given = (*xs, *carried, *_closed(body))
+    for value, inside in zip(given, body.inputs.values(), strict=True):
+        if inside.below is not None:
+            ir.classes(value, inside.below, inside.ignored)
+    made = ir.emit("scan", *given, **_how(body, xs, carried, xs[0].shape[0]))
     return list(made[: len(after)]), list(made[len(after) :])
 
 
@@ -198,7 +201,7 @@ def _grad(ir: Ir, op: Op, *gs: Value | None) -> Slopes:
     attrs = {**op.attrs, "body": body.but(outputs=kept_by)}
     wide = replace(op, outs=(*op.outs, *(there[v] for v in more)), attrs=attrs)
     ir.ops = [wide if one is op else one for one in ir.ops]
-    rows |= {v: there[v] for v in free if v in there and v not in rows}
+    rows |= {v: there[v] for v in free if v in there and v not in (*rows, *whole)}
     order = [*slopes, *(slots[v] for v in rows), *states, *sums, *(slots[v] for v in whole)]
     back.inputs = {v.name: v for v in order}
     xs = [*given.values(), *rows.values()]
