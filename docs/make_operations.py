@@ -26,6 +26,8 @@ def gradient(graph: ir.Ir, op: ir.Op) -> str:
         return "none: it changes a variable" if ir.OPS[op.kind].in_place else "none"
     if grad is flat:
         return "0"
+    if op.attrs.get("reverse"):
+        return ""  # a scan that goes back has one, as far as what it does step by step has
     made = graph.but(ops=[])
     grad(made, op, *(ir.Value(v.shape, v.dtype, "g") for v in op.outs))
     kinds = list(dict.fromkeys(o.kind for o in made.ops))

@@ -19,6 +19,10 @@ def wide(a: Any) -> Any:
     return a.astype(np.float64) if a.dtype.kind == "f" else a
 
 
+def constant(v: Any) -> Any:
+    return np.broadcast_to(wide(v.initial), v.shape)
+
+
 def interpret(
     ir: Ir, fed: dict[str, Any], variables: dict[str, Any] | None = None, until: Any = None
 ) -> Env:
@@ -31,10 +35,7 @@ def interpret(
         env[v] = variables[name]
     env |= {v: wide(fed[name]) for name, v in ir.inputs.items() if name in fed}
     for op in ir.ops:
-        given = [
-            np.broadcast_to(wide(v.initial), v.shape) if v.kind == "constant" else env[v]
-            for v in op.inputs
-        ]
+        given = [constant(v) if v.kind == "constant" else env[v] for v in op.inputs]
         made = globals()[f"do_{op.kind}"](*given, **op.attrs)
         for v, a in zip(op.outs, made if isinstance(made, (list, tuple)) else [made], strict=False):
             assert np.shape(a) == v.shape, (op.kind, np.shape(a), v.shape)
@@ -99,6 +100,21 @@ _numpy(
     reduce_prod=lambda x, dims: x.prod(tuple(dims)), arg_max=lambda x: x.argmax(-1), arg_min=lambda x: x.argmin(-1), matmul=np.matmul,
     to_variance=lambda x, eps: 1 / x**2 - eps, to_inv_std_dev=lambda v, eps: 1 / np.sqrt(v + eps), load=lambda x: x, stop=lambda x: x,
 )  # fmt: skip
+
+
+def do_scan(
+    *given: Any, body: Any, steps: int, along: int, kept: int, reverse: bool = False
+) -> Any:
+    names, carried = list(body.inputs), list(given[along : along + kept])
+    made: list[Any] = [None] * steps
+    for i in reversed(range(steps)) if reverse else range(steps):
+        now = [x[i] for x in given[:along]]
+        env = interpret(
+            body, dict(zip(names, (*now, *carried, *given[along + kept :]), strict=True))
+        )
+        found = [constant(v) if v.kind == "constant" else env[v] for v in body.outputs.values()]
+        carried, made[i] = found[:kept], found[kept:]
+    return [*carried, *(np.stack(rows) for rows in zip(*made, strict=True))]
 
 
 def do_cast(x: Any, dtype: Any) -> Any:

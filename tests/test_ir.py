@@ -6,6 +6,7 @@ import io
 import json
 import runpy
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,6 +14,8 @@ import ir_numpy
 import numpy as np
 import pytest
 from damage import parts, whole
+from fuzz import operations
+from fuzz.operations import Case, Draw
 
 from ipu_teach import BOOL, FLOAT, HALF, UNSIGNED_INT, IPUModel
 from ipu_teach.errors import ModelError, ModelLoadError
@@ -22,25 +25,7 @@ from ipu_teach.frontends.ir.saved import loaded, written
 from ipu_teach.poplibs import popops
 from ipu_teach.poplibs.popops import expr
 
-Case = Callable[["Draw"], Value]
 ROOT = Path(__file__).parents[1]
-
-
-class Draw:
-    """A graph whose variables are drawn: `x(3, 4)` is a new one, between `low` and `high`."""
-
-    def __init__(self) -> None:
-        self.graph, self.rng = Ir(), np.random.default_rng(5)
-
-    def x(self, *shape: int, low: float = -2.0, high: float = 2.0) -> Value:
-        name = f"x{len(self.graph.variables)}"
-        return self.graph.variable(self.rng.uniform(low, high, shape).astype(np.float32), name)
-
-    def numbers(self, below: int, *shape: int) -> Value:
-        return self.graph.constant(self.rng.integers(0, below, shape), UNSIGNED_INT)
-
-    def op(self, kind: str, *given: Any, **attrs: Any) -> Value:
-        return self.graph.op(kind, *given, **attrs)
 
 
 def positive(kind: str) -> Case:
@@ -93,9 +78,30 @@ def batch_normed(training: bool) -> Case:
     return case
 
 
-def lstm(d: Draw) -> Value:
-    state = d.x(2, 3), d.x(2, 3)
-    return ir.lstm(d.graph, d.x(3, 2, 4), *state, d.x(12, 4), d.x(12, 3), d.x(12))[0]
+def recurrent(kind: str, gates: int, states: int = 1) -> Case:
+    def case(d: Draw) -> Value:
+        state = [d.x(2, 3) for _ in range(states)]
+        weights = d.x(gates * 3, 4), d.x(gates * 3, 3), d.x(gates * 3), d.x(gates * 3)
+        outs, after = ir.recurrent(d.graph, kind, d.x(3, 2, 4), state, *weights)
+        return d.op("concat", d.op("reshape", outs, shape=(6, 3)), *after, dim=0)
+
+    return case
+
+
+def scanned(d: Draw) -> Value:
+    """Two states that change places, one that stays, one of whole numbers, and what is not read."""
+
+    def step(g: Ir, now: list[Value], before: list[Value]) -> Any:
+        a, b, still, count = before
+        turn = g.op("add", count, 1)
+        mixed = g.op("mul", g.op("sin", now[0]), g.op("add", a, g.op("mul", b, w)))
+        return (b, mixed, still, turn), (g.op("cast", turn, dtype=FLOAT), mixed, a, now[0])
+
+    w, starts = d.x(5), [d.x(5), d.x(5), d.x(5), d.graph.constant(0, UNSIGNED_INT, (5,))]
+    (a, b, still, count), (counts, *rows) = ir.scan(d.graph, step, [d.x(4, 5), d.x(4, 2)], starts)
+    last = [a, b, still, d.op("cast", count, dtype=FLOAT)]
+    rows += [counts, *(d.op("reshape", v, shape=(1, 5)) for v in last)]
+    return d.op("concat", *rows, dim=0)
 
 
 def labelled(loss: Callable[..., Value], *shape: int, **how: Any) -> Case:
@@ -182,7 +188,10 @@ GROUPS: dict[str, dict[str, Case]] = {
         "attention": lambda d: ir.attention(
             d.graph, d.x(2, 4, 3), d.x(2, 4, 3), d.x(2, 4, 3), causal=True
         ),
-        "lstm": lstm,
+        "lstm": recurrent("lstm", 4, 2),
+        "gru": recurrent("gru", 3),
+        "a plain cell": recurrent("tanh", 1),
+        "scan": scanned,
         "gather": lambda d: ir.embedding(d.graph, d.x(7, 3), d.numbers(7, 2, 5)),
         "scatter": lambda d: d.op("scatter", d.numbers(6, 8), d.x(8, 3), shape=(6, 3)),
         "scatter_add": lambda d: d.op("scatter_add", d.x(6, 3), d.numbers(6, 8), d.x(8, 3)),
@@ -239,8 +248,7 @@ def built(cases: dict[str, Case]) -> tuple[Ir, Value]:
         with d.graph.at(path=name):
             y = d.graph.output(name, case(d))
         with d.graph.at(path="loss"):
-            weights = d.graph.constant(d.rng.uniform(-1, 1, y.shape), FLOAT)
-            one = ir.reduced(d.graph, "sum", d.op("mul", y, weights))
+            one = operations.total(d, y)
             total = one if total is None else d.op("add", total, one)
     assert total is not None
     return d.graph, total
@@ -266,30 +274,27 @@ def device(tiles: int = 13, ipus: int = 1) -> Any:
 @pytest.mark.parametrize("group", GROUPS)
 def test_values_and_gradients_are_those_of_float64_and_of_finite_differences(group: str) -> None:
     graph, loss = built(GROUPS[group])
-    step, grads = ir.autodiff(graph, loss)
-    for value, slope in grads.items():
-        step.output(f"d {value.name}", slope)
-    # what is learnt from the batch is changed by it: differences want it as it was
-    variables = {n: np.asarray(v.initial, np.float64) for n, v in graph.variables.items()}
-    env = ir_numpy.interpret(step, {}, {n: a.copy() for n, a in variables.items()})
-    got = ir.Run(Noting(step, device()), device())()
-    for name, value in step.outputs.items():
-        np.testing.assert_allclose(got[name][0], env[value], 2e-5, 2e-5, err_msg=name)
-    rng = np.random.default_rng(7)
-    used = {v for op in graph.ops for v in op.inputs}
-    for value in graph.variables.values():
-        if value not in grads:
-            continue
-        assert value in used
-        way = rng.uniform(-1, 1, value.shape)
-        ends = []
-        for h in (1e-6, -1e-6):
-            moved = {n: a + h * way if n == value.name else a.copy() for n, a in variables.items()}
-            ends.append(ir_numpy.interpret(graph, {}, moved)[loss])
-        slope = (ends[0] - ends[1]) / 2e-6
-        where = next(op.name for op in graph.ops if value in op.inputs)
-        np.testing.assert_allclose(
-            (env[grads[value]] * way).sum(), slope, 1e-5, 1e-6, err_msg=where
+    assert {v for op in graph.ops for v in op.inputs} >= {*graph.variables.values()}
+    assert operations.differs(graph, loss, lowering=Noting) == ""
+
+
+def test_operations_that_are_drawn() -> None:
+    """`run.py fuzz --operations` draws more."""
+    for seed in range(100, 120):
+        assert operations.one_row(seed)[1] == ""
+
+
+def test_what_is_drawn_finds_a_row_that_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = {
+        "values": replace(ir.OPS["tanh"], lower=ir.OPS["sigmoid"].lower),
+        "slopes": replace(ir.OPS["tanh"], grad=ir.OPS["exp"].grad),
+    }
+    seed = [*operations.CASES].index("tanh")
+    for wrong, row in rows.items():
+        monkeypatch.setitem(ir.OPS, "tanh", row)
+        said = operations.one_row(seed)[1]
+        assert said.startswith("tanh on ") and ("slope of x0 at tanh" in said) == (
+            wrong == "slopes"
         )
 
 
@@ -357,19 +362,29 @@ def by_torch(graph: Ir, loss: Value) -> dict[Value, Any]:
         "cross_entropy": loss_of, "cast": lambda x, dtype: x.double(), "to_variance": lambda x, eps: 1 / x**2 - eps,
         "to_inv_std_dev": lambda v, eps: (v.detach() + eps) ** -0.5, "blend": lambda *_, momentum: None, "stop": lambda x: x.detach(),
     }  # fmt: skip
-    for op in graph.ops:
-        given = [
-            torch.tensor(
-                np.broadcast_to(ir_numpy.wide(v.initial), v.shape).astype(
-                    "f8" if v.floating else "i8"
-                )
-            )
-            if v.kind == "constant"
-            else env[v]
-            for v in op.inputs
-        ]
-        made = table[op.kind](*given, **op.attrs)
-        env |= zip(op.outs, made if isinstance(made, tuple) else [made], strict=False)
+
+    def run(ops: Any) -> None:
+        for op in ops:
+            made = table[op.kind](*map(of, op.inputs), **op.attrs)
+            env.update(zip(op.outs, made if isinstance(made, tuple) else [made], strict=False))
+
+    def of(v: Value) -> Any:
+        constant = ir_numpy.constant(v) if v.kind == "constant" else None
+        kind = torch.float64 if v.floating else torch.int64
+        return env[v] if constant is None else torch.tensor(constant.copy()).to(kind)
+
+    def scan(*given: Any, body: Ir, steps: int, along: int, kept: int) -> Any:
+        carried, rows = list(given[along : along + kept]), []
+        for i in range(steps):
+            now = (*(x[i] for x in given[:along]), *carried, *given[along + kept :])
+            env.update(zip(body.inputs.values(), now, strict=True))
+            run(body.ops)
+            carried = [of(v) for v in [*body.outputs.values()][:kept]]
+            rows.append([of(v) for v in [*body.outputs.values()][kept:]])
+        return (*carried, *map(torch.stack, zip(*rows, strict=True)))
+
+    table["scan"] = scan
+    run(graph.ops)
     env[loss].backward()
     return {v: env[v].grad.numpy() for v in graph.variables.values() if env[v].grad is not None}
 
@@ -608,7 +623,9 @@ def test_a_graph_comes_back_from_its_file(tmp_path: Path) -> None:
             half.constant([0.5, -1], HALF),
         ),
     )
-    for graph in (ir.replicate(ir.accumulate(ir.off_chip(step), 2), 2), half):
+    steps, loss = built({"gru": recurrent("gru", 3)})
+    steps, _ = ir.autodiff(steps, loss)
+    for graph in (ir.replicate(ir.accumulate(ir.off_chip(step), 2), 2), half, steps):
         ir.save(graph, tmp_path / "net.ipumodel")
         again = ir.load(tmp_path / "net.ipumodel")
         assert written(again) == written(graph) == (tmp_path / "net.ipumodel").read_bytes()
@@ -683,6 +700,18 @@ def errs(call: Callable[[Ir, Value], object]) -> Any:
         (lambda g, x: g.constant([1, -100], UNSIGNED_INT), "[1, -100] cannot be UNSIGNED_INT"),
         (lambda g, x: g.op("add", x, g.constant([1.0, 2])), "[3, 4] and [2] do not broadcast"),
         (lambda g, x: g.op("relu", x, alpha=1), "relu was given what it does not take"),
+        (
+            lambda g, x: ir.scan(
+                g, lambda g, now, c: ([g.op("sum", c[0], dims=[0])], []), [x], [x]
+            ),
+            "FLOAT[4] stands for FLOAT[3, 4]|carry on what has the shape|scan of [3, 4] FLOAT",
+        ),
+        (
+            lambda g, x: ir.scan(
+                g, lambda g, now, c: (c, [*g.emit("blend", x, x, momentum=0.5)]), [x], [x]
+            ),
+            "a step changes a variable|behind the last step",
+        ),
         (lambda g, x: g.op("reshape", x, shape=(5, 2)), "[3, 4] cannot be seen as [5, 2]"),
         (lambda g, x: g.op("permute", x, dims=(0, 0)), "no order of 2 dimensions"),
         (
@@ -737,6 +766,26 @@ def test_what_a_run_cannot_take(change: dict[str, Any], text: str) -> None:
         run.read("net.first.wieght")
     with pytest.raises(ModelError, match="was given"):
         run.write("net.first.weight", np.zeros(3))
+
+
+def test_numbers_that_a_step_looks_up_are_checked() -> None:
+    graph = Ir()
+    table = graph.variable(np.eye(3, dtype=np.float32), "table")
+    start = graph.constant(0.0, FLOAT, (3,))
+
+    def step(g: Ir, now: list[Value], before: list[Value]) -> Any:
+        return [g.op("add", before[0], ir.embedding(g, table, now[0]))], [table]
+
+    (count,), (same,) = ir.scan(graph, step, [graph.input((4,), "i", UNSIGNED_INT)], [start])
+    graph.output("count", count)
+    scanned, slopes = ir.autodiff(graph, ir.mean(graph, graph.op("matmul", same, same)))
+    scanned.output("slope", slopes[table])
+    run = ir.Run(ir.Lowering(scanned, device(2)), device(2))
+    found = run(i=[[2, 0, 2, 2]])
+    assert found["count"].tolist() == [[1, 0, 3]]
+    np.testing.assert_allclose(found["slope"], np.full((1, 3, 3), 2 / 9), 1e-6)
+    with pytest.raises(ModelError, match="'i' was fed the number 3, and takes 0 to 2"):
+        run(i=[[2, 0, 3, 2]])
 
 
 def test_what_changes_with_each_micro_batch_is_read_where_it_lies() -> None:

@@ -20,9 +20,10 @@ def net(
     phases: int = 0,
     optimiser: str = "adam",
     plain: bool = False,
+    steps: bool = False,
     **how: float,
 ) -> tuple[Ir, Value]:
-    """A small network with all that a micro-batch may change: drawn numbers and running statistics; without those if `plain`."""
+    """A small network with all that a micro-batch may change: drawn numbers and running statistics; without those if `plain`; and a layer that goes step by step, if `steps`."""
     graph, rng = Ir(), np.random.default_rng(3)
 
     def weight(name: str, *shape: int) -> Value:
@@ -48,6 +49,11 @@ def net(
         h = graph.op("gelu", h)
         h = h if plain else ir.dropout(graph, h, 0.25)
         h = ir.norm(graph, "layer", h)
+        if steps:
+            rows = graph.op("reshape", h, shape=(4, BATCH, 4))
+            weights = weight("middle.w", 48, 4), weight("middle.r", 48, 16), weight("middle.b", 48)
+            start = graph.constant(0.0, FLOAT, (BATCH, 16))
+            _, (h,) = ir.recurrent(graph, "gru", rows, [start], *weights)
     with graph.at(path="last", stage=stages[1], phase=2 * phases):
         out = ir.linear(graph, h, weight("last.weight", 10, 16))
         loss = graph.output("loss", ir.cross_entropy(graph, out, y))
@@ -150,6 +156,13 @@ def test_a_pipeline_has_the_bits_of_stages_one_after_the_other() -> None:
     apart = train(graph, 2)
     for schedule in ("sequential", "grouped"):
         same(apart, train(ir.pipelined(graph, schedule), 2))
+
+
+def test_what_goes_step_by_step_is_transformed_like_all_else() -> None:
+    apart = ir.accumulate(net((1, 1), steps=True)[0], 4)
+    again = ir.accumulate(ir.recompute(net((1, 1), steps=True)[0], []), 4)
+    assert [op.kind for op in again.ops].count("scan") == 3
+    same(train(apart, 1), train(ir.pipelined(ir.off_chip(again)), 1))
 
 
 def test_transforms_go_together() -> None:

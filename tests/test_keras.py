@@ -16,7 +16,7 @@ import numpy as np
 import plain_training
 import pytest
 
-from ipu_teach import datasets, keras, progress
+from ipu_teach import HALF, datasets, keras, progress
 from ipu_teach.errors import IPUTeachError, ModelError, ModelLoadError
 from ipu_teach.keras import ipu
 from ipu_teach.keras.layers import (
@@ -198,6 +198,35 @@ def test_what_was_learnt_of_batches_counts_when_the_model_is_asked() -> None:
     y = ((x - mean) / np.sqrt(var + 1e-3) * gamma + beta) @ kernel + bias
     np.testing.assert_allclose(model.predict(x, batch_size=5), y, atol=1e-5)
     assert model.evaluate(x, y, batch_size=16) < 1e-9
+
+
+def test_halves_with_loss_scaling_follow_floats() -> None:
+    """Weights and loss are FLOAT, and all between is HALF."""
+    figures: list[Any] = []
+    x = X[:64].reshape(64, 8, 8, 1)
+    try:
+        for policy in ("float32", "mixed_float16"):
+            keras.mixed_precision.set_global_policy(policy)
+            keras.utils.set_random_seed(3)
+            with on(1).scope():
+                layers = [Conv2D(4, 3, input_shape=(8, 8, 1)), BatchNormalization()]
+                layers += [Activation("relu"), MaxPooling2D(), Flatten()]
+                model = keras.Sequential([*layers, Dense(10), Activation("softmax")])
+            sgd = keras.mixed_precision.LossScaleOptimizer(keras.optimizers.SGD(0.2, 0.5))
+            model.compile(sgd, "sparse_categorical_crossentropy")
+            chances = model.predict(x, 32)
+            figures.append((chances, model.fit(x, Y[:64], 32, 4, 0, shuffle=False).history["loss"]))
+            assert {w.dtype for w in model.get_weights()} == {np.dtype(np.float32)}
+        floats, halves = figures
+        for one, other in zip(floats, halves, strict=True):
+            np.testing.assert_allclose(other, one, 2**-9, 2**-9)
+        assert halves[0].dtype == np.float16 and halves[1][3] < halves[1][0] - 0.3
+        kinds = {v.dtype for op in model.graph("fit", 32).ops for v in op.outs if op.kind == "conv"}
+        assert kinds == {HALF}
+        last = Dense(3, input_shape=(4,), dtype="float32")
+        assert last.dtype == "float32" != Dense(3).dtype
+    finally:
+        keras.mixed_precision.set_global_policy("float32")
 
 
 def test_samples_come_in_batches_in_any_order() -> None:
@@ -419,6 +448,14 @@ WRONG: dict[str, tuple[Any, str]] = {
     "option": (lambda: setattr(ipu.config.IPUConfig(), "auto_select_ipu", 2), "auto_select_ipus"),
     "stages": (lambda: perceptron().set_pipeline_stage_assignment([0]), "2 layers were given 1"),
     "dropout": (lambda: Dropout(1.0), "from 0 to below 1"),
+    "policy": (
+        lambda: keras.mixed_precision.set_global_policy("mixed_bfloat16"),
+        "did you mean 'mixed_float16'",
+    ),
+    "scale": (
+        lambda: keras.mixed_precision.LossScaleOptimizer("sgd", dynamic=True),
+        "say dynamic=False, and a scale that stays",
+    ),
     "rate": (lambda: keras.optimizers.SGD(-1), "learning_rate was given -1"),
     "no batches": (
         lambda: perceptron().fit(keras.data.Dataset.from_tensor_slices((X, Y))),

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fuzz import operations
 
 from ipu_teach import IPUModel, datasets, show
 from ipu_teach.errors import InvalidOptionError, ModelError, PoplarError, UnknownOperationError
@@ -99,6 +100,17 @@ class Lstm(nn.Module):
         return classified(self.out(self.lstm(x)[0][:, -1]), y)
 
 
+class Gru(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gru, self.out = nn.GRU(3, 4, 2, bidirectional=True), nn.Linear(8, 4)
+
+    def forward(self, x: Any, y: Any = None) -> Any:
+        with torch.autocast("cuda", enabled=False):  # as libraries have it around what needs floats
+            h = self.gru(x.transpose(0, 1))[0]
+        return classified(self.out(h[-1]), y)
+
+
 def floats(*shape: int) -> Callable[[Any], Any]:
     return lambda g: torch.randn(*shape, generator=g)
 
@@ -113,6 +125,7 @@ MODELS: dict[str, tuple[Make, tuple[Callable[[Any], Any], ...]]] = {
     "transformer": (Transformer, (numbers(8, 2, 4), numbers(8, 2, 4))),
     "graph": (Graphs, (floats(7, 5), numbers(7, 15), numbers(7, 15), numbers(4, 7))),
     "lstm": (Lstm, (floats(3, 3, 3), numbers(4, 3))),
+    "gru": (Gru, (floats(3, 3, 3), numbers(4, 3))),
 }
 
 
@@ -188,6 +201,12 @@ def test_the_report_has_a_row_for_each_module(name: str) -> None:
     assert rows["update"].memory_bytes - rows["update"].code_bytes >= moments
     boxes = set(show.timeline(report).scene.mark("programs").names)
     assert modules <= boxes
+
+
+def test_layers_that_are_drawn() -> None:
+    """`run.py fuzz --operations` draws more."""
+    for seed in (1, 2, 5):
+        assert operations.one_stack(seed) == ("stacks", "")
 
 
 def test_a_program_of_the_listings_on_digits(tmp_path: Any) -> None:
@@ -669,6 +688,11 @@ def branching(layer: Any, x: Any) -> Any:
     return layer(x) if x.sum() > 0 else -layer(x)
 
 
+def in_halves(layer: Any, x: Any) -> Any:
+    with torch.autocast("cpu"):
+        return layer(x)
+
+
 def in_place(layer: Any, x: Any) -> Any:
     y = layer(x)
     y[:, 0].add_(1)
@@ -696,6 +720,11 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]] = {
         lambda: Of(branching),
         ModelError,
         ("Of asks for a number", "if x.sum() > 0", "torch.where"),
+    ),
+    "dtypes that torch chooses": (
+        lambda: Of(in_halves),
+        ModelError,
+        ("choose its dtypes by torch.autocast", "where: Of", "module.half()"),
     ),
     "shapes": (
         lambda: Of(lambda layer, x: layer(x) @ x),

@@ -50,17 +50,6 @@ def row(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 # --- dtypes that meet -----------------------------------------------------------------------------
 
 
-def cast(g: Ir, x: Value, dtype: type[DType]) -> Value:
-    """x in that dtype."""
-    if x.dtype is dtype:
-        return x
-    if x.number is not None:
-        return g.constant(x.number, dtype, x.shape)
-    if x.kind == "constant" and x.initial is not None:
-        return g.constant(x.initial, dtype)
-    return g.op("cast", x, dtype=dtype)
-
-
 def _met(g: Ir, *given: Any, at_least: type[DType] = BOOL) -> list[Any]:
     """Values and numbers, all in the dtype in which torch would compute."""
     found = {v.dtype for v in given if isinstance(v, Value)} | {at_least}
@@ -75,7 +64,7 @@ def _met(g: Ir, *given: Any, at_least: type[DType] = BOOL) -> list[Any]:
         dtype = UNSIGNED_INT
     if dtype is UNSIGNED_INT and any(v < 0 for v in numbers):
         dtype = INT
-    return [cast(g, v, dtype) if isinstance(v, Value) else g.constant(v, dtype) for v in given]
+    return [g.cast(v, dtype) if isinstance(v, Value) else g.constant(v, dtype) for v in given]
 
 
 def _two(kind: str, at_least: type[DType] = BOOL) -> Callable[..., Value]:
@@ -118,7 +107,7 @@ ATEN |= {
     ),
     "dropout": lambda g, x, p, train: ir.dropout(g, x, p) if train else x,
     "detach": lambda g, x: g.op("stop", x),
-    "copy": lambda g, x, y, *how: _expand(g, cast(g, y, x.dtype), x.shape),
+    "copy": lambda g, x, y, *how: _expand(g, g.cast(y, x.dtype), x.shape),
 }
 for _name in ("alias", "contiguous", "clone", "lift_fresh_copy", "positive"):
     ATEN[_name] = lambda g, x, **how: x
@@ -141,7 +130,7 @@ def _quotient(g: Ir, a: Any, b: Any, rounding_mode: str | None = None) -> Value:
     y = g.op("div", *_met(g, a, b, at_least=HALF))
     y = g.op(rounding_mode, y) if rounding_mode else y
     whole = _met(g, a, b)[0].dtype
-    return cast(g, y, whole) if rounding_mode and whole in (INT, UNSIGNED_INT) else y
+    return g.cast(y, whole) if rounding_mode and whole in (INT, UNSIGNED_INT) else y
 
 
 @row("clamp", "hardtanh")
@@ -153,7 +142,7 @@ def _clamp(g: Ir, x: Value, min: Any = None, max: Any = None) -> Value:
 
 @row("where")
 def _where(g: Ir, mask: Value, a: Any, b: Any) -> Value:
-    return g.op("select", cast(g, mask, BOOL), *_met(g, a, b))
+    return g.op("select", g.cast(mask, BOOL), *_met(g, a, b))
 
 
 ATEN["leaky_relu"] = lambda g, x, slope=0.01: _where(
@@ -204,7 +193,7 @@ ATEN |= {
     "atan": lambda g, x: g.op("atan2", *_met(g, x, 1.0)),
     "sinh": _of_exp("sub"),
     "cosh": _of_exp("add"),
-    "logical_xor": lambda g, a, b: g.op("neq", *(cast(g, cast(g, v, BOOL), INT) for v in (a, b))),
+    "logical_xor": lambda g, a, b: g.op("neq", *(g.cast(g.cast(v, BOOL), INT) for v in (a, b))),
 }
 
 
@@ -216,9 +205,9 @@ def _to(g: Ir, x: Value, *given: Any, dtype: Any = None, **how: Any) -> Value:
     """By what torch says the dtype is: a dtype, or the tensor whose it is."""
     for each in (dtype, *given):
         if isinstance(each, Value):
-            return cast(g, x, each.dtype)
+            return g.cast(x, each.dtype)
         if isinstance(each, type) and issubclass(each, DType):
-            return cast(g, x, each)
+            return g.cast(x, each)
     return x
 
 
@@ -482,13 +471,13 @@ def _dims(x: Value, dim: Any) -> list[int]:
 
 @row("sum")
 def _sum_over(g: Ir, x: Value, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Value:
-    x = cast(g, x, dtype or (UNSIGNED_INT if x.dtype is BOOL else x.dtype))
+    x = g.cast(x, dtype or (UNSIGNED_INT if x.dtype is BOOL else x.dtype))
     return ir.reduced(g, "sum", x, _dims(x, dim), keepdim)
 
 
 @row("mean")
 def _mean(g: Ir, x: Value, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Value:
-    return ir.mean(g, cast(g, x, dtype or x.dtype), _dims(x, dim), keepdim)
+    return ir.mean(g, g.cast(x, dtype or x.dtype), _dims(x, dim), keepdim)
 
 
 def _reducing(kind: str) -> Callable[..., Value]:
@@ -570,26 +559,26 @@ def _length(
 
 @row("cumsum")
 def _cumsum(g: Ir, x: Value, dim: int, dtype: Any = None) -> Value:
-    last = _moved(g, cast(g, x, dtype or x.dtype), dim, -1)
+    last = _moved(g, g.cast(x, dtype or x.dtype), dim, -1)
     ones = g.constant(np.triu(np.ones((last.shape[-1],) * 2)), last.dtype)
     rows = _reshape(g, last, (-1, last.shape[-1]))
     return _moved(g, _reshape(g, g.op("matmul", rows, ones), last.shape), -1, dim)
 
 
 def _any(g: Ir, x: Value, dim: Any = None, keepdim: bool = False) -> Value:
-    count = _sum_over(g, cast(g, cast(g, x, BOOL), UNSIGNED_INT), dim, keepdim)
+    count = _sum_over(g, g.cast(g.cast(x, BOOL), UNSIGNED_INT), dim, keepdim)
     return g.op("gt", count, 0)
 
 
 ATEN["any"] = _any
 ATEN["all"] = lambda g, x, *how: g.op(
-    "logical_not", _any(g, g.op("logical_not", cast(g, x, BOOL)), *how)
+    "logical_not", _any(g, g.op("logical_not", g.cast(x, BOOL)), *how)
 )
 
 
 def _soft(kind: str) -> Callable[..., Value]:
     def soft(g: Ir, x: Value, dim: int, dtype: Any = None) -> Value:
-        return ir.along(g, kind, cast(g, x, dtype if _is_dtype(dtype) else x.dtype), dim)
+        return ir.along(g, kind, g.cast(x, dtype if _is_dtype(dtype) else x.dtype), dim)
 
     return soft
 
@@ -631,11 +620,6 @@ def _fields(n: int, call: Any) -> Callable[..., Value]:
     return fields
 
 
-def _each(given: Any, n: int) -> tuple[int, ...]:
-    each = tuple(given) if isinstance(given, (list, tuple)) else (given,)
-    return each * n if len(each) == 1 else each
-
-
 def _conv(
     n: int,
     g: Ir,
@@ -647,15 +631,13 @@ def _conv(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Value:
-    wide = _each(dilation, n)
-    if isinstance(padding, str):
-        whole = [
-            0 if padding == "valid" else d * (k - 1) for d, k in zip(wide, w.shape[2:], strict=True)
-        ]
-        lower, upper = tuple(t // 2 for t in whole), tuple(t - t // 2 for t in whole)
-    else:
-        lower = upper = _each(padding, n)
-    return ir.conv(g, x, w, b, _each(stride, n), lower, upper, wide, groups)
+    how = ir.sized(n, stride=stride, dilation=dilation, lower=0, upper=0)
+    if padding == "same":
+        total = [d * (k - 1) for d, k in zip(how["dilation"], w.shape[2:], strict=True)]
+        how |= {"lower": tuple(t // 2 for t in total), "upper": tuple(t - t // 2 for t in total)}
+    elif padding != "valid":
+        how |= ir.sized(n, lower=padding, upper=padding)
+    return ir.conv(g, x, w, b, groups=groups, **how)
 
 
 def _conv_transpose(
@@ -670,14 +652,14 @@ def _conv_transpose(
     groups: int = 1,
     dilation: Any = 1,
 ) -> Value:
-    s, p, more, d = (_each(v, n) for v in (stride, padding, output_padding, dilation))
+    how = ir.sized(n, stride=stride, lower=padding, upper=padding, dilation=dilation)
+    s, p, _, d, more = *how.values(), ir.sized(n, more=output_padding)["more"]
     field = tuple(
         (x.shape[i + 2] - 1) * s[i] - 2 * p[i] + d[i] * (w.shape[i + 2] - 1) + more[i] + 1
         for i in range(n)
     )
     whole = (x.shape[0], w.shape[1] * groups, *field)
-    how: dict[str, Any] = {"stride": s, "lower": p, "upper": p, "dilation": d, "groups": groups}
-    y = g.op("conv_input_grad", x, w, field=whole, **how)
+    y = g.op("conv_input_grad", x, w, field=whole, groups=groups, **how)
     return y if b is None else g.op("add", y, _reshape(g, b, (b.size, *(1,) * n)))
 
 
@@ -693,31 +675,29 @@ def _pool(
     **how: Any,
 ) -> Value:
     """Others: of max dilation and ceil_mode; of avg ceil_mode, count_include_pad, divisor."""
-    names = (
-        ("dilation", "ceil_mode")
-        if kind == "max_pool"
-        else ("ceil_mode", "count_include_pad", "divisor_override")
-    )
+    more = ("count_include_pad", "divisor_override")
+    names = ("dilation", "ceil_mode") if kind == "max_pool" else ("ceil_mode", *more)
     asked = {**dict(zip(names, others, strict=False)), **how}
-    size, lower = _each(kernel, n), _each(padding, n)
-    step = _each(stride, n) if stride else size
-    if any(d != 1 for d in _each(asked.get("dilation", 1), n)) or asked.get("divisor_override"):
-        raise Unfit(
-            "pools with dilation or a divisor of their own are not offered", "leave those out."
-        )
-    upper = list(lower)
+    each = ir.sized(n, kernel=kernel, stride=stride or kernel, lower=padding, upper=padding)
+    wide = any(d != 1 for d in ir.sized(n, d=asked.get("dilation", 1))["d"])
+    if wide or asked.get("divisor_override"):
+        why = "pools with dilation or a divisor of their own are not offered"
+        raise Unfit(why, "leave those out.")
     if asked.get("ceil_mode"):
-        for i, (k, s, p) in enumerate(zip(size, step, lower, strict=True)):
-            field = x.shape[i + 2]
-            count = -(-(field + 2 * p - k) // s) + 1
-            count -= (count - 1) * s >= field + p
-            upper[i] = max((count - 1) * s + k - field - p, 0)
-        if kind == "avg_pool" and tuple(upper) != lower:
-            raise Unfit(
-                "averages of windows that are cut off are not offered", "choose ceil_mode=False."
-            )
+        sizes = zip(x.shape[-n:], *each.values(), strict=True)
+        each["upper"] = tuple(_to_the_end(*size) for size in sizes)
+        if kind == "avg_pool" and each["upper"] != each["lower"]:
+            why = "averages of windows that are cut off are not offered"
+            raise Unfit(why, "choose ceil_mode=False.")
     counted = kind == "avg_pool" and bool(asked.get("count_include_pad", True))
-    return ir.pool(g, kind, x, size, step, lower, tuple(upper), counted)
+    return ir.pool(g, kind, x, count_padding=counted, **each)
+
+
+def _to_the_end(field: int, kernel: int, stride: int, lower: int, upper: int) -> int:
+    """The margin behind a field with which its last window is whole."""
+    count = -(-(field + lower + upper - kernel) // stride) + 1
+    count -= (count - 1) * stride >= field + lower
+    return max((count - 1) * stride + kernel - field - lower, 0)
 
 
 def _with_none(call: Callable[..., Value], *given: Any) -> list[Value | None]:
@@ -727,12 +707,12 @@ def _with_none(call: Callable[..., Value], *given: Any) -> list[Value | None]:
 
 def _adaptive(kind: str, n: int, g: Ir, x: Value, size: Any) -> Value:
     field = x.shape[-n:]
-    wanted = [f if s is None else s for f, s in zip(field, _each(size, n), strict=True)]
+    wanted = [
+        f if s is None else s for f, s in zip(field, ir.sized(n, size=size)["size"], strict=True)
+    ]
     if any(f % s for f, s in zip(field, wanted, strict=True)):
-        raise Unfit(
-            f"a field of {list(field)} does not divide into {wanted}",
-            "choose a size that divides it.",
-        )
+        why = f"a field of {list(field)} does not divide into {wanted}"
+        raise Unfit(why, "choose a size that divides it.")
     return _pool(kind, n, g, x, [f // s for f, s in zip(field, wanted, strict=True)])
 
 
@@ -778,11 +758,11 @@ ATEN["scaled_dot_product_attention"] = (
 )
 
 
-@row("lstm")
-def _lstm(
+def _recurrent(
+    kind: str,
     g: Ir,
     x: Value,
-    state: Sequence[Value],
+    state: Any,
     weights: Sequence[Value],
     biases: bool,
     layers: int,
@@ -790,24 +770,30 @@ def _lstm(
     train: bool,
     both_ways: bool,
     batch_first: bool,
-) -> list[Value]:
-    x = ir.transpose(g, x, 0, 1) if batch_first else x
+) -> Any:
+    states = state if kind == "lstm" else [state]
     ways, each = 2 if both_ways else 1, 4 if biases else 2
-    last: list[list[Value]] = [[], []]
+    if len(weights) != layers * ways * each:
+        raise Unfit("a state that is projected is not offered", "leave proj_size out.")
+    x = ir.transpose(g, x, 0, 1) if batch_first else x
+    last: list[list[Value]] = [[] for _ in states]
     for layer in range(layers):
         outs = []
         for way in range(ways):
             at = layer * ways + way
-            w, r, *b = weights[at * each : (at + 1) * each]
-            h, c = (_select(g, s, 0, at) for s in state)
             seen = g.op("reverse", x, dim=0) if way else x
-            y, *now = ir.lstm(g, seen, h, c, w, r, g.op("add", *b) if b else None)
+            before = [_select(g, s, 0, at) for s in states]
+            y, now = ir.recurrent(g, kind, seen, before, *weights[at * each : (at + 1) * each])
             outs.append(g.op("reverse", y, dim=0) if way else y)
             for kept, value in zip(last, now, strict=True):
                 kept.append(_unsqueeze(g, value, 0))
         x = _cat(g, outs, -1)
         x = ir.dropout(g, x, p) if train and layer + 1 < layers else x
     return [ir.transpose(g, x, 0, 1) if batch_first else x, *(_cat(g, kept) for kept in last)]
+
+
+for _name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
+    ATEN[_name] = partial(_recurrent, _name.removeprefix("rnn_"))
 
 
 # --- losses ---------------------------------------------------------------------------------------

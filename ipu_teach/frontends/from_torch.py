@@ -51,6 +51,10 @@ from torch.utils import _pytree as pytree
 TORCH = str(Path(torch.__file__).parent)
 FRAME = re.compile(r'File "(.+?)", line (\d+)')
 RANDOM = torch.Tag.nondeterministic_seeded
+SCOPES = (
+    torch.ops.higher_order.wrap_with_set_grad_enabled,
+    torch.ops.higher_order.wrap_with_autocast,
+)
 LOWERINGS: dict[str, Callable[..., Any]] = {}  # of the learner's own
 
 
@@ -400,8 +404,8 @@ class _Capture:
             source = node.args[0]
             self.roots[node] = self.roots.get(source, source)
             return self.values[source][node.args[1]]
-        if node.target is torch.ops.higher_order.wrap_with_set_grad_enabled:
-            return self._without_gradient(node)
+        if node.target in SCOPES:
+            return self._scoped(node)
         if not hasattr(node.target, "_schema"):
             raise self._unknown(node.target)
         args, kwargs = self._seen(node.args), {k: self._seen(v) for k, v in node.kwargs.items()}
@@ -559,12 +563,19 @@ class _Capture:
             self.values = before
         return None
 
-    def _without_gradient(self, node: Any) -> Any:
-        """`with torch.no_grad():` in a forward: a graph of its own."""
-        enabled, within, *operands = node.args
+    def _scoped(self, node: Any) -> Any:
+        """`with torch.no_grad():` or `torch.autocast(…):` in a forward: a graph of its own."""
+        start = next(i for i, arg in enumerate(node.args) if isinstance(arg, torch.fx.Node))
+        said, within, *operands = node.args[:start], *node.args[start:]
+        if len(said) > 1 and said[0] == "cpu" and said[2]:
+            raise ModelError(
+                "A part of the module was to choose its dtypes by torch.autocast.",
+                **self._place(),
+                next_step="say them: module.half() for all of it, or x.to(torch.float16).",
+            )
         inner = getattr(self.exported.graph_module, within.target).graph
         made = self._within(inner, [self._seen(v) for v in operands])
-        if enabled:
+        if len(said) > 1 or said[0]:
             return made
         return [
             self.graph.op("stop", v) if isinstance(v, Value) and v.floating else v for v in made
@@ -640,32 +651,17 @@ def state_of(module: Any, names: Sequence[str]) -> dict[str, Any]:
 # --- optimisers -----------------------------------------------------------------------------------
 
 
-class SGD(torch.optim.SGD):  # type: ignore[misc]
+def _scaled(base: Any) -> Any:
     """torch's, with `loss_scaling`: gradients of halves are worked out that many times larger."""
 
-    def __init__(
-        self, params: Any, lr: float = 1e-3, *given: Any, loss_scaling: float = 1.0, **how: Any
-    ):
-        super().__init__(params, lr, *given, **how)
+    def __init__(self: Any, *given: Any, loss_scaling: float = 1.0, **how: Any) -> None:
+        base.__init__(self, *given, **how)
         self.loss_scaling = loss_scaling
 
-
-class Adam(torch.optim.Adam):  # type: ignore[misc]
-    """torch's, with `loss_scaling`."""
-
-    def __init__(self, params: Any, *given: Any, loss_scaling: float = 1.0, **how: Any):
-        super().__init__(params, *given, **how)
-        self.loss_scaling = loss_scaling
+    return type(base.__name__, (base,), {"__init__": __init__, "__doc__": _scaled.__doc__})
 
 
-class AdamW(torch.optim.AdamW):  # type: ignore[misc]
-    """torch's, with `loss_scaling`."""
-
-    def __init__(self, params: Any, *given: Any, loss_scaling: float = 1.0, **how: Any):
-        super().__init__(params, *given, **how)
-        self.loss_scaling = loss_scaling
-
-
+SGD, Adam, AdamW = map(_scaled, (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW))
 KEPT = {  # by the IR's names, torch's
     "velocity": "momentum_buffer",
     "first": "exp_avg",

@@ -6,12 +6,15 @@ import sys
 from types import SimpleNamespace
 
 from ipu_teach.frontends.keras.data import to_categorical
-from ipu_teach.frontends.keras.layers import Input, set_random_seed
+from ipu_teach.frontends.keras.layers import Input, set_global_policy, set_random_seed
 from ipu_teach.frontends.keras.model import Model, Sequential
 from ipu_teach.keras import callbacks, data, ipu, layers, losses, optimizers
 
 keras = sys.modules[__name__]  # for programs that say tf.keras, where tf was imported
+mixed_precision = SimpleNamespace(
+    set_global_policy=set_global_policy, LossScaleOptimizer=optimizers.LossScaleOptimizer
+)
 utils = SimpleNamespace(to_categorical=to_categorical, set_random_seed=set_random_seed)
 
 __all__ = ["Input", "Model", "Sequential", "callbacks", "data", "ipu", "keras", "layers"]
-__all__ += ["losses", "optimizers", "utils"]
+__all__ += ["losses", "mixed_precision", "optimizers", "utils"]

@@ -1,6 +1,6 @@
 """python3 run.py fuzz [--minutes N] [--graphs N | --codelets N | --costs N | --collectives N |
---layers N | --sparse N | --tests N [--only NAME] | --threads N | --replicas N |
-    --files [--count N]] [--seed S] [--compiled]
+--layers N | --sparse N | --operations N | --tests N [--only NAME] | --threads N |
+    --replicas N | --files [--count N]] [--seed S] [--compiled]
 
 Random graphs, layouts, codelets and programs run on every way of the engine and on the judge:
 values, what is defined, races, bytes and cycles. Each tenth program is spoiled, and must end with
@@ -10,7 +10,8 @@ printed as code; the exit status is then 1. With --replicas programs are replica
 with as many runs of one replica. With --costs the laws of the model of time are tried on
 random programs and machines: sums, whole cycles, nothing besides makes a step faster, and merged
 copies change no value. With --collectives those of gcl are compared with numpy, with --layers
-pooling and norms with torch, with --sparse sparse products with scipy. With --tests the random
+pooling and norms with torch, with --sparse sparse products with scipy, with --operations those of
+the frontends with float64, and stacks of layers with torch. With --tests the random
 tests of the suite run, by turns, each on the draws of a seed of its own. With --files damaged and
 hostile files are given to all that read one, within 4 GB of memory, and now and then to a command: each is read, or refused by an error that names it;
 nothing is lost, and nothing in it is run. With --threads answers are checked whose threads still print
@@ -41,6 +42,7 @@ from fuzz import (
     files,
     layers,
     loops,
+    operations,
     pool,
     replicas,
     shrink,
@@ -164,6 +166,11 @@ def one_sparse(seed: int, compiled: bool) -> tuple[str, str]:
     return drawn.kind, sparse.differs(drawn)
 
 
+def one_operation(seed: int, compiled: bool) -> tuple[str, str]:
+    """Operation number `seed` of the frontends, or a stack of layers."""
+    return operations.one_operation(seed)
+
+
 def one_file(seed: int, kit: Path) -> tuple[str, str]:
     """Damaged file number `seed`, read in this process; each `EACH`th by a command of the copy of
     the kit."""
@@ -194,6 +201,7 @@ KINDS = {
     "collectives": (one_collective, "collectives", "differs"),
     "layers": (one_layer, "layers", "differs"),
     "sparse": (one_sparse, "products", "differs"),
+    "operations": (one_operation, "operations", "differs"),
     "tests": (one_test, "tests", "fails"),
     "replicas": (one_replicated, "programs", SMALLEST),
     "threads": (one_of_threads, "processes", "ended"),
@@ -267,6 +275,9 @@ def main() -> int:
     )
     what.add_argument(
         "--sparse", type=int, default=None, help="try so many sparse products, beside scipy"
+    )
+    what.add_argument(
+        "--operations", type=int, default=None, help="try so many operations of the frontends"
     )
     what.add_argument(
         "--tests",

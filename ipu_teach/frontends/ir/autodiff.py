@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from ipu_teach.errors import ModelError, did_you_mean, shown
 from ipu_teach.frontends.ir.values import BACKWARD, OPS, UPDATE, Ir, Op, Value, row_of
@@ -33,42 +33,48 @@ def autodiff(
             next:  reduce it: ir.mean(graph, loss), or ir.sum of it.""")
     made = ir.but()
     wanted = set(of) if of is not None else {v for v in ir.variables.values() if v.floating}
-    reached = set(wanted)
-    for op in ir.ops:
-        if not OPS[op.kind].in_place and reached.intersection(op.inputs):
-            reached.update(v for v in op.outs if v.floating)
     grads: Gradients = {}
     with made.at(part=BACKWARD):
         first = scale if isinstance(scale, Value) else made.constant(scale, loss.dtype, loss.shape)
         if first.shape != loss.shape:
             first = made.op("reshape", first, shape=loss.shape)
         grads[loss] = first
-        for op in reversed(ir.ops):
-            given = [grads.get(v) for v in op.outs]
-            if not reached.intersection(op.inputs) or all(g is None for g in given):
-                continue
-            grad = row_of(op.kind).grad
-            if grad is None:
-                raise op.error(
-                    f"{op.kind} has no gradient, and the loss depends on a parameter through it.",
-                    "use another operation, or give its row one: Row(shape, lower, grad).",
-                )
-            with made.at(**{**op.here, "part": BACKWARD}):
-                for value, g in zip(op.inputs, grad(made, op, *given), strict=True):
-                    if g is None or value not in reached:
-                        continue
-                    if g.shape != value.shape:
-                        raise op.error(
-                            f"The gradient of {op.kind} has the shape {list(g.shape)} for an input "
-                            f"of {list(value.shape)}.",
-                            "its row's grad returns a gradient in the shape of each input.",
-                        )
-                    grads[value] = made.op("add", grads[value], g) if value in grads else g
+        swept(made, ir.ops, grads, wanted)
     found = {v: g for v, g in grads.items() if v in wanted}
-    return made.but(ops=_used(made, found.values())), found
+    return made.but(ops=used(made, found.values())), found
 
 
-def _used(ir: Ir, wanted: Iterable[Value]) -> list[Op]:
+def swept(ir: Ir, ops: Sequence[Op], grads: Gradients, wanted: set[Value]) -> None:
+    """Add the gradients of operations, from the last to the first, as far as they depend on what is
+    wanted; `grads` has those of what they make, and then of all else."""
+    reached = set(wanted)
+    for op in ops:
+        if not OPS[op.kind].in_place and reached.intersection(op.inputs):
+            reached.update(v for v in op.outs if v.floating)
+    for op in reversed(ops):
+        given = [grads.get(v) for v in op.outs]
+        if not reached.intersection(op.inputs) or all(g is None for g in given):
+            continue
+        grad = row_of(op.kind).grad
+        if grad is None:
+            raise op.error(
+                f"{op.kind} has no gradient, and the loss depends on a parameter through it.",
+                "use another operation, or give its row one: Row(shape, lower, grad).",
+            )
+        with ir.at(**{**op.here, "part": BACKWARD}):
+            for value, g in zip(op.inputs, grad(ir, op, *given), strict=True):
+                if g is None or value not in reached:
+                    continue
+                if g.shape != value.shape:
+                    raise op.error(
+                        f"The gradient of {op.kind} has the shape {list(g.shape)} for an input "
+                        f"of {list(value.shape)}.",
+                        "its row's grad returns a gradient in the shape of each input.",
+                    )
+                grads[value] = ir.op("add", grads[value], g) if value in grads else g
+
+
+def used(ir: Ir, wanted: Iterable[Value]) -> list[Op]:
     """The operations but for those of the backward that nobody reads."""
     needed, ops = {*wanted, *ir.outputs.values()}, []
     for op in reversed(ir.ops):
@@ -112,7 +118,6 @@ def optimise(
             path = value.name.rpartition(".")[0]
             with made.at(stage=made.home(value), path=path, line=("", 0)):
                 if scale != 1.0:
-                    whole = g if g.dtype is FLOAT else made.op("cast", g, dtype=FLOAT)
-                    g = made.op("mul", whole, 1 / scale)
+                    g = made.op("mul", made.cast(g, FLOAT), 1 / scale)
                 made.emit(kind, value, g, length, *state, **numbers)
     return made

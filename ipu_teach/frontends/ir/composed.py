@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import sqrt
 from typing import Any
 
@@ -10,14 +11,15 @@ import numpy as np
 
 from ipu_teach.frontends.ir.rows import axes
 from ipu_teach.frontends.ir.rows_nn import turned
+from ipu_teach.frontends.ir.scans import scan
 from ipu_teach.frontends.ir.values import Ir, Value
 from ipu_teach.poplibs.popops import MASKED_LABEL_CODE
 from ipu_teach.types import FLOAT, UNSIGNED_INT
 
 __all__ = [
     "along", "attention", "batch_norm", "binary_cross_entropy", "conv", "cross_entropy",
-    "dropout", "embedding", "linear", "lstm", "mean", "nll", "norm", "pool", "reduced", "seed",
-    "split", "squared_error", "transpose",
+    "dropout", "embedding", "linear", "mean", "nll", "norm", "pool", "recurrent", "reduced",
+    "scan", "seed", "sized", "split", "squared_error", "transpose",
 ]  # fmt: skip
 
 Ints = Sequence[int]
@@ -73,6 +75,14 @@ def _per_channel(ir: Ir, row: Value, rank: int) -> Value:
     return ir.op("reshape", row, shape=(row.size, *(1,) * (rank - 2)))
 
 
+def sized(n: int, **sizes: Ints | int | None) -> dict[str, tuple[int, ...]]:
+    """Sizes of n dimensions, or the same for all; `upper`, if it is not said, is `lower`."""
+    if "upper" in sizes and sizes["upper"] is None:
+        sizes["upper"] = sizes["lower"]
+    several = {k: (v,) if isinstance(v, int) else tuple(v or ()) for k, v in sizes.items()}
+    return {k: v * n if len(v) == 1 else v for k, v in several.items()}
+
+
 def conv(
     ir: Ir,
     x: Value,
@@ -86,11 +96,8 @@ def conv(
 ) -> Value:
     """x [batch, channels, *field] by w [out, channels / groups, *kernel], plus b [out]; padding
     before and behind the field, the same if one is said."""
-    n = len(x.shape) - 2
-    sizes = {"stride": stride, "lower": lower, "upper": lower if upper is None else upper}
-    sizes["dilation"] = dilation
-    each = {k: (v,) * n if isinstance(v, int) else tuple(v) for k, v in sizes.items()}
-    y = ir.op("conv", x, w, groups=groups, **each)
+    how = sized(len(x.shape) - 2, stride=stride, lower=lower, upper=upper, dilation=dilation)
+    y = ir.op("conv", x, w, groups=groups, **how)
     return y if b is None else ir.op("add", y, _per_channel(ir, b, len(y.shape)))
 
 
@@ -106,10 +113,8 @@ def pool(
 ) -> Value:
     """As "max_pool" or "avg_pool", of x [batch, channels, *field]; `count_padding`: it counts in
     the average."""
-    n = len(x.shape) - 2
-    sizes = {"kernel": kernel, "stride": kernel if stride is None else stride, "lower": lower}
-    sizes["upper"] = lower if upper is None else upper
-    each = {k: (v,) * n if isinstance(v, int) else tuple(v) for k, v in sizes.items()}
+    stride, n = kernel if stride is None else stride, len(x.shape) - 2
+    each = sized(n, kernel=kernel, stride=stride, lower=lower, upper=upper)
     if kind == "avg_pool" and count_padding and any((*each["lower"], *each["upper"])):
         x = ir.op("pad", x, lower=(0, 0, *each["lower"]), upper=(0, 0, *each["upper"]))
         each["lower"] = each["upper"] = (0,) * n
@@ -164,11 +169,11 @@ def batch_norm(
             variance = ir.op("to_variance", inverse, eps=eps)
             unbiased = ir.op("mul", variance, n / max(n - 1, 1))
             for running, new in ((running_mean, average), (running_var, unbiased)):
-                same = new if running.dtype is FLOAT else ir.op("cast", new, dtype=running.dtype)
-                ir.emit("blend", running, same, momentum=momentum)
+                ir.emit("blend", running, ir.cast(new, running.dtype), momentum=momentum)
         return y
     rank = len(x.shape)
-    mean, inverse = ir.op("stop", running_mean), ir.op("to_inv_std_dev", running_var, eps=eps)
+    inverse = ir.cast(ir.op("to_inv_std_dev", running_var, eps=eps), x.dtype)
+    mean = ir.cast(ir.op("stop", running_mean), x.dtype)
     scale = inverse if gamma is None else ir.op("mul", inverse, gamma)
     y = ir.op("sub", x, _per_channel(ir, mean, rank))
     y = ir.op("mul", y, _per_channel(ir, scale, rank))
@@ -225,25 +230,51 @@ def embedding(ir: Ir, table: Value, index: Value) -> Value:
     return ir.op("gather", table, ir.classes(index, table.shape[0]))
 
 
-def lstm(
-    ir: Ir, x: Value, h: Value, c: Value, w: Value, r: Value, b: Value | None = None
-) -> tuple[Value, Value, Value]:
-    """(outputs, h, c) of x [steps, batch, in], step by step. w [4 hidden, in] and r [4 hidden,
-    hidden] are of the gates in torch's order: input, forget, cell, output; b is the sum of both
-    biases."""
-    given = linear(ir, x, w, b)
-    outs, size = [], h.shape[-1]
-    for step in range(x.shape[0]):
-        now = ir.op(
-            "reshape", ir.op("slice", given, dim=0, begin=step, end=step + 1), shape=given.shape[1:]
-        )
-        gates = ir.op("add", now, linear(ir, h, r))
-        i, f, g, o = split(ir, gates, [size] * 4, -1)
-        i, f, o = (ir.op("sigmoid", gate) for gate in (i, f, o))
-        c = ir.op("add", ir.op("mul", f, c), ir.op("mul", i, ir.op("tanh", g)))
-        h = ir.op("mul", o, ir.op("tanh", c))
-        outs.append(ir.op("reshape", h, shape=(1, *h.shape)))
-    return ir.op("concat", *outs, dim=0), h, c
+def _lstm_cell(g: Ir, gates: Value, own: Value, h: Value, c: Value) -> list[Value]:
+    """Gates: input, forget, cell, output."""
+    i, f, new, o = split(g, g.op("add", gates, own), [h.shape[-1]] * 4, -1)
+    i, f, o = (g.op("sigmoid", gate) for gate in (i, f, o))
+    c = g.op("add", g.op("mul", f, c), g.op("mul", i, g.op("tanh", new)))
+    return [g.op("mul", o, g.op("tanh", c)), c]
+
+
+def _gru_cell(g: Ir, gates: Value, own: Value, h: Value) -> list[Value]:
+    """Gates: reset, update, new."""
+    (r, z, new), (r2, z2, new2) = (split(g, v, [h.shape[-1]] * 3, -1) for v in (gates, own))
+    reset, keep = (g.op("sigmoid", g.op("add", a, b)) for a, b in ((r, r2), (z, z2)))
+    new = g.op("tanh", g.op("add", new, g.op("mul", reset, new2)))
+    return [g.op("add", new, g.op("mul", keep, g.op("sub", h, new)))]
+
+
+CELLS: dict[str, Callable[..., list[Value]]] = {
+    "lstm": _lstm_cell,
+    "gru": _gru_cell,
+    **{k: lambda g, a, b, h, k=k: [g.op(k, g.op("add", a, b))] for k in ("tanh", "relu")},
+}
+
+
+def recurrent(
+    ir: Ir,
+    kind: str,
+    x: Value,
+    state: Sequence[Value],
+    w: Value,
+    r: Value,
+    b: Value | None = None,
+    d: Value | None = None,
+) -> tuple[Value, list[Value]]:
+    """The outputs and the last state of an or a plain cell of "tanh" or "relu", step
+    by step of x [steps, batch, in]. `state`: h, and of an lstm c. w [gates hidden, in] and r [gates
+    hidden, hidden] have their gates in torch's order; b is the bias beside w, and d beside r."""
+    if kind != "gru" and b is not None and d is not None:
+        b, d = ir.op("add", b, d), None
+
+    def step(g: Ir, now: list[Value], before: list[Value]) -> Any:
+        after = CELLS[kind](g, now[0], linear(g, before[0], r, d), *before)
+        return after, after[:1]
+
+    after, (outs,) = scan(ir, step, [linear(ir, x, w, b)], state)
+    return outs, after
 
 
 # --- losses ---------------------------------------------------------------------------------------
@@ -260,19 +291,29 @@ def _reduced_loss(ir: Ir, each: Value, reduction: str, counted: Value | None = N
     return ir.op("mul", total, 1 / each.size) if counted is None else ir.op("div", total, counted)
 
 
-def _by_class(ir: Ir, x: Value, labels: Value, ignored: int | None) -> tuple[Value, Value, Any]:
-    """x as [rows, classes], its labels, and how many of them count, if not all do."""
+def _by_class(
+    ir: Ir,
+    loss: Callable[[Value, Value], Value],
+    x: Value,
+    labels: Value,
+    reduction: str,
+    ignored: int | None,
+) -> Value:
+    """A loss of [rows, classes] and a label for each, reduced over those that count."""
+    counted, shape = None, labels.shape
     dim = 1 if len(x.shape) > 1 else 0
     labels = ir.classes(labels, x.shape[dim], ignored)
     if len(x.shape) > 2:  # [batch, classes, ...]
         x = ir.op("permute", x, dims=(0, *range(2, len(x.shape)), 1))
     rows = ir.op("reshape", x, shape=(-1, x.shape[-1])) if len(x.shape) != 2 else x
-    flat = ir.op("reshape", labels, shape=(rows.shape[0],)) if len(labels.shape) != 1 else labels
-    if ignored is None:
-        return rows, flat, None
-    masked = ir.constant(MASKED_LABEL_CODE, UNSIGNED_INT, flat.shape)
-    asked = ir.op("neq", flat, masked)
-    return rows, flat, reduced(ir, "sum", ir.op("cast", asked, dtype=FLOAT))
+    flat = ir.op("reshape", labels, shape=(rows.shape[0],)) if len(shape) != 1 else labels
+    if ignored is not None:
+        masked = ir.constant(MASKED_LABEL_CODE, UNSIGNED_INT, flat.shape)
+        asked = ir.op("neq", flat, masked)
+        counted = reduced(ir, "sum", ir.op("cast", asked, dtype=FLOAT))
+    each = loss(rows, flat)
+    each = ir.op("reshape", each, shape=shape) if reduction == "none" else each
+    return _reduced_loss(ir, each, reduction, counted)
 
 
 def cross_entropy(
@@ -280,20 +321,16 @@ def cross_entropy(
 ) -> Value:
     """Of what goes into the softmax, [batch, classes, …], and class numbers [batch, …]. Rows whose
     label is `ignored`, -100 say, do not count. FLOAT."""
-    rows, flat, counted = _by_class(ir, x, labels, ignored)
-    each = ir.emit("cross_entropy", rows, flat)[0]
-    each = ir.op("reshape", each, shape=labels.shape) if reduction == "none" else each
-    return _reduced_loss(ir, each, reduction, counted)
+    loss = partial(ir.op, "cross_entropy")
+    return _by_class(ir, loss, x, labels, reduction, ignored)
 
 
 def nll(
     ir: Ir, x: Value, labels: Value, reduction: str = "mean", ignored: int | None = None
 ) -> Value:
     """As `cross_entropy`, of logarithms of probabilities."""
-    rows, flat, counted = _by_class(ir, x, labels, ignored)
-    each = ir.op("neg", ir.op("pick", rows, flat))
-    each = ir.op("reshape", each, shape=labels.shape) if reduction == "none" else each
-    return _reduced_loss(ir, each, reduction, counted)
+    loss = lambda x, y: ir.op("neg", ir.op("pick", x, y))  # noqa: E731
+    return _by_class(ir, loss, x, labels, reduction, ignored)
 
 
 def squared_error(ir: Ir, x: Value, y: Value, reduction: str = "mean") -> Value:

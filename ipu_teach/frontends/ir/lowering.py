@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -35,6 +36,13 @@ from ipu_teach.types import UNSIGNED_INT, DType
 Body = list[Op]
 
 
+def inner(op: Op) -> Body:
+    """The operations of a step of a scan, where that stands."""
+    here = {"stage": op.stage, "part": op.part, "phase": op.phase, "path": op.path}
+    body = op.attrs.get("body")
+    return [replace(each, **here) for each in body.ops] if isinstance(body, Ir) else []
+
+
 class Lowering:
     """The program of `iterations` steps of a graph, on `whole`: a virtual graph for each stage, and
     variables laid out for the first product, convolution or look-up that has them.
@@ -60,10 +68,7 @@ class Lowering:
         self._homes = {v: op.stage for v, op in self._makers.items()}
         self._readers: dict[Value, list[tuple[Op, int]]] = {}
         for op in ir.ops:
-            for place, value in enumerate(op.inputs):
-                self._readers.setdefault(value, []).append((op, place))
-                if value.kind == VARIABLE:
-                    self._homes.setdefault(value, op.stage)
+            self._note(op)
         self._check()
         tiles, ipus = self.whole.target.tiles_per_ipu, self.whole.target.num_ipus
         if ir.stages > ipus:
@@ -75,6 +80,16 @@ class Lowering:
         ]
         self.graph = self.graphs[0]
         self.program = self._program()
+
+    def _note(self, op: Op) -> None:
+        """Who reads what, and where it lies."""
+        for place, value in enumerate(op.inputs):
+            self._readers.setdefault(value, []).append((op, place))
+            if value.kind == VARIABLE:
+                self._homes.setdefault(value, op.stage)
+        for each in inner(op):
+            self._homes.update(dict.fromkeys(each.outs, op.stage))
+            self._note(each)
 
     # --- what rows use ---
 
@@ -168,11 +183,12 @@ class Lowering:
                 if now != section or op.part == UPDATE:
                     self._fetched.clear()  # what lies in streaming memory, for this section
                 section = now
-                self.place(op)
-                self._one(op)
+                self.one(op)
 
-    def _one(self, op: Op) -> None:
+    def one(self, op: Op) -> None:
+        """An operation in the program."""
         row = OPS[op.kind]
+        self.place(op)
         if op.kind == "assign" and op.inputs[0].remote:
             self._store(op.inputs[0], self.get(op.inputs[1], op, 1))
             return
@@ -245,7 +261,7 @@ class Lowering:
                 return made.reshape(asked.shape)
         return None
 
-    def _make(self, value: Value, stage: int) -> Tensor:
+    def make(self, value: Value, stage: int) -> Tensor:
         """A variable for a value, in a stage."""
         before, self.graph, self.called = self.graph, self.graphs[stage], value.name
         made = self.laid(value, stage)
@@ -256,7 +272,7 @@ class Lowering:
         return made
 
     def _variable(self, value: Value, stage: int) -> None:
-        made = self.tensor[value] = self._make(value, stage)
+        made = self.tensor[value] = self.make(value, stage)
         assert value.initial is not None, "a variable has one"
         self.whole.set_initial_value(made, value.initial)
         self.whole.create_host_read(value.name, made)
@@ -265,7 +281,7 @@ class Lowering:
     def _from_remote(self, value: Value, op: Op) -> Tensor:
         """A new variable for this section, with what streaming memory has."""
         if value not in self._fetched:
-            made = self._fetched[value] = self._make(value, op.stage)
+            made = self._fetched[value] = self.make(value, op.stage)
             self.prog.add(Copy(self._buffer(value), made.flatten()))
         return self._fetched[value]
 
@@ -282,7 +298,7 @@ class Lowering:
         handle = value.name if value.name not in self.streams else f"{value.name} {stage}"
         self.streams[handle] = value
         stream = self.whole.add_host_to_device_fifo(handle, value.dtype, value.size)
-        made = self._make(value, stage)
+        made = self.make(value, stage)
         self.feeds.add(Copy(stream, made.flatten()))
         return made
 

@@ -223,7 +223,7 @@ def _norm_grad(ir: Ir, op: Op, g: Value, *others: Value | None) -> Slopes:
     (_, gamma, beta), (_, white, _, inverse), kind = op.inputs, op.outs, op.attrs["kind"]
     slopes = ir.emit("norm_param_grad", white, g, kind=kind)
     given = zip(slopes, (gamma, beta), strict=True)
-    rows = [s if s.dtype is v.dtype else ir.op("cast", s, dtype=v.dtype) for s, v in given]
+    rows = (ir.cast(slope, value.dtype) for slope, value in given)
     return [ir.op("norm_grad", white, g, inverse, gamma, kind=kind), *rows]
 
 
@@ -378,8 +378,8 @@ def _cross_entropy(low: Any, x: Any, labels: Any) -> list[Any]:
 
 
 def _cross_entropy_grad(ir: Ir, op: Op, g: Value, other: Value | None) -> Slopes:
-    each = g if g.dtype is op.outs[1].dtype else ir.op("cast", g, dtype=op.outs[1].dtype)
-    return [ir.op("mul", op.outs[1], ir.op("reshape", each, shape=(*g.shape, 1))), None]
+    each = ir.op("reshape", ir.cast(g, op.outs[1].dtype), shape=(*g.shape, 1))
+    return [ir.op("mul", op.outs[1], each), None]
 
 
 OPS |= {

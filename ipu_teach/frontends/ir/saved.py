@@ -31,7 +31,7 @@ MODEL = Format("model", 1, "ir.save", ModelLoadError, ModelLoadError)
 MOST_SIZE = 2**24  # of a dimension
 MOST_ELEMENTS = 2**32
 MOST_STAGES = 4096
-DEEPEST = 4  # lists within lists of an attribute
+DEEPEST = 4  # lists within lists of an attribute, and graphs within graphs
 
 
 def save(ir: Ir, path: str | PathLike[str]) -> None:
@@ -71,6 +71,10 @@ def _attribute(part: s.HeaderValue, depth: int = DEEPEST) -> Any:
     value = part.value
     if isinstance(value, list) and depth and len(value) <= s.LONGEST:
         return tuple(_attribute(each, depth - 1) for each in part.items())
+    if isinstance(value, dict) and "graph" in value:
+        if part.where.count(".graph") >= DEEPEST:
+            part.fail(f"a graph in {DEEPEST} others at most")
+        return _graph(part["graph"])
     if isinstance(value, dict):
         return DTYPE.read(part["dtype"])
     if type(value) is int and abs(value) >= MOST_ELEMENTS:
@@ -83,6 +87,8 @@ def _attribute(part: s.HeaderValue, depth: int = DEEPEST) -> Any:
 def _as_json(value: Any, out: Any = None) -> Any:
     if isinstance(value, type) and issubclass(value, DType):
         return {"dtype": value.__name__}
+    if isinstance(value, Ir):
+        return {"graph": _GRAPH.write(value, out)}
     if isinstance(value, (list, tuple)):
         return [_as_json(each) for each in value]
     return value.item() if isinstance(value, np.generic) else value
@@ -160,6 +166,10 @@ _GRAPH = s.keyed(
 
 def _read(header: s.HeaderValue) -> Ir:
     s.told("values", s.many(VALUE)).read(header["values"])
+    return _graph(header)
+
+
+def _graph(header: s.HeaderValue) -> Ir:
     ir: Ir = _GRAPH.read(header)
     ir.made = sum(len(op.outs) for op in ir.ops)
     for kind, named in ((VARIABLE, ir.variables), (INPUT, ir.inputs)):

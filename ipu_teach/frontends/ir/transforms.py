@@ -19,7 +19,9 @@ from ipu_teach.frontends.ir.values import (
     VARIABLE,
     Ir,
     Op,
+    Swaps,
     Value,
+    swapped,
 )
 from ipu_teach.schedules import GROUPED, pipeline_schedule
 
@@ -28,8 +30,6 @@ __all__ = [
     "staged",
 ]  # fmt: skip
 
-Swaps = dict[Value, Value]
-
 
 def _variable(ir: Ir, like: Value, name: str, **more: Any) -> Value:
     """A new variable of a graph, of zeros, like a value but for `more`."""
@@ -37,12 +37,6 @@ def _variable(ir: Ir, like: Value, name: str, **more: Any) -> Value:
     made = replace(like, name=name, kind=VARIABLE, initial=zeros, **more)
     ir.variables[name] = made
     return made
-
-
-def _swapped(op: Op, swaps: Swaps) -> Op:
-    if not any(v in swaps for v in op.inputs):
-        return op
-    return replace(op, inputs=tuple(swaps.get(v, v) for v in op.inputs))
 
 
 def staged(ir: Ir, stages: Mapping[str, int]) -> Ir:
@@ -107,10 +101,10 @@ def recompute(ir: Ir, keep: Iterable[Value] | str = "standard") -> Ir:
                 wanted += source.inputs
         for source in sorted(needed, key=place.__getitem__):
             outs = tuple(Value(v.shape, v.dtype, f"{v.name}/again") for v in source.outs)
-            ops.append(replace(_swapped(source, swaps), outs=outs, part=BACKWARD))
+            ops.append(replace(swapped(source, swaps), outs=outs, part=BACKWARD))
             both = zip(source.outs, outs, strict=True)
             swaps.update({v: w for v, w in both if v not in kept})
-        ops.append(_swapped(op, swaps) if op.part == BACKWARD else op)
+        ops.append(swapped(op, swaps) if op.part == BACKWARD else op)
     return ir.but(ops=ops)
 
 
@@ -170,7 +164,7 @@ def accumulate(ir: Ir, count: int, reduction: str = "mean") -> Ir:
     for value, total in sums.items():
         with made.at(part=UPDATE, stage=made.home(total), line=("", 0)):
             means[value] = made.op("mul", total, 1 / count) if reduction == "mean" else total
-    made.ops += [_swapped(op, means) for op in ir.ops if op.part == UPDATE]
+    made.ops += [swapped(op, means) for op in ir.ops if op.part == UPDATE]
     for total in sums.values():
         with made.at(part=UPDATE, line=("", 0)):
             made.emit("clear", total)
@@ -192,7 +186,7 @@ def replicate(ir: Ir, count: int, reduction: str = "MEAN") -> Ir:
     for (stage, _), several in groups.items():
         with made.at(part=UPDATE, stage=stage, path="", line=("", 0)):
             swaps.update(zip(several, made.emit("all_reduce", *several, op=reduction), strict=True))
-    made.ops += [_swapped(op, swaps) for op in last]
+    made.ops += [swapped(op, swaps) for op in last]
     return made
 
 
@@ -258,7 +252,7 @@ def off_chip(ir: Ir, names: Collection[str] | None = None) -> Ir:
             are no such variables.
             next:  give names of variables: {", ".join(ir.variables)}.""")
     swaps = {ir.variables[n]: replace(ir.variables[n], remote=True) for n in wanted}
-    made = ir.but(ops=[_swapped(op, swaps) for op in ir.ops])
+    made = ir.but(ops=[swapped(op, swaps) for op in ir.ops])
     made.variables.update({v.name: v for v in swaps.values()})
     made.outputs = {n: swaps.get(v, v) for n, v in ir.outputs.items()}
     return made
@@ -288,7 +282,7 @@ def phased(ir: Ir) -> Ir:
                     with made.at(**op.here):
                         again[key] = made.op("load", stored[value])
                 swaps[value] = again[key]
-        made.ops.append(_swapped(op, swaps))
+        made.ops.append(swapped(op, swaps))
         for value in op.outs:
             if value in crossing:
                 stored[value] = _variable(made, value, f"{value.name}.stored", remote=True)

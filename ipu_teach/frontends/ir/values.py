@@ -103,6 +103,16 @@ class Op:
         return ModelError(tried, where=self.where, line=in_words(self.line), next_step=advice)
 
 
+Swaps = dict[Value, Value]
+
+
+def swapped(op: Op, swaps: Swaps) -> Op:
+    """The operation, with other values in the place of some that it reads."""
+    if not any(v in swaps for v in op.inputs):
+        return op
+    return replace(op, inputs=tuple(swaps.get(v, v) for v in op.inputs))
+
+
 class Out(NamedTuple):
     """What comes out of an operation."""
 
@@ -239,6 +249,16 @@ class Ir:
                 next:  give whole numbers that it holds, or cast the tensor beside it: graph.op(
                 'cast', x, dtype=FLOAT).""")
         return Value(array.shape if shape is None else shape, dtype, "constant", CONSTANT, array)
+
+    def cast(self, x: Value, dtype: type[DType]) -> Value:
+        """x in that dtype."""
+        if x.dtype is dtype:
+            return x
+        if x.number is not None:
+            return self.constant(x.number, dtype, x.shape)
+        if x.kind == CONSTANT and x.initial is not None:
+            return self.constant(x.initial, dtype)
+        return self.op("cast", x, dtype=dtype)
 
     def output(self, name: str, value: Value) -> Value:
         """Hand a value to the host, once for each micro-batch, under a name."""

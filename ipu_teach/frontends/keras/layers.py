@@ -16,6 +16,7 @@ from ipu_teach.frontends.ir import Ir, Value
 from ipu_teach.frontends.keras.ipu import stage_here
 from ipu_teach.frontends.session import among, whole
 from ipu_teach.graph.source import caller
+from ipu_teach.types import FLOAT, HALF
 
 Shape = tuple[int, ...]
 Pair = int | Sequence[int]
@@ -26,6 +27,15 @@ ACTIVATIONS = {
     "linear": "",
 }
 rng = np.random.default_rng()
+
+
+POLICIES = {"float32": FLOAT, "mixed_float16": HALF}  # what a layer computes in; its weights: FLOAT
+_policy = ["float32"]
+
+
+def set_global_policy(name: str) -> None:
+    """Layers made from now on compute in this: "float32", or "mixed_float16"."""
+    _policy[0] = among("set_global_policy", name, [*POLICIES])
 
 
 def set_random_seed(seed: int) -> None:
@@ -71,14 +81,20 @@ class Layer:
     makes its weights.
 
     `name` it gets from the model, if not here. `stage`: the IPU. `trainable`: whether it learns.
+    `dtype`: what it computes in, "float32" or "mixed_float16"; by default the global policy.
     """
 
     fixed: tuple[str, ...] = ()  # weights that no optimiser changes
 
     def __init__(
-        self, name: str = "", input_shape: Sequence[int] | None = None, trainable: bool = True
+        self,
+        name: str = "",
+        input_shape: Sequence[int] | None = None,
+        trainable: bool = True,
+        dtype: str | None = None,
     ) -> None:
         self.name, self.trainable = name, trainable
+        self.dtype = among("dtype", dtype or _policy[0], [*POLICIES])
         self.input_shape = None if input_shape is None else tuple(input_shape)
         self.stage, self.line = stage_here(), caller()
         self.weights: dict[str, Any] = {}
@@ -111,7 +127,7 @@ class Layer:
 
     def add_to(self, graph: Ir, training: bool, *values: Value) -> Value:
         """The layer in a graph, with its weights as variables."""
-        path = self.name or self.kind
+        path, dtype = self.name or self.kind, POLICIES[self.dtype]
         with graph.at(path=path, stage=self.stage, line=self.line):
             names = {short: f"{path}.{short}" for short in self.weights}
             there = graph.variables
@@ -119,7 +135,8 @@ class Layer:
                 short: there[name] if name in there else graph.variable(self.weights[short], name)
                 for short, name in names.items()
             }
-            return self.call(graph, w, training, *values)
+            w |= {n: graph.cast(v, dtype) for n, v in w.items() if n not in self.fixed}
+            return self.call(graph, w, training, *(graph.cast(v, dtype) for v in values))
 
     def __call__(self, inputs: Node | Sequence[Node]) -> Node:
         """The node that the layer makes of one, or of several."""

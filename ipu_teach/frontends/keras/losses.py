@@ -31,7 +31,7 @@ class Loss:
         if found is None:
             raise ModelError(f"""{type(self).__name__} was given what no {kind} made.
                 next:  end the model with Activation({kind!r}), or say from_logits=True.""")
-        return found
+        return g.cast(found, FLOAT)
 
     def __call__(self, g: Ir, out: Value, y: Value) -> Value:
         raise NotImplementedError
@@ -66,7 +66,7 @@ class MeanSquaredError(Loss):
     """The mean of the squares."""
 
     def __call__(self, g: Ir, out: Value, y: Value) -> Value:
-        return ir.squared_error(g, out, y)
+        return ir.squared_error(g, g.cast(out, FLOAT), y)
 
 
 LOSSES: dict[str, type[Loss]] = {

@@ -200,6 +200,7 @@ class Model:
             how = Training(
                 self.optimizer.kind,
                 [Group(self.optimizer.learning_rate, self.optimizer.numbers)],
+                self.optimizer.scale,
                 replicas=factors["replicas"],
                 **self._options,
             )

@@ -10,9 +10,9 @@ from ipu_teach.frontends.session import among
 
 class Optimizer:
     """An optimiser of the kit, `kind` with its `numbers`. `learning_rate` may change at any time:
-    nothing is compiled for it."""
+    nothing is compiled for it. `scale`: so many times larger gradients are worked out."""
 
-    kind = "sgd"
+    kind, scale = "sgd", 1.0
 
     def __init__(self, learning_rate: float, **numbers: float) -> None:
         self.learning_rate, self.numbers = learning_rate, numbers
@@ -65,6 +65,20 @@ class AdamW(Adam):
         super().__init__(learning_rate, weight_decay=weight_decay)
 
 
+def LossScaleOptimizer(
+    inner_optimizer: Any, dynamic: bool = False, initial_scale: float = 1024.0
+) -> Optimizer:
+    """The optimiser, with gradients of halves worked out `initial_scale` times larger, which stays.
+    Raises `ModelError`."""
+    made = optimizer_of(inner_optimizer)
+    if dynamic or not initial_scale > 0:
+        raise ModelError(f"""LossScaleOptimizer was given dynamic={shown(dynamic)} and
+            initial_scale={shown(initial_scale)}.
+            next:  say dynamic=False, and a scale that stays, as in initial_scale=1024.""")
+    made.scale = float(initial_scale)
+    return made
+
+
 OPTIMIZERS: dict[str, type[Any]] = {"sgd": SGD, "adam": Adam, "adamw": AdamW}
 
 
@@ -76,4 +90,4 @@ def optimizer_of(given: Any) -> Optimizer:
     return made
 
 
-__all__ = ["SGD", "Adam", "AdamW", "Optimizer"]
+__all__ = ["SGD", "Adam", "AdamW", "LossScaleOptimizer", "Optimizer"]
