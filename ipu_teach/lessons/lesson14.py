@@ -435,6 +435,7 @@ def _knots() -> tuple[Trial, ...]:
         ("two triangles at one vertex", 5, two, (0, 5)),
         ("a square and its diagonal", 4, [(0, 1), (1, 2), (2, 3), (0, 3), (0, 2)], (0, 1, 2, 3, 4)),
         ("a star of 9", 9, star_of(9), (0, 3, 9)),
+        ("a path", 4, [(0, 2), (2, 3), (3, 1)], (0, 4)),
         ("vertices that know themselves", 12, loops, (0, 4, 8, 12)),
         ("40 that know many", 40, some_edges(40, 600, 11), (0, 40)),
     ):

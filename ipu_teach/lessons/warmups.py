@@ -140,9 +140,9 @@ ONE_VERTEX = Trial(
     "a row of 5 numbers", {"x": Var(FLOAT, 5, 3, [ROW]), "out": Var(FLOAT, (), 3, right=[8.0])}
 )
 
-LISTS = {"ends": [0, 3, 3, 5, 6], "neighbours": [1, 4, 2, 0, 3, 4], "distance": [0, 1, 2, -1, 1]}
+LISTS = {"ends": [0, 3, 3, 5, 6], "neighbours": [1, 4, 2, 0, 1, 3], "distance": [0, 1, 2, -1, 1]}
 LOOKED = {name: Var(INT, len(x), 0, [x]) for name, x in LISTS.items()}
-LOOKED |= {"level": Var(INT, (), 0, [1]), "hit": Var(INT, 4, 0, right=[[1, 0, 0, 1]])}
+LOOKED |= {"level": Var(INT, (), 0, [1]), "hit": Var(INT, 4, 0, right=[[1, 0, 1, 0]])}
 FOUR_ROWS = Trial("4 rows of neighbours, one of them empty", LOOKED, form=codelet, tiles=1)
 
 NUMBERS = {form.grid.mantissa_bits: numbers(form) for form in QuarterFormat}  # by their bits
