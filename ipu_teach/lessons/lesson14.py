@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
@@ -38,11 +38,14 @@ def blocks_of(rows: int, columns: int, down: int, across: int) -> list[Block]:
 
 def lay(blocks: Sequence[Block], graph: Graph, plate: Tensor) -> None:
     """Each block on its tile, and the rim with the blocks beside it."""
-    rows, columns = plate.shape
-    for tile, (top, bottom, left, right) in enumerate(blocks):
-        top, left = top - (top == 1), left - (left == 1)
-        bottom, right = bottom + (bottom == rows - 1), right + (right == columns - 1)
+    for tile, (top, bottom, left, right) in enumerate(with_rim(blocks, plate.shape)):
         graph.set_tile_mapping(plate[top:bottom, left:right], tile)
+
+
+def with_rim(blocks: Sequence[Block], shape: Sequence[int]) -> Iterator[Block]:
+    """The blocks with what of the rim is beside them."""
+    for a, b, c, d in blocks:
+        yield a - (a == 1), b + (b == shape[0] - 1), c - (c == 1), d + (d == shape[1] - 1)
 
 
 # --- 14.1 -----------------------------------------------------------------------------------------
@@ -144,13 +147,15 @@ CUTS = {
 
 
 def fetched(rows: int, columns: int, down: int, across: int) -> int:
-    """How many numbers all tiles together fetch: block by block, what its slice has of others."""
-    found = 0
-    for top, bottom, left, right in blocks_of(rows, columns, down, across):
-        high = min(bottom + 1, rows + 1) - max(top - 1, 1)
-        wide = min(right + 1, columns + 1) - max(left - 1, 1)
-        found += high * wide - (bottom - top) * (right - left)
-    return found
+    """How many numbers all tiles together fetch: what of a block's slice lies on another tile."""
+    blocks = blocks_of(rows, columns, down, across)
+    tiles = np.empty((rows + 2, columns + 2), int)
+    for tile, (top, bottom, left, right) in enumerate(with_rim(blocks, tiles.shape)):
+        tiles[top:bottom, left:right] = tile
+    return sum(
+        int((tiles[top - 1 : bottom + 1, left - 1 : right + 1] != tile).sum())
+        for tile, (top, bottom, left, right) in enumerate(blocks)
+    )
 
 
 @cache
