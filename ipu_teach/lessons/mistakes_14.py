@@ -16,7 +16,7 @@ class Mean(Vertex):
         here = self.around
         above, below = here[:-2, 1:-1], here[2:, 1:-1]
         left, right = here[1:-1, :-2], here[1:-1, 2:]
-        self.out = (above + below + left + right) / 4
+        self.out = (left + right + above + below) / 4
 
 
 # %% 14.w1: without the corners
