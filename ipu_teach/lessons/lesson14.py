@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -22,6 +21,8 @@ from ipu_teach.lessons.verdict_panel import Bars
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence as Steps
 from ipu_teach.types import Array
 
+Built = tuple[Program, list[Tensor]]
+Edges = Iterable[tuple[int, int]]
 Block = tuple[int, int, int, int]  # top, bottom, left, right of what lies within the rim
 NEAR = 1.05  # times the least that all tiles together can fetch
 
@@ -48,18 +49,25 @@ def with_rim(blocks: Sequence[Block], shape: Sequence[int]) -> Iterator[Block]:
         yield a - (a == 1), b + (b == shape[0] - 1), c - (c == 1), d + (d == shape[1] - 1)
 
 
+def refusing(exercise: str, alike: Callable[[Any], bool]) -> Callable[..., NotYet]:
+    """What makes a refusal, with the first known mistake that comes to the same."""
+
+    def refused(told: str, came: str, asked: str, advice: str, **how: Any) -> NotYet:
+        why, known = first(suspects(exercise), alike)
+        return NotYet(told, came, asked, why, known or advice, **how)
+
+    return refused
+
+
 # --- 14.1 -----------------------------------------------------------------------------------------
 
 
 def stepped(plate: Array, steps: int) -> Array:
-    """What comes of a plate: number by number, in float64."""
+    """What comes of a plate, whole plates at once, in float64."""
+    rows, columns = (np.arange(n) % (n - 1) > 0 for n in plate.shape)
     for _ in range(steps):
-        before = plate
-        plate = before.copy()
-        for i in range(1, len(plate) - 1):
-            for j in range(1, plate.shape[1] - 1):
-                near = before[i - 1, j], before[i + 1, j], before[i, j - 1], before[i, j + 1]
-                plate[i, j] = sum(near) / 4
+        around = [np.roll(plate, by, axis) for by in (1, -1) for axis in (0, 1)]
+        plate = np.where(rows[:, None] & columns, np.mean(around, axis=0), plate)
     return plate
 
 
@@ -67,12 +75,9 @@ def _plate(said: str, rows: int, columns: int, blocks: Sequence[Block], pairs: i
     """Whole numbers, no two in a row alike; a step divides them by 4, and that is exact."""
     draw = np.random.default_rng(1400 + rows)
     start = draw.permutation((rows + 2) * (columns + 2)).reshape(rows + 2, -1) % 251 - 120.0
-    lies = partial(lay, blocks)
-    right = stepped(start, 2 * pairs)
-    tensors = {
-        "plate": Var(FLOAT, start.shape, lies, [start], [right]),
-        "other": Var(FLOAT, start.shape, lies),
-    }
+    lies, right = partial(lay, blocks), [stepped(start, 2 * pairs)]
+    tensors = {"plate": Var(FLOAT, start.shape, lies, [start], right)}
+    tensors["other"] = Var(FLOAT, start.shape, lies)
     return Trial(f"{said}, {2 * pairs} steps", tensors, more=(blocks, pairs), ready=_watch)
 
 
@@ -181,10 +186,7 @@ def _cut(answer: Callable[..., Any]) -> Passed:
     def alike(like: Any) -> bool:
         return all(np.array_equal(like(*case), hers) for case, hers in came.items())
 
-    def refused(told: str, words: str, asked: str, advice: str, **how: Any) -> NotYet:
-        why, known = first(suspects("14.2"), alike)
-        return NotYet(told, words, asked, why, known or advice, **how)
-
+    refused = refusing("14.2", alike)
     yours = budget = 0
     for said, case in CUTS.items():
         (rows, columns, tiles), hers = case, came[case]
@@ -206,14 +208,11 @@ def _cut(answer: Callable[..., Any]) -> Passed:
             advice = "count what crosses each line between blocks, for every way to cut."
             asked = f"{best:,} or so would do"
             raise refused(told, words, asked, advice, bars=bars, draws=picture)
-    return Passed(
-        f"{len(CUTS)} plates", Bars(budget, yours, "numbers fetched"), tuple(came.values())
-    )
+    bars = Bars(budget, yours, "numbers fetched")
+    return Passed(f"{len(CUTS)} plates", bars, tuple(came.values()))
 
 
 # --- 14.3 -----------------------------------------------------------------------------------------
-
-Edges = Iterable[tuple[int, int]]
 
 
 def rows_of(n: int, edges: Edges) -> list[list[int]]:
@@ -232,15 +231,12 @@ def offsets_of(rows: Sequence[Sequence[int]]) -> list[int]:
 
 def distances(rows: Sequence[Sequence[int]], begin: int) -> list[int]:
     """Of each vertex from one, by a queue; -1 for what is not reached."""
-    found, queue = [-1] * len(rows), deque([begin])
-    found[begin] = 0
-    while queue:
-        here = queue.popleft()
-        for there in rows[here]:
-            if found[there] < 0:
-                found[there] = found[here] + 1
-                queue.append(there)
-    return found
+    found, queue = {begin: 0}, [begin]
+    for here in queue:
+        new = [there for there in rows[here] if there not in found]
+        found |= dict.fromkeys(new, found[here] + 1)
+        queue += new
+    return [found.get(v, -1) for v in range(len(rows))]
 
 
 def some_edges(n: int, many: int, seed: int) -> list[tuple[int, int]]:
@@ -277,29 +273,27 @@ class Reach(Vertex):
 def _wave(graph: Graph, rows: Sequence[Sequence[int]], parts: Sequence[Tensor]) -> Program:
     """One wave: it reads a copy of all distances, and writes those of its tile."""
     distance, level, grew = parts
-    before = graph.add_variable(INT, distance.shape, "before")
-    graph.set_tile_mapping(before, 0)
-    reach, n = graph.add_compute_set("wave"), len(rows)
-    for tile in range(TILES):
-        begin, end = n * tile // TILES, n * (tile + 1) // TILES
-        theirs = rows[begin:end]
-        if not theirs:
+    before, reach = graph.add_variable(INT, distance.shape, "before"), graph.add_compute_set("wave")
+    lists = offsets_of(rows), [b for row in rows for b in row]
+    offsets, neighbours = (graph.add_constant(INT, (len(x),), x, "rows") for x in lists)
+    for tensor in (before, offsets, neighbours):
+        graph.set_tile_mapping(tensor, 0)
+    for tile, (begin, end) in enumerate(_shares(len(rows))):
+        if begin == end:
             graph.set_initial_value(grew[tile], 0)
             continue
-        near = [b for row in theirs for b in row]
-        lists = {"ends": offsets_of(theirs), "neighbours": near or [0]}
-        fields: dict[str, Any] = {}
-        for name, values in lists.items():
-            fields[name] = graph.add_constant(INT, (len(values),), values, name)
-            graph.set_tile_mapping(fields[name], tile)
-        fields |= {"before": before, "level": level, "mine": distance[begin:end]}
-        graph.set_tile_mapping(graph.add_vertex(reach, Reach, fields, grew=grew[tile]), tile)
+        fields = {"ends": offsets[begin : end + 1], "neighbours": neighbours, "before": before}
+        fields |= {"level": level, "mine": distance[begin:end], "grew": grew[tile]}
+        graph.set_tile_mapping(graph.add_vertex(reach, Reach, fields), tile)
     return Steps(Copy(distance, before), Execute(reach))
 
 
-def _searching(
-    answer: Any, trial: Trial, graph: Graph, parts: list[Any]
-) -> tuple[Program, list[Tensor]]:
+def _shares(n: int) -> list[tuple[int, int]]:
+    """Of so many elements those of each tile, equally many."""
+    return [(n * tile // TILES, n * (tile + 1) // TILES) for tile in range(TILES)]
+
+
+def _searching(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
     """answer(graph, wave, level, grew) returns a program."""
     wave = _wave(graph, trial.more[0], parts)
     return program_of(answer, trial.tried, graph, wave, *parts[1:]), []
@@ -323,11 +317,8 @@ def _graphs() -> tuple[Trial, ...]:
         rows = rows_of(n, edges)
         given = [[0 if v == begin else -1 for v in range(n)] for begin in begins]
         right = [distances(rows, begin) for begin in begins]
-        tensors = {
-            "distance": Var(INT, n, _evenly, given, right),
-            "level": Var(INT, (), 0),
-            "grew": Var(INT, TILES, by_rows),
-        }
+        tensors = {"distance": Var(INT, n, _evenly, given, right), "level": Var(INT, (), 0)}
+        tensors["grew"] = Var(INT, TILES, by_rows)
         trial = Trial(f"{said}, from {begins[0]} and {begins[1]}", tensors, more=(rows,), runs=2)
         made.append(replace(trial, form=_searching, most_rounds=60, ready=_watch))
     return tuple(made)
@@ -335,9 +326,8 @@ def _graphs() -> tuple[Trial, ...]:
 
 def _evenly(graph: Graph, tensor: Tensor) -> None:
     """As many elements on each tile."""
-    n = len(tensor)
-    for tile in range(TILES):
-        graph.set_tile_mapping(tensor[n * tile // TILES : n * (tile + 1) // TILES], tile)
+    for tile, (begin, end) in enumerate(_shares(len(tensor))):
+        graph.set_tile_mapping(tensor[begin:end], tile)
 
 
 def _waves(ran: Ran) -> int:
@@ -353,10 +343,7 @@ def _search(answer: Any) -> Passed:
         pairs = ((ran, ran.trial.outcome(like)) for ran in runs)
         return all(equal(ran, other) and _waves(ran) == _waves(other) for ran, other in pairs)
 
-    def refused(told: str, came: str, asked: str, otherwise: str, **how: Any) -> NotYet:
-        why, advice = first(suspects("14.3"), alike)
-        return NotYet(told, came, asked, why, advice or otherwise, **how)
-
+    refused = refusing("14.3", alike)
     yours = budget = 0
     for ran in runs:
         trial = ran.trial
@@ -383,6 +370,7 @@ def _search(answer: Any) -> Passed:
 # modelled cycles of a finger's step, one worker of six at work: 5 % above fingers that begin at the
 # beginnings of both rows
 PER_STEP = 85
+FIELDS = ("offsets", "neighbours", "begin", "end", "count")
 
 
 def triples(rows: Sequence[Sequence[int]]) -> int:
@@ -399,18 +387,13 @@ def finger_steps(rows: Sequence[Sequence[int]]) -> int:
     return sum(len(row) + len(rows[b]) for a, row in enumerate(rows) for b in row if b > a)
 
 
-def _counting(
-    answer: Any, trial: Trial, graph: Graph, parts: list[Any]
-) -> tuple[Program, list[Tensor]]:
+def _counting(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
     """The answer is a codelet; a vertex of it for each two bounds."""
     cls = codelet_of(answer, "a check")
-    offsets, neighbours, bounds, counts = parts
-    compute_set = graph.add_compute_set("count")
+    compute_set, (*lists, bounds, counts) = graph.add_compute_set("count"), parts
     for k in range(len(counts)):
-        vertex = graph.add_vertex(
-            compute_set, cls, offsets=offsets, neighbours=neighbours, begin=bounds[k],
-            end=bounds[k + 1], count=counts[k],
-        )  # fmt: skip
+        fields = (*lists, bounds[k], bounds[k + 1], counts[k])
+        vertex = graph.add_vertex(compute_set, cls, dict(zip(FIELDS, fields, strict=True)))
         graph.set_tile_mapping(vertex, k)
     return Execute(compute_set), []
 
@@ -446,24 +429,21 @@ def _knots() -> tuple[Trial, ...]:
     ):
         rows = rows_of(n, edges)
         lists = {"offsets": offsets_of(rows), "neighbours": [b for row in rows for b in row]}
+        lists["bounds"], parts = list(bounds), len(bounds) - 1
         tensors = {name: Var(INT, len(x), 0, [x]) for name, x in lists.items()}
-        tensors |= {
-            "bounds": Var(INT, len(bounds), 0, [bounds]),
-            "counts": Var(INT, len(bounds) - 1, by_rows, right=[[0] * (len(bounds) - 1)]),
-        }
+        tensors["counts"] = Var(INT, parts, by_rows, right=[[0] * parts])
         made.append(Trial(said, tensors, more=(rows,), form=_counting, agree=_as_many))
     return tuple(made)
 
 
 def _triangles(answer: Any) -> Passed:
-    totals = []
-    for number, trial in enumerate(_knots()):
+    totals: list[int] = []
+    for trial in _knots():
         rows, ran = trial.more[0], trial.through(answer, "14.4")
         mine, right = _total(ran), triples(rows)
         if mine != right or ran.unwritten("counts"):
             why, advice = trial.reason(ran, "14.4")
-            if not why and number:
-                why = f"the ordinary graph is right; here: {trial.tried}."
+            why = why or "the ordinary graph is right, and this one is not." * bool(totals)
             advice = advice or "take the smallest graph that is wrong, and follow it by hand."
             came = counted(mine, "triangle")
             raise NotYet(trial.tried, came, counted(right, "triangle"), why, advice)
@@ -484,18 +464,18 @@ FAIR = 1.1  # times the mean, or the mean rounded up
 @cache
 def _stars() -> tuple[tuple[str, list[int], int], ...]:
     """What is said of it, the offsets, and tiles."""
-    two = star_of(40) + [(1, leaf) for leaf in range(2, 40)]
-    return (
-        ("a star of 200", offsets_of(rows_of(200, star_of(200))), 13),
-        ("two hubs that know the same 38", offsets_of(rows_of(40, two)), 7),
-        ("edges drawn at random", offsets_of(rows_of(30, some_edges(30, 70, 8))), 5),
-        ("vertices without edges", offsets_of(rows_of(25, some_edges(9, 20, 2))), 6),
-        ("as many tiles as edges, twice", offsets_of(rows_of(4, star_of(4))), 12),
-        ("one tile", offsets_of(rows_of(6, star_of(6))), 1),
+    graphs = (
+        ("a star of 200", 200, star_of(200), 13),
+        ("two hubs that know the same 38", 40, star_of(40) + [(1, k) for k in range(2, 40)], 7),
+        ("edges drawn at random", 30, some_edges(30, 70, 8), 5),
+        ("vertices without edges", 25, some_edges(9, 20, 2), 6),
+        ("twice as many tiles as edges", 4, star_of(4), 12),
+        ("one tile", 6, star_of(6), 1),
     )
+    return tuple((said, offsets_of(rows_of(n, edges)), tiles) for said, n, edges, tiles in graphs)
 
 
-def _drawn_deal(offsets: Sequence[int], pieces: list[list[tuple[int, int, int]]]) -> Any:
+def _drawn(offsets: Sequence[int], pieces: list[list[tuple[int, int, int]]]) -> Any:
     """The edges on their tiles."""
     graph = Graph(device_of(len(pieces)))
     edges = graph.add_variable(INT, (offsets[-1],), "neighbours")
@@ -541,29 +521,27 @@ def _deal(answer: Callable[..., Any]) -> Passed:
         mine = (like(list(offsets), tiles) for offsets, tiles in cases)
         return all(_pieces(one) == _pieces(hers) for one, hers in zip(mine, came, strict=True))
 
+    refused = refusing("14.5", alike)
     yours = budget = 0
     for (said, offsets, tiles), hers in zip(_stars(), came, strict=True):
         told, pieces = f"{said}, {counted(tiles, 'tile')}", _pieces(hers)
         if pieces is None or len(pieces) != tiles:
             words = shown(hers) if pieces is None else counted(len(pieces), "list")
-            why, advice = first(suspects("14.5"), alike)
-            advice = advice or "each tile has a list, and each piece is (vertex, first, end)."
-            raise NotYet(told, words, f"{counted(tiles, 'list')} of pieces", why, advice)
-        came_, asked = _no_deal(offsets, pieces)
-        if came_:
-            why, advice = first(suspects("14.5"), alike)
-            advice = advice or "cut where a tile is full, and where a row ends."
-            raise NotYet(told, came_, asked, why, advice)
+            advice = "each tile has a list, and each piece is (vertex, first, end)."
+            raise refused(told, words, f"{counted(tiles, 'list')} of pieces", advice)
+        words, asked = _no_deal(offsets, pieces)
+        if words:
+            advice = "cut where a tile is full, and where a row ends."
+            raise refused(told, words, asked, advice)
         loads = [sum(end - begin for _, begin, end in mine) for mine in pieces]
         mean = offsets[-1] / tiles
         most, limit = max(loads), int(max(FAIR * mean, np.ceil(mean)))
         yours, budget = yours + most, budget + limit
         if most > limit:
-            why, advice = first(suspects("14.5"), alike)
-            advice = advice or "deal out edges; a vertex whose row is cut stands on both tiles."
+            advice = "deal out edges; a vertex whose row is cut stands on both tiles."
             words = f"tile {loads.index(most)} has {counted(most, 'edge')}"
-            bars, picture = Bars(limit, most, "edges"), partial(_drawn_deal, offsets, pieces)
-            raise NotYet(told, words, f"{limit} at most", why, advice, bars, picture)
+            how = {"bars": Bars(limit, most, "edges"), "draws": partial(_drawn, offsets, pieces)}
+            raise refused(told, words, f"{limit} at most", advice, **how)
     return Passed(f"{len(cases)} graphs", Bars(budget, yours, "edges on the fullest tiles"), came)
 
 
