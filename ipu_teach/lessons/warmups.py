@@ -140,10 +140,11 @@ ONE_VERTEX = Trial(
     "a row of 5 numbers", {"x": Var(FLOAT, 5, 3, [ROW]), "out": Var(FLOAT, (), 3, right=[8.0])}
 )
 
-LISTS = {"ends": [0, 3, 3, 5, 6], "neighbours": [1, 4, 2, 0, 1, 3], "distance": [0, 1, 2, -1, 1]}
+LISTS = {"ends": [0, 3, 3, 5, 7, 8], "neighbours": [1, 4, 2, 1, 2, 0, 4, 3]}
+LISTS["distance"] = [0, 1, 2, -1, 1]
 LOOKED = {name: Var(INT, len(x), 0, [x]) for name, x in LISTS.items()}
-LOOKED |= {"level": Var(INT, (), 0, [1]), "hit": Var(INT, 4, 0, right=[[1, 0, 1, 0]])}
-FOUR_ROWS = Trial("4 rows of neighbours, one of them empty", LOOKED, form=codelet, tiles=1)
+LOOKED |= {"level": Var(INT, (), 0, [1]), "hit": Var(INT, 5, 0, right=[[1, 0, 1, 1, 0]])}
+FIVE_ROWS = Trial("5 rows of neighbours, one of them empty", LOOKED, form=codelet, tiles=1)
 
 NUMBERS = {form.grid.mantissa_bits: numbers(form) for form in QuarterFormat}  # by their bits
 
@@ -238,7 +239,7 @@ _ALL = (
      _formula("14.w1", lambda rows, columns: 2 * (rows + columns) + 4, (5, 8), (24, 24), (1, 7),
               (1, 1), (12, 3)),
      "the slice has rows + 2 rows. How many numbers is that in all, and how many are its own?"),
-    ("14.w2", "14.3", "Who has a neighbour there", CODELET, _vertex("14.w2", FOUR_ROWS, "hit"),
+    ("14.w2", "14.3", "Who has a neighbour there", CODELET, _vertex("14.w2", FIVE_ROWS, "hit"),
      "for each p: begin with 0, and go through k from ends[p] to before ends[p + 1]."),
 )  # fmt: skip
 
