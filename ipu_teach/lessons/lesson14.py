@@ -86,9 +86,10 @@ def _watch(ran: Ran) -> None:
     ran.engine.record(next(iter(ran.tensors.values())))
 
 
-def _seen(ran: Ran) -> Any:
-    """The run of an answer, with its numbers."""
-    return show.run(ran.engine._values) if ran.came else None
+def _seen(ran: Ran, run: int = 0) -> Any:
+    """An answer's numbers, at the end of its first or of its last run."""
+    report = ran.engine.report if run else ran.report
+    return show.run(ran.engine._values, at=len(report.execution.steps) - 1)
 
 
 @cache
@@ -111,7 +112,7 @@ def _heat(answer: Any) -> Passed:
         if found := ran.wrong("plate"):
             why, advice = trial.reason(ran, "14.1")
             advice = advice or "follow one number through one step: which four does it meet?"
-            raise NotYet(trial.tried, found.words, quoted(found.right), why, advice, draws=picture)
+            raise NotYet(trial.tried, found.words, "", why, advice, draws=picture)
         for loop in (step for step in all_of(ran.program) if isinstance(step, Repeat)):
             if any(isinstance(step, Copy) for step in all_of(loop.body)):
                 why = "a copy moves the whole plate in each round, and computes nothing."
@@ -353,7 +354,7 @@ def _search(answer: Any) -> Passed:
         if found := ran.wrong("distance"):
             told = f"{trial.tried}, {('first', 'second')[found.run]} run"
             advice = "print level and grew in the loop, with PrintTensor."
-            picture = partial(_seen, ran)
+            picture = partial(_seen, ran, found.run)
             raise refused(told, found.words, quoted(found.right), advice, draws=picture)
         waves, most = _waves(ran), 1 + max(trial.tensors["distance"].right[0])
         yours, budget = yours + waves, budget + most
