@@ -19,6 +19,7 @@ from ipu_teach.lessons.programs import TILES, all_of, device_of, program_of
 from ipu_teach.lessons.trial import Ran, Trial, Var, by_rows, codelet_of, equal, refuse_growing
 from ipu_teach.lessons.verdict_panel import Bars
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence as Steps
+from ipu_teach.report import Recording
 from ipu_teach.types import Array
 
 Built = tuple[Program, list[Tensor]]
@@ -78,18 +79,19 @@ def _plate(said: str, rows: int, columns: int, blocks: Sequence[Block], pairs: i
     lies, right = partial(lay, blocks), [stepped(start, 2 * pairs)]
     tensors = {"plate": Var(FLOAT, start.shape, lies, [start], right)}
     tensors["other"] = Var(FLOAT, start.shape, lies)
-    return Trial(f"{said}, {2 * pairs} steps", tensors, more=(blocks, pairs), ready=_watch)
+    return Trial(f"{said}, {2 * pairs} steps", tensors, more=(blocks, pairs))
 
 
-def _watch(ran: Ran) -> None:
-    """Record what becomes of the first tensor, for the picture of a refusal."""
-    ran.engine.record(next(iter(ran.tensors.values())))
+def _seen(answer: Any, trial: Trial, run: int = 0) -> Any:
+    """An answer's numbers, at the end of its first or of its last run; it is run anew for it."""
+    seen: list[Recording] = []
 
+    def watch(ran: Ran) -> None:
+        seen.append(ran.engine.record(next(iter(ran.tensors.values()))))
 
-def _seen(ran: Ran, run: int = 0) -> Any:
-    """An answer's numbers, at the end of its first or of its last run."""
+    ran = replace(trial, ready=watch).of(answer)
     report = ran.engine.report if run else ran.report
-    return show.run(ran.engine._values, at=len(report.execution.steps) - 1)
+    return show.run(seen[0], at=len(report.execution.steps) - 1)
 
 
 @cache
@@ -108,7 +110,7 @@ def _heat(answer: Any) -> Passed:
     reports = []
     for trial in _plates():
         ran = trial.through(answer, "14.1")
-        picture = partial(_seen, ran)
+        picture = partial(_seen, answer, trial)
         if found := ran.wrong("plate"):
             why, advice = trial.reason(ran, "14.1")
             advice = advice or "follow one number through one step: which four does it meet?"
@@ -321,7 +323,7 @@ def _graphs() -> tuple[Trial, ...]:
         tensors = {"distance": Var(INT, n, _evenly, given, right), "level": Var(INT, (), 0)}
         tensors["grew"] = Var(INT, TILES, by_rows)
         trial = Trial(f"{said}, from {begins[0]} and {begins[1]}", tensors, more=(rows,), runs=2)
-        made.append(replace(trial, form=_searching, most_rounds=60, ready=_watch))
+        made.append(replace(trial, form=_searching, most_rounds=60))
     return tuple(made)
 
 
@@ -341,7 +343,7 @@ def _search(answer: Any) -> Passed:
 
     def alike(like: Any) -> bool:
         """One graph does not tell one end of the loop from another."""
-        pairs = ((ran, ran.trial.outcome(like)) for ran in runs)
+        pairs = ((ran, ran.trial.outcome(like)) for ran in reversed(runs))  # the small ones first
         return all(equal(ran, other) and _waves(ran) == _waves(other) for ran, other in pairs)
 
     refused = refusing("14.3", alike)
@@ -354,7 +356,7 @@ def _search(answer: Any) -> Passed:
         if found := ran.wrong("distance"):
             told = f"{trial.tried}, {('first', 'second')[found.run]} run"
             advice = "print level and grew in the loop, with PrintTensor."
-            picture = partial(_seen, ran, found.run)
+            picture = partial(_seen, answer, trial, found.run)
             raise refused(told, found.words, quoted(found.right), advice, draws=picture)
         waves, most = _waves(ran), 1 + max(trial.tensors["distance"].right[0])
         yours, budget = yours + waves, budget + most
