@@ -87,9 +87,14 @@ def _on_tile_3(answer: Any, ran: Ran) -> None:
     ran.refuse_other_tiles([3], "a vertex works where it is mapped to.", "map it to tile 3.")
 
 
-def _halves(answer: Any) -> Passed:
-    codelet_of(answer, 'check("04.w1")')
-    return _trial("04.w1", HALVES, "out", lambda *_: None)(answer)
+def _vertex(name: str, trial: Trial, out: str) -> Judge:
+    """Of a codelet."""
+
+    def judge(answer: Any) -> Passed:
+        codelet_of(answer, f'check("{name}")')
+        return _trial(name, trial, out, lambda *_: None)(answer)
+
+    return judge
 
 
 def _pieces(answer: Any) -> Passed:
@@ -135,6 +140,12 @@ ONE_VERTEX = Trial(
     "a row of 5 numbers", {"x": Var(FLOAT, 5, 3, [ROW]), "out": Var(FLOAT, (), 3, right=[8.0])}
 )
 
+LISTS = {"ends": [0, 3, 3, 5, 7, 8], "neighbours": [1, 4, 2, 1, 2, 0, 4, 3]}
+LISTS["distance"] = [0, 1, 2, -1, 1]
+LOOKED = {name: Var(INT, len(x), 0, [x]) for name, x in LISTS.items()}
+LOOKED |= {"level": Var(INT, (), 0, [1]), "hit": Var(INT, 5, 0, right=[[1, 0, 1, 1, 0]])}
+FIVE_ROWS = Trial("5 rows of neighbours, one of them empty", LOOKED, form=codelet, tiles=1)
+
 NUMBERS = {form.grid.mantissa_bits: numbers(form) for form in QuarterFormat}  # by their bits
 
 # The name, before which item of its lesson it stands, what it is about, the check, and a nudge.
@@ -167,7 +178,7 @@ _ALL = (
     ("03.w3", "03.4", "One sum for each column", FUNCTION,
      _call("03.w3", lambda x: x.sum(axis=0), "the tensor that popops.reduce made"),
      "the list names the dimensions that go away. Rows are dimension 0."),
-    ("04.w1", "04.1", "A codelet of one line", CODELET, _halves,
+    ("04.w1", "04.1", "A codelet of one line", CODELET, _vertex("04.w1", HALVES, "out"),
      "a loop over range(len(self.x)), and in it self.out[i] = …"),
     ("04.w2", "04.2", "One vertex on one tile", FUNCTION,
      _trial("04.w2", ONE_VERTEX, "out", _on_tile_3),
@@ -224,6 +235,12 @@ _ALL = (
      _formula("12.w2", lambda blocks, buckets: -(-blocks * 13 // (10 * buckets)), (60, 12),
               (64, 12), (1, 13), (101, 7), (40, 4)),
      "blocks * 1.3 / buckets, and then up to a whole number."),
+    ("14.w1", "14.1", "A block's halo", FUNCTION,
+     _formula("14.w1", lambda rows, columns: 2 * (rows + columns) + 4, (5, 8), (24, 24), (1, 7),
+              (1, 1), (12, 3)),
+     "the slice has rows + 2 rows. How many numbers is that in all, and how many are its own?"),
+    ("14.w2", "14.3", "Who has a neighbour there", CODELET, _vertex("14.w2", FIVE_ROWS, "hit"),
+     "for each p: begin with 0, and go through k from ends[p] to before ends[p + 1]."),
 )  # fmt: skip
 
 

@@ -310,6 +310,34 @@ HARMLESS = {
         ),
     },
     "13.6": {"value = maker[value].inputs[-1]": "a view has one input"},
+    "14.2": {
+        f"ways = [(down, tiles // down) for down in range(1, tiles + {end}) if tiles % down == 0]": (
+            "what is larger than tiles does not divide it"
+        )
+        for end in ("1 + 1", "2")
+    }
+    | {
+        f"return min(ways, key=lambda way: (way[0] {down}) * columns + (way[1] {across}) * rows)": (
+            "as much more or less for every way"
+        )
+        for down, across in (
+            *(("+ 1", "- 1"), ("- 1", "+ 1"), ("- 2", "- 1")),
+            *(("- 0", "- 1"), ("- 1", "- 2"), ("- 1", "- 0")),
+        )
+    },
+    "14.3": {
+        "once.add(wave)": "before the loop comes the 0 all the same",
+        "reached = popops.reduce(graph, grew, [-1], once)": "the last dimension is the only one",
+    },
+    "14.4": {
+        "for k in range(self.offsets[a], self.offsets[a + 1] - 1):": (
+            "with the last of a row as b there is nothing larger in it"
+        ),
+        "i += one < two": "the other finger goes on, and then this one",
+        "j += two < one": "the other finger goes on, and then this one",
+        "i, j = (k + 0, self.offsets[b])": "b itself is not larger than b",
+        "if one == two and one >= b:": "behind b everything is larger",
+    },
     "07.1": {
         "powers = np.exp(scores + scores.max(axis=1, keepdims=True))": (
             "softmax does not mind what is added to a row"

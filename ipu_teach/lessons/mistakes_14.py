@@ -1,0 +1,734 @@
+# %% given
+"""Known mistakes of lesson 14; what this file is: mistakes.py."""
+
+from ipu_teach import FLOAT, INT, Input, Output, Vector, Vertex, concat
+from ipu_teach.poplibs import popops
+from ipu_teach.program import Copy, Execute, Repeat, RepeatWhileTrue, Sequence
+
+
+class Mean(Vertex):
+    """Each number of a block becomes the mean of its four neighbours."""
+
+    around: Input[Vector[Vector[FLOAT]]]
+    out: Output[Vector[Vector[FLOAT]]]
+
+    def compute(self):
+        here = self.around
+        above, below = here[:-2, 1:-1], here[2:, 1:-1]
+        left, right = here[1:-1, :-2], here[1:-1, 2:]
+        self.out = (left + right + above + below) / 4
+
+
+# %% 14.w1: without the corners
+# why:  this is the four edges without the four corners. The slice has them, too.
+# next: count the numbers of the slice, and take away the block's own.
+def halo(rows, columns):
+    return 2 * rows + 2 * columns
+
+
+# %% 14.w1: the whole slice
+# why:  this is the whole slice, and the block within it is the tile's own.
+# next: take rows * columns away.
+def halo(rows, columns):
+    return (rows + 2) * (columns + 2)
+
+
+# %% 14.w1: larger by one in all
+# why:  this slice has one row and one column more. It has one more on each side: that is two.
+# next: rows + 2 and columns + 2.
+def halo(rows, columns):
+    return (rows + 1) * (columns + 1) - rows * columns
+
+
+# %% 14.1: in place
+# error in the answer: RaceError
+def heat(graph, plate, other, blocks, pairs):
+    compute_set = graph.add_compute_set("step")
+    for tile, (top, bottom, left, right) in enumerate(blocks):
+        around = plate[top - 1 : bottom + 1, left - 1 : right + 1]
+        vertex = graph.add_vertex(
+            compute_set, Mean, around=around, out=plate[top:bottom, left:right]
+        )
+        graph.set_tile_mapping(vertex, tile)
+    return Repeat(2 * pairs, Execute(compute_set))
+
+
+# %% 14.1: other without a rim
+# error in the answer: UninitialisedReadError
+def heat(graph, plate, other, blocks, pairs):
+    def step(source, into):
+        compute_set = graph.add_compute_set("step")
+        for tile, (top, bottom, left, right) in enumerate(blocks):
+            around = source[top - 1 : bottom + 1, left - 1 : right + 1]
+            out = into[top:bottom, left:right]
+            vertex = graph.add_vertex(compute_set, Mean, around=around, out=out)
+            graph.set_tile_mapping(vertex, tile)
+        return Execute(compute_set)
+
+    return Repeat(pairs, Sequence(step(plate, other), step(other, plate)))
+
+
+# %% 14.1: copied back in each step
+# not yet: a copy moves the whole plate in each round, and computes nothing.
+def heat(graph, plate, other, blocks, pairs):
+    compute_set = graph.add_compute_set("step")
+    for tile, (top, bottom, left, right) in enumerate(blocks):
+        around = plate[top - 1 : bottom + 1, left - 1 : right + 1]
+        out = other[top:bottom, left:right]
+        vertex = graph.add_vertex(compute_set, Mean, around=around, out=out)
+        graph.set_tile_mapping(vertex, tile)
+    step = Sequence(Execute(compute_set), Copy(other, plate))
+    return Sequence(Copy(plate, other), Repeat(2 * pairs, step))
+
+
+# %% 14.1: the way there alone
+# why:  each step reads plate and writes other. So every step is the first, and plate stays.
+# next: let the second step of a round read other and write plate.
+def heat(graph, plate, other, blocks, pairs):
+    compute_set = graph.add_compute_set("step")
+    for tile, (top, bottom, left, right) in enumerate(blocks):
+        around = plate[top - 1 : bottom + 1, left - 1 : right + 1]
+        out = other[top:bottom, left:right]
+        vertex = graph.add_vertex(compute_set, Mean, around=around, out=out)
+        graph.set_tile_mapping(vertex, tile)
+    return Sequence(Copy(plate, other), Repeat(2 * pairs, Execute(compute_set)))
+
+
+# %% 14.1: twice as many steps
+# why:  these are 4 * pairs steps: a round is two of them already.
+# next: Repeat(pairs, …) around both.
+def heat(graph, plate, other, blocks, pairs):
+    def step(source, into):
+        compute_set = graph.add_compute_set("step")
+        for tile, (top, bottom, left, right) in enumerate(blocks):
+            around = source[top - 1 : bottom + 1, left - 1 : right + 1]
+            out = into[top:bottom, left:right]
+            vertex = graph.add_vertex(compute_set, Mean, around=around, out=out)
+            graph.set_tile_mapping(vertex, tile)
+        return Execute(compute_set)
+
+    forth, back = step(plate, other), step(other, plate)
+    return Sequence(Copy(plate, other), Repeat(2 * pairs, Sequence(forth, back)))
+
+
+# %% 14.1: one round for all
+# why:  these are two steps, whatever pairs is.
+# next: put a Repeat of pairs around both.
+def heat(graph, plate, other, blocks, pairs):
+    def step(source, into):
+        compute_set = graph.add_compute_set("step")
+        for tile, (top, bottom, left, right) in enumerate(blocks):
+            around = source[top - 1 : bottom + 1, left - 1 : right + 1]
+            out = into[top:bottom, left:right]
+            vertex = graph.add_vertex(compute_set, Mean, around=around, out=out)
+            graph.set_tile_mapping(vertex, tile)
+        return Execute(compute_set)
+
+    return Sequence(Copy(plate, other), step(plate, other), step(other, plate))
+
+
+# %% 14.1: the halo on one side
+# why:  the slice begins with the block, and is larger by two below and on the right. So a number
+#   becomes the mean of the neighbours of another one.
+# next: it begins one before the block, and ends one after it.
+def heat(graph, plate, other, blocks, pairs):
+    rows, columns = plate.shape
+
+    def step(source, into):
+        compute_set = graph.add_compute_set("step")
+        for tile, (top, bottom, left, right) in enumerate(blocks):
+            first, begin = min(top, rows - 2 - bottom + top), min(left, columns - 2 - right + left)
+            around = source[first : first + bottom - top + 2, begin : begin + right - left + 2]
+            out = into[top:bottom, left:right]
+            vertex = graph.add_vertex(compute_set, Mean, around=around, out=out)
+            graph.set_tile_mapping(vertex, tile)
+        return Execute(compute_set)
+
+    forth, back = step(plate, other), step(other, plate)
+    return Sequence(Copy(plate, other), Repeat(pairs, Sequence(forth, back)))
+
+
+# %% 14.1: all blocks as large as the first
+# why:  all blocks are taken to be as large as the first. Where one is larger, numbers are left out,
+#   and keep what they had.
+# next: each block has a top, a bottom, a left and a right of its own.
+def heat(graph, plate, other, blocks, pairs):
+    high, wide = blocks[0][1] - blocks[0][0], blocks[0][3] - blocks[0][2]
+
+    def step(source, into):
+        compute_set = graph.add_compute_set("step")
+        for tile, (top, bottom, left, right) in enumerate(blocks):
+            bottom, right = min(bottom, top + high), min(right, left + wide)
+            around = source[top - 1 : bottom + 1, left - 1 : right + 1]
+            out = into[top:bottom, left:right]
+            vertex = graph.add_vertex(compute_set, Mean, around=around, out=out)
+            graph.set_tile_mapping(vertex, tile)
+        return Execute(compute_set)
+
+    forth, back = step(plate, other), step(other, plate)
+    return Sequence(Copy(plate, other), Repeat(pairs, Sequence(forth, back)))
+
+
+# %% 14.1: blocks that know nothing of each other
+# why:  each block reads its halo as it was in the beginning: what its neighbours compute does not
+#   come to it. Every block is a plate of its own.
+# next: the step back takes its slice from other, too, larger by one on each side.
+def heat(graph, plate, other, blocks, pairs):
+    first, third = (graph.add_variable(FLOAT, plate.shape, name) for name in ("first", "third"))
+    copies = Sequence()
+    for tensor in (first, third):
+        graph.set_tile_mapping(tensor, 0)
+        copies.add(Copy(plate, tensor))
+    forth, back = graph.add_compute_set("forth"), graph.add_compute_set("back")
+    for tile, (top, bottom, left, right) in enumerate(blocks):
+        for compute_set, source, into in ((forth, plate, other), (back, other, plate)):
+            ring = first.slice((top - 1, left - 1), (bottom + 1, right + 1))
+            middle = source[top:bottom, left:right]
+            level = concat([ring[1:-1, :1], middle, ring[1:-1, -1:]], 1)
+            around = concat([ring[:1], level, ring[-1:]], 0)
+            out = into[top:bottom, left:right]
+            vertex = graph.add_vertex(compute_set, Mean, around=around, out=out)
+            graph.set_tile_mapping(vertex, tile)
+    return Sequence(copies, Repeat(pairs, Sequence(Execute(forth), Execute(back))))
+
+
+# %% 14.1: written down step by step
+# not yet: a loop written in Python writes every step down
+def heat(graph, plate, other, blocks, pairs):
+    program = Sequence(Copy(plate, other))
+    for _ in range(pairs):
+        for source, into in ((plate, other), (other, plate)):
+            compute_set = graph.add_compute_set("step")
+            for tile, (top, bottom, left, right) in enumerate(blocks):
+                around = source[top - 1 : bottom + 1, left - 1 : right + 1]
+                out = into[top:bottom, left:right]
+                vertex = graph.add_vertex(compute_set, Mean, around=around, out=out)
+                graph.set_tile_mapping(vertex, tile)
+            program.add(Execute(compute_set))
+    return program
+
+
+# %% 14.1: all on tile 0
+# not yet: a block is best computed where it lies
+def heat(graph, plate, other, blocks, pairs):
+    def step(source, into):
+        compute_set = graph.add_compute_set("step")
+        for top, bottom, left, right in blocks:
+            around = source[top - 1 : bottom + 1, left - 1 : right + 1]
+            out = into[top:bottom, left:right]
+            vertex = graph.add_vertex(compute_set, Mean, around=around, out=out)
+            graph.set_tile_mapping(vertex, 0)
+        return Execute(compute_set)
+
+    forth, back = step(plate, other), step(other, plate)
+    return Sequence(Copy(plate, other), Repeat(pairs, Sequence(forth, back)))
+
+
+# %% 14.2: strips
+# why:  these are strips of whole rows, as many as there are tiles.
+# next: what fetches less on a square plate, strips or blocks? Try both.
+def cut(rows, columns, tiles):
+    return tiles, 1
+
+
+# %% 14.2: strips that stand
+# why:  these are strips from top to bottom, as many as there are tiles.
+# next: what fetches less on a square plate, strips or blocks? Try both.
+def cut(rows, columns, tiles):
+    return 1, tiles
+
+
+# %% 14.2: strips along the longer side
+# why:  these are the better ones of two kinds of strips.
+# next: there are cuts in between, with parts in both directions.
+def cut(rows, columns, tiles):
+    return (1, tiles) if columns >= tiles and columns > rows else (tiles, 1)
+
+
+# %% 14.2: the squarest cut
+# why:  down and across are as near to each other as can be. Blocks then have the plate's shape,
+#   and on a wide plate they are wide.
+# next: the blocks should be square, and not the cut.
+def cut(rows, columns, tiles):
+    ways = [(d, tiles // d) for d in range(1, tiles + 1) if tiles % d == 0]
+    ways = [(d, a) for d, a in ways if d <= rows and a <= columns]
+    return min(ways, key=lambda way: abs(way[0] - way[1]))
+
+
+# %% 14.2: turned round
+# why:  down and across have changed places.
+# next: down is how many parts there are from top to bottom, and cuts rows.
+def cut(rows, columns, tiles):
+    ways = [(d, tiles // d) for d in range(1, tiles + 1) if tiles % d == 0]
+    ways = [(d, a) for d, a in ways if d <= rows and a <= columns]
+    down, across = min(ways, key=lambda way: (way[0] - 1) * columns + (way[1] - 1) * rows)
+    return across, down
+
+
+# %% 14.2: lines of the wrong length
+# why:  a line between two rows of blocks is taken to be as long as the plate is high.
+# next: down - 1 lines go from side to side: each is as long as there are columns.
+def cut(rows, columns, tiles):
+    ways = [(d, tiles // d) for d in range(1, tiles + 1) if tiles % d == 0]
+    ways = [(d, a) for d, a in ways if d <= rows and a <= columns]
+    return min(ways, key=lambda way: (way[0] - 1) * rows + (way[1] - 1) * columns)
+
+
+# %% 14.2: the square root
+# why:  this is the square root of tiles, rounded, and what is left. Some tiles get no block, or
+#   some blocks no tile.
+# next: only a number that divides tiles leaves nothing over.
+def cut(rows, columns, tiles):
+    down = round(tiles**0.5)
+    return down, tiles // down
+
+
+# %% 14.w2: a row without hits not written
+# why:  a row in which nobody is at level is never written.
+# next: write a 0 for every row first.
+class Look(Vertex):
+    ends: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    distance: Input[Vector[INT]]
+    level: Input[INT]
+    hit: Output[Vector[INT]]
+
+    def compute(self):
+        for p in range(len(self.hit)):
+            for k in range(self.ends[p], self.ends[p + 1]):
+                if self.distance[self.neighbours[k]] == self.level:
+                    self.hit[p] = 1
+
+
+# %% 14.w2: up to the level
+# why:  a neighbour that is nearer than level, or has no distance at all, counts, too.
+# next: ask for just that distance, with ==.
+class Look(Vertex):
+    ends: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    distance: Input[Vector[INT]]
+    level: Input[INT]
+    hit: Output[Vector[INT]]
+
+    def compute(self):
+        for p in range(len(self.hit)):
+            self.hit[p] = 0
+            for k in range(self.ends[p], self.ends[p + 1]):
+                if self.distance[self.neighbours[k]] <= self.level:
+                    self.hit[p] = 1
+
+
+# %% 14.w2: the last neighbour decides
+# why:  a later neighbour of the row writes over what an earlier one found: the last one decides.
+# next: write the 0 once, before the loop over neighbours.
+class Look(Vertex):
+    ends: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    distance: Input[Vector[INT]]
+    level: Input[INT]
+    hit: Output[Vector[INT]]
+
+    def compute(self):
+        for p in range(len(self.hit)):
+            self.hit[p] = 0
+            for k in range(self.ends[p], self.ends[p + 1]):
+                if self.distance[self.neighbours[k]] == self.level:
+                    self.hit[p] = 1
+                else:
+                    self.hit[p] = 0
+
+
+# %% 14.w2: how many
+# why:  this is how many neighbours are at level, and not whether one is.
+# next: write 1, whatever was there.
+class Look(Vertex):
+    ends: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    distance: Input[Vector[INT]]
+    level: Input[INT]
+    hit: Output[Vector[INT]]
+
+    def compute(self):
+        for p in range(len(self.hit)):
+            self.hit[p] = 0
+            for k in range(self.ends[p], self.ends[p + 1]):
+                if self.distance[self.neighbours[k]] == self.level:
+                    self.hit[p] += 1
+
+
+# %% 14.3: ten waves
+# why:  these are ten waves, whatever the graph is. On a long path the search stops on its way.
+# next: nobody knows the number beforehand: let the device look at what the last wave reached.
+def search(graph, wave, level, grew):
+    program, once = Sequence(), Sequence(wave)
+    popops.zero(graph, level, program)
+    popops.add_in_place(graph, level, 1, once)
+    program.add(Repeat(10, once))
+    return program
+
+
+# %% 14.3: a hundred waves
+# why:  these are a hundred waves, whatever the graph is: nearly all of them reach nobody.
+# next: let the device look at what the last wave reached, and end the loop.
+def search(graph, wave, level, grew):
+    program, once = Sequence(), Sequence(wave)
+    popops.zero(graph, level, program)
+    popops.add_in_place(graph, level, 1, once)
+    program.add(Repeat(100, once))
+    return program
+
+
+# %% 14.3: level stays
+# why:  level stays 0, so after the first wave nobody has a neighbour at it.
+# next: after a wave that reached somebody, level is one more.
+def search(graph, wave, level, grew):
+    program, once = Sequence(), Sequence(wave)
+    popops.zero(graph, level, program)
+    reached = popops.reduce(graph, grew, [0], once)
+    program.add(RepeatWhileTrue(once, reached, Sequence()))
+    return program
+
+
+# %% 14.3: level goes up first
+# why:  level is raised before the first wave, and at distance 1 there is nobody yet.
+# next: raise it after a wave.
+def search(graph, wave, level, grew):
+    program, once = Sequence(), Sequence()
+    popops.zero(graph, level, program)
+    popops.add_in_place(graph, level, 1, once)
+    once.add(wave)
+    reached = popops.reduce(graph, grew, [0], once)
+    program.add(RepeatWhileTrue(once, reached, Sequence()))
+    return program
+
+
+# %% 14.3: tile 0 alone
+# why:  the loop looks at grew[0], and ends when nobody on tile 0 was reached.
+# next: add up what all tiles say: popops.reduce.
+def search(graph, wave, level, grew):
+    program, body = Sequence(), Sequence()
+    popops.zero(graph, level, program)
+    popops.add_in_place(graph, level, 1, body)
+    program.add(RepeatWhileTrue(wave, grew[0], body))
+    return program
+
+
+# %% 14.3: until somebody is reached
+# why:  the loop goes on while nobody is reached, and ends when somebody is.
+# next: RepeatWhileTrue goes on while its number is not 0. Give it how many were reached.
+def search(graph, wave, level, grew):
+    program, once, body = Sequence(), Sequence(wave), Sequence()
+    popops.zero(graph, level, program)
+    reached = popops.reduce(graph, grew, [0], once)
+    nobody = popops.eq(graph, reached, 0, once)
+    popops.add_in_place(graph, level, 1, body)
+    program.add(RepeatWhileTrue(once, nobody, body))
+    return program
+
+
+# %% 14.3: while all tiles grow
+# why:  the loop looks at the smallest number of grew, and ends when nobody on just one of the tiles
+#   was reached.
+# next: add up.
+def search(graph, wave, level, grew):
+    program, once, body = Sequence(), Sequence(wave), Sequence()
+    popops.zero(graph, level, program)
+    fewest = popops.reduce(graph, grew, [0], once, "MIN")
+    popops.add_in_place(graph, level, 1, body)
+    program.add(RepeatWhileTrue(once, fewest, body))
+    return program
+
+
+# %% 14.3: level is not set back
+# why:  level begins with 0 once, and the second search begins with what the first one ended with.
+# next: write the 0 in the program, before the loop: popops.zero.
+def search(graph, wave, level, grew):
+    graph.set_initial_value(level, 0)
+    once, body = Sequence(wave), Sequence()
+    reached = popops.reduce(graph, grew, [0], once)
+    popops.add_in_place(graph, level, 1, body)
+    return RepeatWhileTrue(once, reached, body)
+
+
+# %% 14.3: level is never written
+# error in the answer: UninitialisedReadError
+def search(graph, wave, level, grew):
+    once, body = Sequence(wave), Sequence()
+    reached = popops.reduce(graph, grew, [0], once)
+    popops.add_in_place(graph, level, 1, body)
+    return RepeatWhileTrue(once, reached, body)
+
+
+# %% 14.4: each six times
+# why:  each triangle is counted six times: from each of its vertices, and in both directions.
+# next: let b be larger than a, and the third larger than b.
+class Triangles(Vertex):
+    offsets: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    begin: Input[INT]
+    end: Input[INT]
+    count: Output[INT]
+
+    def compute(self):
+        count = 0
+        for a in range(self.begin, self.end):
+            for k in range(self.offsets[a], self.offsets[a + 1]):
+                b = self.neighbours[k]
+                i, j = self.offsets[a], self.offsets[b]
+                while a != b and i < self.offsets[a + 1] and j < self.offsets[b + 1]:
+                    one, two = self.neighbours[i], self.neighbours[j]
+                    if one == two and one != a and one != b:
+                        count += 1
+                    i += one <= two
+                    j += two <= one
+        self.count = count
+
+
+# %% 14.4: each three times
+# why:  each triangle is counted three times: once for each of its edges.
+# next: of the third vertex ask that it is larger than b.
+class Triangles(Vertex):
+    offsets: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    begin: Input[INT]
+    end: Input[INT]
+    count: Output[INT]
+
+    def compute(self):
+        count = 0
+        for a in range(self.begin, self.end):
+            for k in range(self.offsets[a], self.offsets[a + 1]):
+                b = self.neighbours[k]
+                i, j = self.offsets[a], self.offsets[b]
+                while b > a and i < self.offsets[a + 1] and j < self.offsets[b + 1]:
+                    one, two = self.neighbours[i], self.neighbours[j]
+                    if one == two and one != a and one != b:
+                        count += 1
+                    i += one <= two
+                    j += two <= one
+        self.count = count
+
+
+# %% 14.4: each twice
+# why:  each triangle is counted twice: its middle vertex and its largest change places.
+# next: let b be larger than a, and the third larger than b.
+class Triangles(Vertex):
+    offsets: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    begin: Input[INT]
+    end: Input[INT]
+    count: Output[INT]
+
+    def compute(self):
+        count = 0
+        for a in range(self.begin, self.end):
+            for k in range(self.offsets[a], self.offsets[a + 1]):
+                b = self.neighbours[k]
+                i, j = self.offsets[a], self.offsets[b]
+                while b > a and i < self.offsets[a + 1] and j < self.offsets[b + 1]:
+                    one, two = self.neighbours[i], self.neighbours[j]
+                    if one == two and one > a and one != b:
+                        count += 1
+                    i += one <= two
+                    j += two <= one
+        self.count = count
+
+
+# %% 14.4: loops are triangles
+# why:  a vertex that knows itself is counted as a corner of a triangle twice.
+# next: ask for b > a, and for a third that is larger than b: then all three differ.
+class Triangles(Vertex):
+    offsets: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    begin: Input[INT]
+    end: Input[INT]
+    count: Output[INT]
+
+    def compute(self):
+        count = 0
+        for a in range(self.begin, self.end):
+            for k in range(self.offsets[a], self.offsets[a + 1]):
+                b = self.neighbours[k]
+                i, j = self.offsets[a], self.offsets[b]
+                while b >= a and i < self.offsets[a + 1] and j < self.offsets[b + 1]:
+                    one, two = self.neighbours[i], self.neighbours[j]
+                    if one == two and one >= b:
+                        count += 1
+                    i += one <= two
+                    j += two <= one
+        self.count = count
+
+
+# %% 14.4: both fingers always go on
+# why:  both fingers go on in every step, so only numbers at the same place are compared.
+# next: only the finger with the smaller number goes on, and both if they are equal.
+class Triangles(Vertex):
+    offsets: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    begin: Input[INT]
+    end: Input[INT]
+    count: Output[INT]
+
+    def compute(self):
+        count = 0
+        for a in range(self.begin, self.end):
+            for k in range(self.offsets[a], self.offsets[a + 1]):
+                b = self.neighbours[k]
+                i, j = self.offsets[a], self.offsets[b]
+                while b > a and i < self.offsets[a + 1] and j < self.offsets[b + 1]:
+                    if self.neighbours[i] == self.neighbours[j] and self.neighbours[i] > b:
+                        count += 1
+                    i += 1
+                    j += 1
+        self.count = count
+
+
+# %% 14.4: within the tile's own vertices
+# why:  triangles whose corners are all on one tile are counted, and those across two are left out.
+# next: begin and end are of the smallest corner alone.
+class Triangles(Vertex):
+    offsets: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    begin: Input[INT]
+    end: Input[INT]
+    count: Output[INT]
+
+    def compute(self):
+        count = 0
+        for a in range(self.begin, self.end):
+            for k in range(self.offsets[a], self.offsets[a + 1]):
+                b = self.neighbours[k]
+                i, j = k + 1, self.offsets[b]
+                while a < b < self.end and i < self.offsets[a + 1] and j < self.offsets[b + 1]:
+                    one, two = self.neighbours[i], self.neighbours[j]
+                    if one == two and b < one < self.end:
+                        count += 1
+                    i += one <= two
+                    j += two <= one
+        self.count = count
+
+
+# %% 14.4: whole rows
+# not yet: the count is right, and found by looking far more often than two sorted rows need.
+class Triangles(Vertex):
+    offsets: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    begin: Input[INT]
+    end: Input[INT]
+    count: Output[INT]
+
+    def compute(self):
+        count = 0
+        for a in range(self.begin, self.end):
+            for k in range(self.offsets[a], self.offsets[a + 1]):
+                b = self.neighbours[k]
+                for i in range(self.offsets[a], self.offsets[a + 1]):
+                    for j in range(self.offsets[b], self.offsets[b + 1]):
+                        c = self.neighbours[i]
+                        if c == self.neighbours[j] and a < b and b < c:
+                            count += 1
+        self.count = count
+
+
+# %% 14.5: as many vertices
+# why:  these are whole rows, of as many vertices on each tile. One row may be nearly all edges.
+# next: cut rows: a tile is full where it has its share of edges.
+def deal(offsets, tiles):
+    n = len(offsets) - 1
+    rows = [(v, offsets[v], offsets[v + 1]) for v in range(n) if offsets[v] < offsets[v + 1]]
+    return [
+        [row for row in rows if n * t // tiles <= row[0] < n * (t + 1) // tiles]
+        for t in range(tiles)
+    ]
+
+
+# %% 14.5: whole rows, the emptiest tile first
+# why:  each row went as a whole to the tile that had least. The row of a hub is still on one tile.
+# next: cut it: a piece is a part of a row.
+def deal(offsets, tiles):
+    pieces, load = [[] for _ in range(tiles)], [0] * tiles
+    for vertex in range(len(offsets) - 1):
+        tile, (first, end) = load.index(min(load)), offsets[vertex : vertex + 2]
+        if first < end:
+            pieces[tile].append((vertex, first, end))
+            load[tile] += end - first
+    return pieces
+
+
+# %% 14.5: the last takes the rest
+# why:  each tile has the mean rounded down, and the last one all that is left over.
+# next: edges * t // tiles spreads what is left over.
+def deal(offsets, tiles):
+    edges, pieces = offsets[-1], []
+    share = edges // tiles
+    for tile in range(tiles):
+        begin, end = share * tile, share * (tile + 1) if tile < tiles - 1 else edges
+        mine = []
+        for vertex in range(len(offsets) - 1):
+            first, last = max(begin, offsets[vertex]), min(end, offsets[vertex + 1])
+            if first < last:
+                mine.append((vertex, first, last))
+        pieces.append(mine)
+    return pieces
+
+
+# %% 14.5: pieces over the end of a row
+# why:  each tile has one piece, with the vertex of its first edge. It goes on into other rows.
+# next: cut it where the row ends, too.
+def deal(offsets, tiles):
+    edges, pieces = offsets[-1], []
+    for tile in range(tiles):
+        begin, end = edges * tile // tiles, edges * (tile + 1) // tiles
+        vertex = max(v for v in range(len(offsets) - 1) if offsets[v] <= begin)
+        pieces.append([(vertex, begin, end)] if begin < end else [])
+    return pieces
+
+
+# %% 14.5: every row on every tile
+# why:  each row is cut into as many pieces as there are tiles, and what that leaves over is always
+#   the same tiles'.
+# next: go through all edges from the first to the last, and cut where a tile is full.
+def deal(offsets, tiles):
+    pieces = [[] for _ in range(tiles)]
+    for vertex in range(len(offsets) - 1):
+        first, many = offsets[vertex], offsets[vertex + 1] - offsets[vertex]
+        for tile in range(tiles):
+            begin, end = first + many * tile // tiles, first + many * (tile + 1) // tiles
+            if begin < end:
+                pieces[tile].append((vertex, begin, end))
+    return pieces
+
+
+# %% 14.5: the hub is dealt out, the others are not
+# why:  the longest row is cut among all tiles, and all other rows lie where they lay, in as many
+#   vertices each. One hub is not the only reason for a full tile.
+# next: deal all edges by one rule.
+def deal(offsets, tiles):
+    n = len(offsets) - 1
+    many = [offsets[v + 1] - offsets[v] for v in range(n)]
+    hub, pieces = many.index(max(many)), []
+    for t in range(tiles):
+        begin = offsets[hub] + many[hub] * t // tiles
+        end = offsets[hub] + many[hub] * (t + 1) // tiles
+        mine = [(hub, begin, end)] if begin < end else []
+        for v in range(n * t // tiles, n * (t + 1) // tiles):
+            if v != hub and many[v]:
+                mine.append((v, offsets[v], offsets[v + 1]))
+        pieces.append(mine)
+    return pieces
+
+
+# %% 14.5: an edge lost at each cut
+# why:  the last edge of each tile is in no piece: an end is the first one that is not in it.
+# next: the end of a tile is where the next one begins.
+def deal(offsets, tiles):
+    edges, pieces = offsets[-1], []
+    for tile in range(tiles):
+        begin, end = edges * tile // tiles, edges * (tile + 1) // tiles - 1
+        mine = []
+        for vertex in range(len(offsets) - 1):
+            first, last = max(begin, offsets[vertex]), min(end, offsets[vertex + 1])
+            if first < last:
+                mine.append((vertex, first, last))
+        pieces.append(mine)
+    return pieces
