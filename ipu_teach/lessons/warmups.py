@@ -224,6 +224,14 @@ _ALL = (
      _formula("12.w2", lambda blocks, buckets: -(-blocks * 13 // (10 * buckets)), (60, 12),
               (64, 12), (1, 13), (101, 7), (40, 4)),
      "blocks * 1.3 / buckets, and then up to a whole number."),
+    ("15.w1", "15.1", "The other form", FUNCTION,
+     _formula("15.w1", lambda mean, variance: [mean / variance, 1 / variance], (3, 0.5), (-2, 4),
+              (0, 0.1), (1.5, 1)),
+     "(mean, variance) is ready: which of the two numbers has no mean in it?"),
+    ("15.w2", "15.3", "How hard it pulls", FUNCTION,
+     _formula("15.w2", lambda apart, stiff, far: stiff if abs(apart) <= far else
+              stiff * far / abs(apart), (-0.75, 6, 0.25), (0.1, 5, 0.5), (2, 8, 0.5), (0, 3, 1)),
+     "np.maximum(abs(apart), far) is far as long as they are near."),
 )  # fmt: skip
 
 
