@@ -119,9 +119,9 @@ def messages(
     stiff: float,
     far: float = 1.0,
     lies: tuple[Sequence[int], Sequence[int]] | None = None,
-) -> tuple[Engine, Tensor]:
-    """A loaded engine, and the beliefs, [n, 2]: mean and variance. Each run has so many rounds, and
-    goes on from the last; `read_tensor("belief")` has them.
+) -> tuple[Engine, dict[str, Tensor]]:
+    """A loaded engine, and its tensors by name. Each run has so many rounds, and goes on from the
+    last; then `read_tensor("belief")` has the means and variances, [n, 2].
 
     `prior` [n, 2]: eta and lam of each variable. `lies`: left out, variables are dealt out in
     order, and a factor lies with its first variable.
@@ -142,4 +142,4 @@ def messages(
     graph.create_host_read("belief", tensors["belief"])
     engine = Engine(graph, program)
     engine.load(device)
-    return engine, tensors["belief"]
+    return engine, tensors

@@ -464,7 +464,7 @@ def _side(side: Any, name: str) -> tuple[Report, dict[str, Array]]:
             why = "it is equal to nothing, so nothing can be said of it."
             advice = "was it ever written? Is anything divided by 0?"
             raise NotYet(tried, f"{key}{place} is {array[tuple(place)]}", "", why, advice)
-    return report, arrays
+    return report, {k: a.astype(float) if a.dtype.kind == "f" else a for k, a in arrays.items()}
 
 
 def _capstone(faster: Any, before: Any, paragraph: Any) -> Passed:
@@ -502,7 +502,7 @@ def _capstone(faster: Any, before: Any, paragraph: Any) -> Passed:
     pairs = [(float(r.total_cycles), float(r.exchange_bytes_per_tile[0].sum())) for r in (old, new)]
     shares = [b / a if a else 1.0 for a, b in zip(*pairs, strict=True)]
     best = int(np.argmin(shares))
-    bars = Bars(LESS * pairs[0][best], pairs[1][best], units[best])
+    bars = Bars(int(LESS * pairs[0][best]), pairs[1][best], units[best])
     figures = "; ".join(
         f"{u}: {a:,.0f} before, {b:,.0f} after" for u, a, b in zip(units, *pairs, strict=True)
     )
