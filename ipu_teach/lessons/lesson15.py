@@ -128,12 +128,10 @@ def solved(prior: Array, edges: Sequence[Edge], stiff: Array) -> Array:
 
 def _close(hers: Ran, other: Ran) -> bool:
     """Whether two answers come to the same but for rounding."""
-    pairs = zip(hers.came, other.came, strict=True)
-    return all(
-        np.allclose(mine[name], its[name], 1e-3, 1e-6, equal_nan=True)
-        for mine, its in pairs
-        for name in its
+    pairs = (
+        (mine[k], its[k]) for mine, its in zip(hers.came, other.came, strict=True) for k in its
     )
+    return all(np.allclose(a, b, 1e-3, 1e-6, equal_nan=True) for a, b in pairs)
 
 
 @cache
@@ -275,27 +273,25 @@ def _robust(answer: Any) -> Passed:
                 advice = advice or "work out by hand how much the spring pulls, then one message."
                 where = where.replace("nan", "nothing was written")
                 tried = f"{name}, where {here}"
-                raise NotYet(tried, where, quoted(right), why, advice, draws=_drawn(answer))
+                raise NotYet(
+                    tried, where, quoted(right), why, advice, draws=partial(_drawn, answer)
+                )
     ran = (trial := _image()).through(answer, "15.3")
     right = trial.tensors["belief"].right[0][:, 0]
     if where := difference(ran.came[0]["belief"][:, 0], right, 2e-3):
         advice = "write both messages from what came in this round alone."
-        raise NotYet(trial.tried, f"means: {where}", "", "", advice, draws=_drawn(answer))
+        raise NotYet(trial.tried, f"means: {where}", "", "", advice, draws=partial(_drawn, answer))
     return Passed(f"{len(FACTORS)} pairs of messages, and an image", evidence=ran.report)
 
 
-def _drawn(answer: Any) -> Callable[[], Any]:
+def _drawn(answer: Any) -> Any:
     """What is seen, what her factor makes of it, and what it should."""
-
-    def draws() -> Any:
-        hers, trial = _image().of(answer).came[0]["belief"][:, 0], _image()
-        prior, right = trial.tensors["prior"].given[0], trial.tensors["belief"].right[0]
-        rows = [prior[:, 0] / prior[:, 1], np.nan_to_num(hers), right[:, 0]]
-        alt = "An image of 6 x 5 pixels: as it is seen, as your factor leaves it, and as it should."
-        pictures = np.clip(np.array(rows).reshape(3, 6, 5), -2, 2)
-        return show.images(pictures, alt, ["seen", "yours", "right"])
-
-    return draws
+    hers = (trial := _image()).of(answer).came[0]["belief"][:, 0]
+    prior, right = trial.tensors["prior"].given[0], trial.tensors["belief"].right[0]
+    rows = [prior[:, 0] / prior[:, 1], np.nan_to_num(hers), right[:, 0]]
+    alt = "An image of 6 x 5 pixels: as it is seen, as your factor leaves it, and as it should."
+    pictures = np.clip(np.array(rows).reshape(3, 6, 5), -2, 2)
+    return show.images(pictures, alt, ["seen", "yours", "right"])
 
 
 # --- 15.4: where factors and variables lie --------------------------------------------------------
@@ -323,15 +319,11 @@ def cuts(pixels: Array) -> int:
 
 
 def bytes_of(pixels: Array, factors: Array, tiles: int) -> int:
-    """Bytes that a round exchanges: those of two rounds less those of one."""
-    found = []
-    for rounds in (1, 2):
-        prior, edges = np.ones((pixels.size, 2), np.float32), grid(*pixels.shape)
-        lies = pixels.ravel().tolist(), factors.tolist()
-        engine, _ = messages(device_of(tiles), prior, edges, rounds, stiff=1.0, lies=lies)
-        engine.run()
-        found.append(int(engine.report.exchange_bytes_per_tile[0].sum()))
-    return found[1] - found[0]
+    """Bytes that a round exchanges."""
+    prior, lies = np.ones((pixels.size, 2)), (pixels.ravel().tolist(), factors.tolist())
+    engine, _ = messages(device_of(tiles), prior, grid(*pixels.shape), 1, stiff=1.0, lies=lies)
+    engine.run()
+    return int(engine.report.exchange_bytes_per_tile[0].sum())
 
 
 def _placed(answer: Callable[..., Any]) -> Passed:
