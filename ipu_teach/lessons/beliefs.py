@@ -102,9 +102,8 @@ def network(
         fields |= {"to_a": came[a, i], "to_b": came[b, j]}
         if "far" in codelets[1].fields:
             fields |= {"mean_a": belief[a, 0], "mean_b": belief[b, 0], "far": tensors["far"]}
-        vertex = graph.add_vertex(factors, codelets[1], fields)
-        for part in (vertex, tensors["stiff"][k]):
-            graph.set_tile_mapping(part, tile)
+        graph.set_tile_mapping(graph.add_vertex(factors, codelets[1], fields), tile)
+        graph.set_tile_mapping(tensors["stiff"][k], tile)
     step = Steps(Execute(factors), Execute(variables))
     return Steps(Execute(variables), Repeat(rounds, step))
 
@@ -136,7 +135,7 @@ def messages(
         dealt = [i * tiles // n for i in range(n)]
         lies = dealt, [dealt[a] for a, *_ in edges]
     program = network(graph, tensors, edges, lies, codelets, rounds)
-    values = {"prior": prior, "came": 0, "stiff": stiff, "far": far}
+    values: dict[str, Array | float] = {"prior": prior, "came": 0, "stiff": stiff, "far": far}
     for name, value in values.items():
         graph.set_initial_value(tensors[name], np.broadcast_to(value, shapes[name]))
     graph.create_host_read("belief", tensors["belief"])
