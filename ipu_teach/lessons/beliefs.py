@@ -95,7 +95,8 @@ def network(
     sent, came, belief = (tensors[name] for name in ("sent", "came", "belief"))
     for i, tile in enumerate(lies[0]):
         fields = {name: tensors[name][i] for name in ("prior", "came", "sent", "belief")}
-        for part in (*fields.values(), graph.add_vertex(variables, codelets[0], fields)):
+        graph.set_tile_mapping(graph.add_vertex(variables, codelets[0], fields), tile)
+        for part in fields.values():
             graph.set_tile_mapping(part, tile)
     for k, ((a, i, b, j), tile) in enumerate(zip(edges, lies[1], strict=True)):
         fields = {"from_a": sent[a, i], "from_b": sent[b, j], "stiff": tensors["stiff"][k]}

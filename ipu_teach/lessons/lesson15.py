@@ -75,8 +75,9 @@ def _fused(answer: Callable[..., Any]) -> Passed:
         pairs = zip(came, _gaussians(), strict=False)
         return all(not _apart(hers, like(*case)) for hers, (_, *case) in pairs)
 
-    for said, *case in _gaussians():
-        tried = f"{said}, keep = {case[-1]}"
+    for said, etas, lams, kept in _gaussians():
+        case = etas, lams, kept
+        tried = f"{said}, keep = {kept}"
         came.append(hers := call(answer, *case))
         if not isinstance(hers, (tuple, list)) or len(hers) != 2:
             raise NotYet(tried, returned(hers), "eta and lam", "", "return both: eta, lam.")
@@ -204,10 +205,11 @@ def through(message: Array, stiff: float) -> Array:
     """A message through a spring: the marginal of both variables, by their covariance."""
     eta, lam = message.astype(float)
     spread = np.linalg.inv([[lam + stiff, -stiff], [-stiff, stiff]])
-    return np.array([spread[1, 0] * eta, 1.0]) / spread[1, 1]
+    return np.array([spread[1, 0] * eta / spread[1, 1], 1 / spread[1, 1]])
 
 
-FACTORS = (  # messages from a and from b, both means, stiff and far
+# Messages from a and from b, both means, stiff and far.
+FACTORS: tuple[tuple[Any, ...], ...] = (
     ((2.0, 4.0), (-1.5, 3.0), 0.25, -0.5, 6.0, 0.25),
     ((-3.0, 2.0), (1.0, 5.0), -1.75, 0.5, 8.0, 0.5),
     ((1.0, 3.0), (2.5, 4.0), 0.5, 0.625, 5.0, 0.5),
@@ -331,9 +333,7 @@ def _placed(answer: Callable[..., Any]) -> Passed:
     for height, width, tiles in IMAGES:
         hers = call(answer, height, width, tiles, most := _most(height, width, tiles))
         tried = f"an image of {height} x {width} pixels on {counted(tiles, 'tile')}"
-        shapes = {"pixels": (height, width), "right": (height, width - 1)}
-        shapes |= {"down": (height - 1, width)}
-        parts = _three(hers, shapes, tiles, tried)
+        parts = _three(hers, (height, width), tiles, tried)
         held = np.bincount(parts[0].ravel())
         draws = partial(_layout, parts[0], tiles)
         if held.max() > most:
@@ -358,12 +358,13 @@ def _most(height: int, width: int, tiles: int) -> int:
     return -(-int(2 * FULL) * height * width // (2 * tiles))
 
 
-def _three(hers: Any, shapes: dict[str, tuple[int, ...]], tiles: int, tried: str) -> list[Array]:
+def _three(hers: Any, image: tuple[int, int], tiles: int, tried: str) -> list[Array]:
     """An answer's three arrays of tiles. Raises `NotYet` for what is none."""
     if not isinstance(hers, (tuple, list)) or len(hers) != 3:
         asked = "three arrays: pixels, right, down"
         raise NotYet(tried, returned(hers), asked, "", "return pixels, right, down.")
-    height, width = shapes["pixels"]
+    height, width = image
+    shapes = {"pixels": image, "right": (height, width - 1), "down": (height - 1, width)}
     for (name, shape), part in zip(shapes.items(), hers, strict=True):
         try:
             found = np.asarray(part)
