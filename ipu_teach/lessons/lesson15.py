@@ -500,7 +500,7 @@ def _capstone(faster: Any, before: Any, paragraph: Any) -> Passed:
         f"{u}: {a:,.0f} before, {b:,.0f} after" for u, a, b in zip(units, *pairs, strict=True)
     )
     if shares[best] > LESS:
-        why = f"the best of both is {units[best]}, {1 - shares[best]:.0%} fewer."
+        why = f"the best of both is {units[best]}, {100 - 100 * shares[best]:.0f} % fewer."
         advice = "what takes longest? show.balance and show.exchange of the report say."
         draws = partial(show.bsp, old, new)
         raise NotYet(tried, figures, "20 % fewer of one of them", why, advice, bars, draws)

@@ -108,7 +108,7 @@ def test_a_capstone_takes_functions_and_pairs_and_keeps_the_paragraph_with_its_f
 @pytest.mark.parametrize(
     ("answers", "said"),
     [
-        ((slow, slow), "0% fewer"),
+        ((slow, slow), "0 % fewer"),
         ((quick, lambda target: squares(target, False, half=True)), "equal results"),
         ((quick, lambda target: 7), "(a report, results)"),
         ((quick, lambda target: (squares(target, True)[0], {})), "arrays by name"),
