@@ -200,10 +200,21 @@ def catalogue() -> tuple[Lesson, ...]:
         lesson12,
         lesson13,
         lesson14,
+        lesson15,
     )
 
     written = (lesson00, lesson01, lesson02, lesson03, lesson04, lesson05, lesson06, lesson07)
-    further = (lesson07b, lesson08, lesson09, lesson10, lesson11, lesson12, lesson13, lesson14)
+    further = (
+        lesson07b,
+        lesson08,
+        lesson09,
+        lesson10,
+        lesson11,
+        lesson12,
+        lesson13,
+        lesson14,
+        lesson15,
+    )
     return tuple(module.LESSON for module in (*written, *further))
 
 

@@ -241,6 +241,14 @@ _ALL = (
      "the slice has rows + 2 rows. How many numbers is that in all, and how many are its own?"),
     ("14.w2", "14.3", "Who has a neighbour there", CODELET, _vertex("14.w2", FIVE_ROWS, "hit"),
      "for each p: begin with 0, and go through k from ends[p] to before ends[p + 1]."),
+    ("15.w1", "15.1", "The other form", FUNCTION,
+     _formula("15.w1", lambda mean, variance: [mean / variance, 1 / variance], (3, 0.5), (-2, 4),
+              (0, 0.1), (1.5, 1)),
+     "(mean, variance) is ready: which of the two numbers has no mean in it?"),
+    ("15.w2", "15.3", "How hard it pulls", FUNCTION,
+     _formula("15.w2", lambda apart, stiff, far: stiff if abs(apart) <= far else
+              stiff * far / abs(apart), (-0.75, 6, 0.25), (0.1, 5, 0.5), (2, 8, 0.5), (0, 3, 1)),
+     "np.maximum(abs(apart), far) is far as long as they are near."),
 )  # fmt: skip
 
 

@@ -338,6 +338,24 @@ HARMLESS = {
         "i, j = (k + 0, self.offsets[b])": "b itself is not larger than b",
         "if one == two and one >= b:": "behind b everything is larger",
     },
+    "15.3": {
+        "apart = abs(self.mean_b - self.mean_a)": "apart is apart, either way",
+        "pull = self.stiff * self.far / np.maximum(self.far, apart)": "the larger of the two",
+    },
+    "15.4": {
+        "for parts in range(1, tiles + 1 + 1):": "more parts than tiles divide nothing",
+        "for parts in range(1, tiles + 2):": "more parts than tiles divide nothing",
+        "if True:": "blocks on fewer tiles, where they are small enough, and cut less",
+        "if fits and (best is None or cut <= best[0]):": "two ways that are equally good",
+    },
+    "15.5": {
+        "graph.set_tile_mapping(rod[piece], (piece + graph.target.num_tiles) // 156)": (
+            "on one tile nothing travels at all"
+        ),
+        "graph.set_tile_mapping(rod[piece], piece * graph.target.num_tiles // 157)": (
+            "borders one piece farther on"
+        ),
+    },
     "07.1": {
         "powers = np.exp(scores + scores.max(axis=1, keepdims=True))": (
             "softmax does not mind what is added to a row"

@@ -65,6 +65,9 @@ CASES = [
     ("11.1", "the chances swapped", r"on 0.1, 10,000 times", "0.1, rounded by chance 10,000 times"),
     ("11.1", "towards zero", r"-0\.09991", "-0.1, rounded by chance"),
     ("12.3", "one in eight for all", r"512, 128, 4", "Overtaken is dense by blocks of 4 at 1/4"),
+    ("15.2", "its own message included", r"a chain of 5 variables, 5 rounds", "The numbers of belief in 11 supersteps on 13 tiles"),
+    ("15.4", "strips", r"12 x 12 pixels on 16 tiles", "576 bytes on 12 tiles, 48 each"),
+    ("15.5", "hardly better", r"cycles: 29,016 before, 26,832 after", "The second takes 7.5 % fewer cycles"),
     ("11.6", "no scale", r"up to \S+, with the scale 0", "as QUARTER[F143, 0]"),
 ]  # fmt: skip
 
