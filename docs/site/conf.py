@@ -2,9 +2,9 @@
 docs, and a reference made of the docstrings.
 
 Built by Sphinx with MyST-NB, which reads the notebooks and pages as they are, and autodoc. The
-theme is PyData's. Furo was tried beside it: 5 MB and half of the time less, and four kinds of axe-core's
-violations on every page, which only scripts of ours would have mended; PyData's leaves none, and
-reaches what scrolls by the keyboard.
+theme is PyData's. Furo was tried beside it: 5 MB and half of the time less, and four kinds of
+axe-core's violations on every page, which only scripts of ours would have mended; PyData's leaves
+none, and reaches what scrolls by the keyboard.
 
 What is here beside settings makes nothing new. It folds answers away, points links to the solved
 lessons, and gives each docstring what the tables of names know of it.
@@ -56,8 +56,8 @@ myst_url_schemes = {"http": None, "https": None, "mailto": None, "code": CODE}
 autodoc_typehints = "none"  # shapes, dtypes and units stand in the docstrings
 autodoc_mock_imports = ["torch"]  # the extra of that name may be missing
 autodoc_member_order = "bysource"
-autodoc_default_options = {"members": True, "undoc-members": True}
-python_use_unqualified_type_names = True
+autodoc_default_options = {"members": True, "undoc-members": True, "exclude-members": "not_here"}
+toc_object_entries_show_parents = "hide"
 python_maximum_signature_line_length = 88
 
 html_theme, html_title = "pydata_sphinx_theme", "ipu_teach"
@@ -153,6 +153,26 @@ def code_that_pages_name(app: Sphinx, env: Any) -> None:
         known[module][2].setdefault(name, "docs/inside")
 
 
+def back_to_the_reference(
+    app: Sphinx, pagename: str, template: str, context: dict[str, Any], doctree: Any
+) -> None:
+    """Where a page of code leads back to a name under which its module is not the first to show it,
+    let it lead to the name that is there."""
+    module = pagename.removeprefix("_modules/").replace("/", ".")
+    if entry := pagename.startswith("_modules/") and app.env._viewcode_modules.get(module):
+        _, _, used, shown_as = entry
+        objects = app.env.domains.python_domain.objects
+
+        def there(found: re.Match[str]) -> str:
+            name = found[2].removeprefix(f"{shown_as}.")
+            ends = (full for full in objects if full.endswith(f".{name}"))
+            full = next((f for f in ends if objects[f].docname == used[name]), "")
+            return f'{found[1]}#{full}"'
+
+        back = r'(class="viewcode-back" href="[^"#]*)#([^"]*)"'
+        context["body"] = re.sub(back, there, context["body"])
+
+
 # --- what the tables know of a name ---------------------------------------------------------------
 
 
@@ -160,14 +180,17 @@ def snake(cpp: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cpp.rpartition("::")[2]).lower()
 
 
-def rows_by_name() -> dict[str, list[Row]]:
-    """The rows of the tables of Poplar's and PopLibs' names, by our name below `ipu_teach`."""
-    found: dict[str, list[Row]] = {}
+def rows_by_name() -> dict[str, list[tuple[str, Row | None]]]:
+    """(C++ name, its row) by our name below `ipu_teach`, from the tables of Poplar's and PopLibs'
+    names. Of a row with several forms the first one's name has what the row says."""
+    found: dict[str, list[tuple[str, Row | None]]] = {}
     for row in (row for rows in (*SECTIONS.values(), *LIBRARIES.values()) for row in rows):
-        library = row.ours.rpartition(".")[0]
-        others = [f"{library}.{snake(cpp)}" for cpp in row.cpp.split(", ")[1:]]
-        for name in dict.fromkeys([row.ours, *others] if row.ours else []):
-            found.setdefault(name, []).append(row)
+        first, *others = row.cpp.split(", ")
+        found.setdefault(row.ours, []).append((first, row))
+        library, space = row.ours.rpartition(".")[0], first.rpartition("::")[0]
+        for cpp in others:
+            told = cpp if "::" in cpp else f"{space}::{cpp}"
+            found.setdefault(f"{library}.{snake(cpp)}", []).append((told, None))
     return found
 
 
@@ -196,10 +219,11 @@ def first_lesson(path: str) -> str:
 def facts(path: str) -> list[str]:
     """What stands below the docstring of a name: its C++ names, what differs, a call, and the
     lesson that shows it first."""
-    rows, lesson = ROWS.get(path, []), first_lesson(path)
-    told = [f"**C++** {', '.join(f'``{row.cpp}``' for row in rows)}"] if rows else []
-    told += [f"**What differs** {as_rest(row.differs)}" for row in rows[:1] if row.differs]
-    told += [f"**Called** ``{row.example}``" for row in rows[:1] if row.example]
+    known, lesson = ROWS.get(path, []), first_lesson(path)
+    told = [f"**C++** {', '.join(f'``{cpp}``' for cpp, _ in known)}"] if known else []
+    for row in [row for _, row in known if row][:1]:
+        told += [f"**What differs** {as_rest(row.differs)}"] if row.differs else []
+        told += [f"**Called** ``{row.example}``"] if row.example else []
     told += [f"**Shown first in** :doc:`/{page(lesson)}`"] if lesson else []
     return [f"| {line}" for line in told]
 
@@ -248,6 +272,7 @@ def where(app: Sphinx, error: Exception | None) -> None:
 
 def setup(app: Sphinx) -> None:
     app.connect("source-read", as_on_the_site)
+    app.connect("html-page-context", back_to_the_reference)
     app.connect("env-updated", code_that_pages_name)
     app.connect("autodoc-process-docstring", with_facts)
     app.connect("missing-reference", by_its_last_name)
