@@ -15,7 +15,7 @@ For those who work on the kit:
 
   test        run every test, and mypy beside them (further arguments go to pytest, and mypy runs
               only without any, or with -n and a number alone; --browser-all: every view on every
-              page, and nothing else)
+              page and the site, and nothing else)
   test --quick   run those of tests/quick.txt: under a minute on two cores, the first thing after
               a change
   learner     write the learner's notebooks from the solved ones
@@ -687,11 +687,8 @@ def command_of(words):
     if job == "test":
         # The whole matrix of views and pages is a job of its own; with anything else it is an
         # option of pytest.
-        views = (
-            [os.path.join("tests", "browser", "test_every_view.py")]
-            if rest == ["--browser-all"]
-            else []
-        )
+        names = ("test_every_view.py", "test_site.py") if rest == ["--browser-all"] else ()
+        views = [os.path.join("tests", "browser", name) for name in names]
         quick = quick_tests() if "--quick" in rest else []
         return (
             [PYTHON, "-m", "pytest"] + quick + [word for word in rest if word != "--quick"] + views
