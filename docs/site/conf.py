@@ -159,7 +159,6 @@ def for_who_listens(
     for theirs, ours in (
         (' aria-label="Toggle hidden content"', ""),
         ('<th class="head"><p></p></th>', "<td></td>"),
-        ('<th class="head"></th>', "<td></td>"),
     ):
         context["body"] = context.get("body", "").replace(theirs, ours)
 
