@@ -1106,13 +1106,13 @@ RACES: list[Case] = [
     ("own fields overlap", lambda w: (w.add(Scale, x=w.v, out=w.v), w.compile()), ComputeSetRaceError, r"""
         Two fields of one vertex overlap, and one of them is written: 'out' and 'x' share element [0] of 'v'.
           where: vertex 0 (Scale, tile 0) of compute set 'cs'
-          next:  use one InOut field for what is both read and written."""),
+          next:  use one InOut field for what is both read and written, or let the other field have a copy, made by a Copy before."""),
     ("own written fields overlap",
      lambda w: (w.add(Rows, rows=[w.x[0], w.x[1]], out=[w.y[0], w.x.flatten()[2:5]]), w.compile()),
      ComputeSetRaceError, r"""
         Two fields of one vertex overlap, and one of them is written: 'out' and 'rows' share element [0, 2] of 'x'.
           where: vertex 0 (Rows, tile 0) of compute set 'cs'
-          next:  use one InOut field for what is both read and written."""),
+          next:  use one InOut field for what is both read and written, or let the other field have a copy, made by a Copy before."""),
     ("a field overlaps itself", lambda w: (w.add(Rows, rows=w.x, out=[w.y[0], w.y[0]]), w.compile()), ComputeSetRaceError, r"""
         The field 'out' of Rows writes element [0, 0] of 'y' twice.
           where: vertex 0 (Rows.out, tile 0) of compute set 'cs'

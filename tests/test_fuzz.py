@@ -81,7 +81,7 @@ def test_of_a_race_and_a_copy_of_what_nothing_wrote_either_may_be_told_first() -
 
 def test_random_programs_end_in_all_the_ways_they_may() -> None:
     ends = Counter(
-        compare.difference(writer.Writer(seed).lines, "batched")[0] for seed in range(80)
+        compare.difference(writer.Writer(seed).lines, "batched")[0] for seed in range(50)
     )
     errors = {
         "ComputeSetRaceError",
@@ -89,7 +89,7 @@ def test_random_programs_end_in_all_the_ways_they_may() -> None:
         "ApplicationRuntimeError",
         "CodeletError",
     }
-    assert ends.keys() >= {"", *errors} and ends[""] >= 40, ends
+    assert ends.keys() >= {"", *errors} and ends[""] >= 25, ends
 
 
 @pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=needs_numba)])

@@ -9,6 +9,7 @@ import json
 import os
 import platform
 import re
+import runpy
 import shutil
 import signal
 import subprocess
@@ -851,6 +852,36 @@ def test_what_others_join_with_agrees() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert citation["version"] == ipu_teach.__version__ and citation["license"] == "MIT"
     assert f"\n## {ipu_teach.__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_readme_has_the_links_of_the_one_address() -> None:
+    make = runpy.run_path(str(ROOT / "docs" / "make_links.py"))
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert make["page"](make["address"](), text) == text
+    assert "https://" not in make["links"]("") and "run.py site" in make["links"]("")
+    made = make["links"]("https://github.com/somebody/tiles")
+    assert made.count("somebody/tiles/") == 2 and "somebody.github.io/tiles" in made
+    named = re.findall(r"notebooks/\S+?\.ipynb", made) + re.findall(r"\((docs/\S+)\)", made)
+    assert len(named) == 3 and all((ROOT / name).is_file() for name in named)
+    with pytest.raises(SystemExit, match="https://github.com/OWNER/NAME is wanted"):
+        make["links"]("git.example.org/tiles")
+
+
+def test_what_hosts_of_kernels_read_agrees() -> None:
+    """Binder, dev containers and containers install the lock's versions, by files that exist."""
+    container = ROOT / "deploy" / "container"
+    made = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text(encoding="utf-8"))
+    assert (ROOT / ".devcontainer" / made["build"]["dockerfile"]).resolve() == (
+        container / "Dockerfile"
+    )
+    steps = (container / "install.sh").read_text(encoding="utf-8")
+    assert "deploy/container/install.sh" in (container / "Dockerfile").read_text(encoding="utf-8")
+    assert f"useradd --create-home {made['remoteUser']}" in steps
+    assert "-c requirements.lock '.[lab]'" in steps
+    wanted = (ROOT / "binder" / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    assert wanted[-2:] == ["-c ../requirements.lock", ".[lab]"]
+    version = (ROOT / "binder" / "runtime.txt").read_text(encoding="utf-8")
+    assert version.strip().removeprefix("python-") in {"3.10", "3.11", "3.12", "3.13", "3.14"}
 
 
 def test_the_hooks_before_a_commit_need_no_network(run_py: ModuleType) -> None:

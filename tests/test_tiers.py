@@ -209,7 +209,7 @@ by_python = ScalarRun._by_python
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@settings(RANDOMLY, max_examples=100)
+@settings(RANDOMLY, max_examples=50)
 @given(st.randoms(use_true_random=False))
 def test_random_loops_equal_the_vertex_loop(rng: Random) -> None:
     dtype = rng.choice([FLOAT, FLOAT, HALF, INT])

@@ -264,7 +264,7 @@ def random_program(m: ModuleType, graph: Any, seed: int) -> tuple[Any, list[str]
     return program, [handle for handle in writer.handles if not handle.endswith("(unread)")]
 
 
-@settings(RANDOMLY, max_examples=60)
+@settings(RANDOMLY, max_examples=30)
 @given(st.integers(0, 10**6))
 def test_random_programs_do_the_same_on_both(seed: int) -> None:
     assert_same(random_program, seed)

@@ -44,6 +44,22 @@ def crowded(rounds: int = 1, cycles: int = 100) -> Report:
     return ran(graph, Repeat(rounds, Execute(work)))
 
 
+def test_workers_without_a_vertex_are_counted() -> None:
+    graph = Graph(IPUModel("ipu2", tiles_per_ipu=2).create_device().target)
+    values = graph.add_variable(FLOAT, (4,), "values")
+    graph.set_initial_value(values, 0.0)
+    work = graph.add_compute_set("work")
+    graph.set_tile_mapping(values, 0)
+    for i in range(4):
+        vertex = graph.add_vertex(work, Busy, value=values[i])
+        graph.set_tile_mapping(vertex, 0)
+        graph.set_perf_estimate(vertex, 50)
+    assert texts(ran(graph, Execute(work)).why(0))[3] == (
+        "6 workers share them, each with every 6th cycle, 2 of them with nothing to do: the busiest "
+        "has 50 to do."
+    )
+
+
 def ran(graph: Graph, program: Any) -> Report:
     engine = Engine(graph, program)
     engine.load(IPUModel("ipu2", tiles_per_ipu=graph.target.num_tiles).create_device())

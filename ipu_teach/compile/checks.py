@@ -280,7 +280,8 @@ def _race(
             {field_a!r} and {field_b!r} share {element}.
             where: {vertex_name(table_a, row_a)} of compute set {compute_set.name!r}
             line:  {line}
-            next:  use one InOut field for what is both read and written.""")
+            next:  use one InOut field for what is both read and written, or let the other field
+            have a copy, made by a Copy before.""")
     what = "written twice" if deed == "write" else "written by one vertex and read by another"
     return ComputeSetRaceError(f"""In compute set {compute_set.name!r} {element} is {what}.
         where: {name_a} and {name_b}

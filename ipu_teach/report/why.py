@@ -317,10 +317,11 @@ def _computed(report: Report, number: int, phase: Phase, tile: int) -> Iterator[
     yield Cause(text, (tile,))
     if found is not None and 2 * gathered <= cycles and not found[2][tile]:
         workers = target.num_worker_contexts
-        work = _n((cycles - gathered) // workers)
+        work, idle = _n((cycles - gathered) // workers), workers - int(found[0][tile])
+        without = f", {idle} of them with nothing to do" if idle > 0 else ""
         yield Cause(
-            f"{workers} workers share them, each with every {workers}th cycle: the busiest has "
-            f"{work} to do.",
+            f"{workers} workers share them, each with every {workers}th cycle{without}: the "
+            f"busiest has {work} to do.",
             (tile,),
         )
 

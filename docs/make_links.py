@@ -1,0 +1,60 @@
+"""Make the links at the top of README from the public address of the repository: `python
+docs/make_links.py`.
+
+The address stands once, in pyproject.toml as `tool.ipu-teach.address`. While it is empty there is
+no link to click, and README names the command that makes the site.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+OPENING, CLOSING = "<!-- links: docs/make_links.py -->\n", "<!-- end of links -->"
+FIRST = "notebooks/00_meet_the_machine.ipynb"
+NONE = (
+    "Look first: `python3 run.py site` makes a page of every lesson, with pictures that play and "
+    "no kernel.\n"
+)
+
+
+def address() -> str:
+    """Where the repository lies in public, as `https://github.com/OWNER/NAME`, or nothing."""
+    settings = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    found = re.search(r'\[tool\.ipu-teach\][^\[]*\naddress = "([^"]*)"', settings)
+    return found[1].rstrip("/") if found else ""
+
+
+def links(public: str) -> str:
+    """Links to a kernel and to the site, or what to do where there is none.
+
+    :raises SystemExit: for an address that the services cannot open.
+    """
+    if not public:
+        return NONE
+    parts = re.fullmatch(r"https://github\.com/([\w.-]+)/([\w.-]+)", public)
+    if parts is None:
+        raise SystemExit(
+            f"tool.ipu-teach.address is {public!r}: https://github.com/OWNER/NAME is wanted."
+        )
+    owner, name = parts.groups()
+    return (
+        f"[Look at the lessons](https://{owner}.github.io/{name}/) · open lesson 00 in "
+        f"[Binder](https://mybinder.org/v2/gh/{owner}/{name}/HEAD?urlpath=lab/tree/{FIRST}) or "
+        f"[Colab](https://colab.research.google.com/github/{owner}/{name}/blob/HEAD/{FIRST}) · "
+        f"[in a container](docs/one_click.md)\n"
+    )
+
+
+def page(public: str, text: str) -> str:
+    """README with the links for this address."""
+    before, rest = text.split(OPENING)
+    return before + OPENING + links(public) + CLOSING + rest.split(CLOSING)[1]
+
+
+if __name__ == "__main__":
+    README.write_text(
+        page(address(), README.read_text(encoding="utf-8")), encoding="utf-8", newline="\n"
+    )

@@ -1,0 +1,106 @@
+"""How alike two strands of letters are: the best score of an alignment from their first letters on.
+
+A match is worth 1, and a letter that differs or that one strand lacks costs 1. The scores of all
+pairs of beginnings are worked out along diagonals, each from the two before it. A score more than
+`DROP` below the best of the diagonals before is dropped, and a diagonal with none left is the last.
+
+Paper: "Space Efficient Sequence Alignment for SRAM-Based Computing: X-Drop on the Graphcore IPU",
+Luk Burchard, Max Xiaohang Zhao, Johannes Langguth and others.
+
+It is right, and slow. Where the time goes is for you to find.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ipu_teach import INT, Device, Engine, Graph, Input, Output, Report, Target, Vector, Vertex
+from ipu_teach.poplibs import poputil
+from ipu_teach.program import Execute
+
+Data = dict[str, np.ndarray]
+DROP, NEVER = 6, -(10**6)  # NEVER is the score of what was dropped
+
+
+class Extend(Vertex):
+    """The best score of two strands."""
+
+    a: Input[Vector[INT]]
+    b: Input[Vector[INT]]
+    best: Output[INT]
+
+    def compute(self) -> None:
+        scores = np.full((3, len(self.a) + 1), NEVER, np.int32)  # three diagonals, used in turn
+        scores[0, 0] = 0
+        best, left, d = 0, 1, 0
+        while left > 0 and d < len(self.a) + len(self.b):
+            d += 1
+            now, last, before = d % 3, (d - 1) % 3, (d - 2) % 3
+            left, reached = 0, best
+            for i in range(len(self.a) + 1):  # the first i letters of a and the first j of b
+                j, score = d - i, NEVER
+                if 0 <= j <= len(self.b):
+                    if i > 0:
+                        score = scores[last, i - 1] - 1
+                    if j > 0:
+                        score = max(score, scores[last, i] - 1)
+                    if i > 0 and j > 0:
+                        step = 1 if self.a[i - 1] == self.b[j - 1] else -1
+                        score = max(score, scores[before, i - 1] + step)
+                if score < best - DROP:
+                    score = NEVER
+                else:
+                    left += 1
+                    reached = max(reached, score)
+                scores[now, i] = score
+            best = reached
+        self.best = best
+
+
+def make(seed: int = 1, pairs: int = 104) -> Data:
+    """Two strands of each pair, as `lengths` says, in `a` and in `b`; the longest come first."""
+    rng = np.random.default_rng(seed)
+    lengths = np.sort(rng.geometric(0.05, pairs).clip(4, 40))[::-1]
+    a = rng.integers(0, 4, lengths.sum(), np.int32)
+    b = np.where(rng.random(len(a)) < 0.1, rng.integers(0, 4, len(a), np.int32), a)
+    return {"a": a, "b": b, "lengths": lengths}
+
+
+def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
+    """The report of a run, and the best score of each pair, as `scores`."""
+    data = data or make()
+    graph, lengths = Graph(target), data["lengths"]
+    a, b = (graph.add_variable(INT, data[name].shape, name) for name in "ab")
+    scores = graph.add_variable(INT, lengths.shape, "scores")
+    for tensor in (a, b, scores):
+        poputil.map_tensor_linearly(graph, tensor)
+    extend = graph.add_compute_set("extend")
+    for pair, end in enumerate(np.cumsum(lengths)):
+        own = slice(end - lengths[pair], end)
+        vertex = graph.add_vertex(extend, Extend, a=a[own], b=b[own], best=scores[pair])
+        graph.set_tile_mapping(vertex, pair * target.num_tiles // len(lengths))
+    graph.set_initial_value(a, data["a"])
+    graph.set_initial_value(b, data["b"])
+    graph.create_host_read("scores", scores)
+    engine = Engine(graph, Execute(extend))
+    engine.load_and_run(Device(target))
+    return engine.report, {"scores": engine.read_tensor("scores")}
+
+
+def expected(data: Data) -> Data:
+    """The same by numpy, a whole diagonal at a time; `run` has to equal it exactly."""
+    found, cuts = [], np.cumsum(data["lengths"])[:-1]
+    for a, b in zip(np.split(data["a"], cuts), np.split(data["b"], cuts), strict=True):
+        n, i, best = len(a), np.arange(len(a) + 1), 0
+        before, last = np.full((2, n + 1), NEVER)
+        last[0] = 0
+        for d in range(1, 2 * n + 1):
+            step = np.where(a[(i - 1) % n] == b[(d - i - 1) % n], 1, -1)
+            now = np.maximum(np.roll(last, 1), last) - 1
+            now = np.maximum(now, np.roll(before, 1) + step)
+            now[(i > d) | (i < d - n) | (now < best - DROP)] = NEVER
+            before, last, best = last, now, max(best, now.max())
+            if now.max() == NEVER:
+                break
+        found.append(best)
+    return {"scores": np.array(found, np.int32)}

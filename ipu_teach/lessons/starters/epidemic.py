@@ -1,0 +1,107 @@
+"""How infectious an illness is, from simulations: kept are those that look like what was seen.
+
+Each has a rate of its own, drawn at random: how many others an ill person would infect in 100 days
+if all were healthy. From day to day some of the healthy fall ill, and some of the ill recover, by
+chance. A rate is kept if the numbers of ill people, all days together, differ by less than `NEAR`
+from those seen (this is Approximate Bayesian Computation).
+
+Paper: "Accelerating Simulation-based Inference with Emerging AI Hardware", Sourabh Kulkarni,
+Alexander Tsyplikhin, Mario Michael Krell and Csaba Andras Moritz.
+
+It is right, and slow. Where the time goes is for you to find.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ipu_teach import INT, UNSIGNED_INT, Device, Engine, Graph, InOut, Input, Report, Target, Vertex
+from ipu_teach.program import Copy, Execute, Sequence
+
+Data = dict[str, np.ndarray]
+PEOPLE, FIRST, RECOVER, NEAR = 1000, 10, 0.1, 1500
+
+
+def a_day(rate: Any, ill: Any, healthy: Any, dice: Any) -> Any:
+    """How many fall ill, how many recover, and the dice thrown (a generator called xorshift)."""
+    dice = dice ^ (dice << 13)
+    dice = dice ^ (dice >> 17)
+    dice = dice ^ (dice << 5)
+    fall = by_chance(rate / 100 * ill * healthy / PEOPLE, dice >> 16, healthy)
+    return fall, by_chance(RECOVER * ill, dice & 65535, ill), dice
+
+
+def by_chance(average: Any, luck: Any, most: Any) -> Any:
+    """A whole number from 0 to `most`: 16 bits of luck move it by up to 1.75 deviations."""
+    number = np.floor(average + np.sqrt(average) * (luck / 65536 - 0.5) * 3.5 + 0.5)
+    return np.minimum(np.maximum(number, 0), most)
+
+
+class Day(Vertex):
+    """A day of a simulation."""
+
+    rate: Input[INT]
+    ill: InOut[INT]
+    healthy: InOut[INT]
+    dice: InOut[UNSIGNED_INT]
+
+    def compute(self) -> None:
+        fall, recover, self.dice = a_day(self.rate, self.ill, self.healthy, self.dice)
+        self.ill += fall - recover
+        self.healthy -= fall
+
+
+def make(seed: int = 3, simulations: int = 156, days: int = 60) -> Data:
+    """`rate` and `dice` of each simulation, and how many people were `seen` to be ill each day."""
+    rng = np.random.default_rng(seed)
+    dice = rng.integers(1, 2**32, simulations + 1, np.uint32)
+    rate = rng.integers(10, 61, simulations, np.int32)
+    seen = epidemics(np.array([30]), dice[-1:], days)[:, 0]
+    return {"rate": rate, "dice": dice[:-1], "seen": seen}
+
+
+def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
+    """The report of a run, each simulation's `distances`, and the rates that were `kept`."""
+    data = data or make()
+    graph, many = Graph(target), len(data["rate"])
+    rate, ill, healthy = (graph.add_variable(INT, (many,), n) for n in ("rate", "ill", "healthy"))
+    dice = graph.add_variable(UNSIGNED_INT, (many,), "dice")
+    graph.set_initial_value(rate, data["rate"])
+    graph.set_initial_value(ill, FIRST)
+    graph.set_initial_value(healthy, PEOPLE - FIRST)
+    graph.set_initial_value(dice, data["dice"])
+    day = graph.add_compute_set("day")
+    for k in range(many):
+        own = {"rate": rate[k], "ill": ill[k], "healthy": healthy[k], "dice": dice[k]}
+        vertex = graph.add_vertex(day, Day, own)
+        for part in (vertex, rate[k], ill[k], healthy[k], dice[k]):
+            graph.set_tile_mapping(part, k * target.num_tiles // many)
+    to_host = graph.add_device_to_host_fifo("ill", INT, many)
+    engine = Engine(graph, Sequence(Execute(day), Copy(ill, to_host)))
+    engine.load(Device(target))
+    now, distances = np.zeros((2, many), np.int32)
+    engine.connect_stream("ill", now)
+    for seen in data["seen"]:
+        engine.run()
+        distances += abs(now - seen)
+    return engine.report, {"distances": distances, "kept": data["rate"][distances < NEAR]}
+
+
+def epidemics(rate: np.ndarray, dice: np.ndarray, days: int) -> np.ndarray:
+    """How many are ill on each day, int32 [days, simulations], by numpy."""
+    ill, found = np.full(len(rate), FIRST), []
+    healthy = PEOPLE - ill
+    for _ in range(days):
+        fall, recover, dice = a_day(rate, ill, healthy, dice)
+        ill, healthy = ill + fall - recover, healthy - fall
+        found.append(ill)
+    return np.array(found, np.int32)
+
+
+def expected(data: Data) -> Data:
+    """The same by numpy, all simulations at once; `run` has to equal it exactly."""
+    ill = epidemics(data["rate"], data["dice"], len(data["seen"]))
+    distances = abs(ill - data["seen"][:, None]).sum(axis=0, dtype=np.int32)
+    return {"distances": distances, "kept": data["rate"][distances < NEAR]}

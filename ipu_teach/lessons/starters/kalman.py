@@ -1,0 +1,90 @@
+"""Where particles are when they leave a detector, from where its planes saw them.
+
+Each track is a straight line that matter bends a little. A Kalman filter follows it: it guesses
+place and slope at the next plane, and corrects both by what was seen there. The surer it is of its
+guess, the less it corrects.
+
+Paper: "Studying the potential of Graphcore IPUs for applications in Particle Physics", Lakshan Ram
+Madhan Mohan, Alexander Marshall, Samuel Maddrell-Mander and others.
+
+It is right, and slow. Where the time goes is for you to find.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ipu_teach import FLOAT, Device, Engine, Graph, Input, Output, Report, Target, Vector, Vertex
+from ipu_teach.program import Execute
+
+Data = dict[str, np.ndarray]
+WIDE, STEEP, BENT = 100, 1, 0.01  # variances: of place and slope at first, and of slope by a step
+
+
+class Filter(Vertex):
+    """Of the tracks of a tile, place and slope at the last plane."""
+
+    seen: Input[Vector[Vector[FLOAT]]]  # a row for each track
+    blur: Input[Vector[FLOAT]]  # how unsure each plane is, as a variance
+    state: Output[Vector[Vector[FLOAT]]]
+
+    def compute(self) -> None:
+        step = np.array([[1, 1], [0, 1]], np.float32)  # to the next plane: place + slope, slope
+        bent = np.array([[0, 0], [0, BENT]], np.float32)
+        for track in range(len(self.seen)):
+            state = np.zeros(2, np.float32)
+            spread = np.array([[WIDE, 0], [0, STEEP]], np.float32)
+            for plane in range(len(self.blur)):
+                if plane > 0:
+                    state = step @ state
+                    spread = step @ spread @ step.T + bent
+                gain = spread[:, 0] / (spread[0, 0] + self.blur[plane])
+                state = state + gain * (self.seen[track, plane] - state[0])
+                spread = spread - gain.reshape(2, 1) @ spread[:1]
+            self.state[track] = state
+
+
+def make(seed: int = 2, tracks: int = 234, planes: int = 8) -> Data:
+    """`seen`, float32 [tracks, planes], where each plane saw each particle; the planes' `blur`."""
+    rng = np.random.default_rng(seed)
+    slope = rng.normal(0, 1, (tracks, 1)) + rng.normal(0, 0.1, (tracks, planes)).cumsum(axis=1)
+    place = rng.normal(0, 10, (tracks, 1)) + slope.cumsum(axis=1)
+    blur = rng.uniform(0.1, 0.5, planes)
+    seen = place + rng.normal(0, np.sqrt(blur), place.shape)
+    return {"seen": seen.astype(np.float32), "blur": blur.astype(np.float32)}
+
+
+def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
+    """The report of a run, and `states`, float32 [tracks, 2]."""
+    data = data or make()
+    graph, tracks = Graph(target), len(data["seen"])
+    seen = graph.add_variable(FLOAT, data["seen"].shape, "seen")
+    blur = graph.add_constant(FLOAT, data["blur"].shape, data["blur"], "blur")
+    graph.set_tile_mapping(blur, 0)
+    states = graph.add_variable(FLOAT, (tracks, 2), "states")
+    filtering = graph.add_compute_set("filter")
+    for tile in range(target.num_tiles):
+        own = slice(tile * tracks // target.num_tiles, (tile + 1) * tracks // target.num_tiles)
+        vertex = graph.add_vertex(filtering, Filter, seen=seen[own], blur=blur, state=states[own])
+        for part in (seen[own], states[own], vertex):
+            graph.set_tile_mapping(part, tile)
+    graph.create_host_write("seen", seen)
+    graph.create_host_read("states", states)
+    engine = Engine(graph, Execute(filtering))
+    engine.load(Device(target))
+    engine.write_tensor("seen", data["seen"])
+    engine.run()
+    return engine.report, {"states": engine.read_tensor("states")}
+
+
+def expected(data: Data) -> Data:
+    """The same by numpy, all tracks at once in float64; `run` may differ by 1e-4."""
+    state, spread = np.zeros((len(data["seen"]), 2)), np.diag([WIDE, STEEP])
+    step = np.array([[1, 1], [0, 1]])
+    for plane, blur in enumerate(data["blur"]):
+        if plane:
+            state, spread = state @ step.T, step @ spread @ step.T + np.diag([0, BENT])
+        gain = spread[:, 0] / (spread[0, 0] + blur)
+        state += np.outer(data["seen"][:, plane] - state[:, 0], gain)
+        spread = spread - np.outer(gain, spread[0])
+    return {"states": state.astype(np.float32)}
