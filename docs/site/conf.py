@@ -155,12 +155,15 @@ def code_that_pages_name(app: Sphinx, env: Any) -> None:
 def for_who_listens(
     app: Sphinx, pagename: str, template: str, context: dict[str, Any], doctree: Any
 ) -> None:
-    """A fold is called by the words on it, and a corner with nothing in it heads no column."""
-    for theirs, ours in (
-        (' aria-label="Toggle hidden content"', ""),
-        ('<th class="head"><p></p></th>', "<td></td>"),
-    ):
-        context["body"] = context.get("body", "").replace(theirs, ours)
+    """A fold is called by the words on it, a corner with nothing in it heads no column, and the
+    list of modules is one list."""
+    body = context.get("body", "")
+    body = body.replace(' aria-label="Toggle hidden content"', "")
+    body = body.replace('<th class="head"><p></p></th>', "<td></td>")
+    if pagename == "_modules/index":
+        head, _, modules = body.partition("<ul>")
+        body = f"{head}<ul>{re.sub('</?ul>', '', modules)}</ul>"
+    context["body"] = body
 
 
 def back_to_the_reference(
