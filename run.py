@@ -15,7 +15,7 @@ For those who work on the kit:
 
   test        run every test, and mypy beside them (further arguments go to pytest, and mypy runs
               only without any, or with -n and a number alone; --browser-all: every view on every
-              page, and nothing else)
+              page and the site, and nothing else)
   test --quick   run those of tests/quick.txt: under a minute on two cores, the first thing after
               a change
   learner     write the learner's notebooks from the solved ones
@@ -25,6 +25,8 @@ For those who work on the kit:
   entered     run the tests, and name the functions that nothing enters (from Python 3.12 on;
               arguments go to pytest)
   names       say which lesson shows what each exercise needs, on every path through them
+  site        make `site`: the lessons with their pictures live, the pages of docs and a reference,
+              to be read without a kernel (its tools are fetched once)
   pack        make a folder or zip that sets up without a network: the kit, the lessons, the
               wheels (--python, --system, --zip)
   bench       measure how fast the kit is, each workload beside a floor (--only w1a,w2; --browser;
@@ -58,6 +60,7 @@ import zipfile
 ROOT = os.path.dirname(os.path.realpath(__file__))
 VENV = os.path.join(ROOT, ".venv")
 TOOLS = os.path.join(ROOT, ".venv-uv")
+SITE = os.path.join(ROOT, "site")
 NEW, OLD, CACHE = VENV + "-new", VENV + "-old", VENV + "-cache"
 WHEELS = os.path.join(ROOT, "wheels")
 STAMP = os.path.join(VENV, "ipu_teach.stamp")
@@ -362,6 +365,15 @@ def uv_installer(env):
     stop(text + one_command(), 2)
 
 
+def fetched_uv(installer, env):
+    """The command that runs uv, once it was fetched into .venv-uv."""
+    remove(TOOLS)
+    do("fetching uv", installer, env)
+    return find_uv(env) or stop(
+        "uv was installed into .venv-uv, but does not run on this machine", 1
+    )
+
+
 def remove(path):
     """Delete a folder, or what can be deleted of it."""
     if os.path.islink(path):
@@ -536,12 +548,7 @@ def build(want):
         uv = find_uv(env)
         installer = None if uv else uv_installer(env)
         say("setting up .venv, once: about 125 packages, 210 MB to fetch and 600 MB on disk")
-        if installer:
-            remove(TOOLS)
-            do("fetching uv", installer, env)
-            uv = find_uv(env) or stop(
-                "uv was installed into .venv-uv, but does not run on this machine", 1
-            )
+        uv = uv or fetched_uv(installer, env)
     try:
         remove(NEW)
         if keep:
@@ -639,6 +646,28 @@ def setup():
         turn.close()
 
 
+def add_extra(name, modules):
+    """Put an extra of pyproject.toml into .venv, where a module of it is missing; what the lock
+    names stays as it is."""
+    question = "import importlib.util as u; assert all(map(u.find_spec, " + repr(modules) + "))"
+    if silent([PYTHON, "-c", question]) == 0:
+        return
+    turn = one_at_a_time()
+    env = setup_environment()
+    try:
+        uv = find_uv(env) or fetched_uv(uv_installer(env), env)
+        say("adding what this job needs to .venv, once: the extra `" + name + "`")
+        install = ["pip", "install", "-q", "--python", PYTHON, "-c", "requirements.lock"]
+        do("installing the packages", uv + install + ["-e", ".[" + name + "]"], env)
+    except SetupFailed as failure:
+        text = str(failure)
+        if failure.unreached:
+            text += ". " + failure.unreached + ", then run the same command again" + failure.said
+        stop("this job needs the extra `" + name + "` of pyproject.toml: " + text, 1)
+    finally:
+        turn.close()
+
+
 # --- jobs -----------------------------------------------------------------------------------------
 
 
@@ -658,15 +687,17 @@ def command_of(words):
     if job == "test":
         # The whole matrix of views and pages is a job of its own; with anything else it is an
         # option of pytest.
-        views = (
-            [os.path.join("tests", "browser", "test_every_view.py")]
-            if rest == ["--browser-all"]
-            else []
-        )
+        names = ("test_every_view.py", "test_site.py") if rest == ["--browser-all"] else ()
+        views = [os.path.join("tests", "browser", name) for name in names]
         quick = quick_tests() if "--quick" in rest else []
         return (
             [PYTHON, "-m", "pytest"] + quick + [word for word in rest if word != "--quick"] + views
         )
+    if job == "site":
+        # anew each time, so that no page stays whose source has gone
+        made = ["-q", "-j", "auto", "-E", "-W", "--keep-going", "-d", os.path.join(VENV, "site")]
+        folders = ["-c", os.path.join(ROOT, "docs", "site"), ROOT, SITE]
+        return [PYTHON, "-m", "sphinx"] + made + rest + folders
     scripts = {
         "size": "tests/size.py",
         "fuzz": "tests/fuzz",
@@ -749,6 +780,9 @@ def main():
         stop(text + "These are there:\n\n" + __doc__.strip(), 2)
     try:
         setup()
+        if words[:1] == ["site"]:
+            add_extra("docs", ["sphinx", "myst_nb", "pydata_sphinx_theme"])
+            remove(SITE)
     except KeyboardInterrupt:
         stop("set-up stopped; the next run takes it up again", 130)
     except OSError as error:

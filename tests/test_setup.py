@@ -191,8 +191,9 @@ def test_all_views_in_a_browser_are_a_command_of_their_own(run_py: ModuleType) -
         "pytest",
         "--browser-all",
         os.path.join("tests", "browser", "test_every_view.py"),
+        os.path.join("tests", "browser", "test_site.py"),
     ]
-    assert (ROOT / words[-1]).is_file()
+    assert (ROOT / words[-1]).is_file() and (ROOT / words[-2]).is_file()
     assert run_py.command_of(["test", "--browser-all", "tests/browser"])[-1] == "tests/browser"
 
 
@@ -388,6 +389,32 @@ def test_a_full_disk_is_told_in_a_sentence(clone: Clone) -> None:
         status == 1
         and err.count("\n") == 2
         and err.endswith("Make room, then run the same command again\n")
+    )
+
+
+@needs_posix
+def test_what_the_site_is_made_with_is_added_where_it_is_missing(clone: Clone) -> None:
+    clone.add("uv", UV)
+    clone.run("doctor")
+    clone.asked()
+    (clone.home / "site").mkdir()
+    (clone.home / "site" / "a page that has gone.html").touch()
+    status, out, err = clone.run("site", "-n")
+    assert (status, err, clone.asked()) == (0, "", []) and not (clone.home / "site").exists()
+    assert out.startswith("job -m sphinx ") and out.endswith(
+        f" -n -c {clone.home}/docs/site {clone.home} {clone.home}/site\n"
+    )
+    missing = {"JOB_STATUS": "1"}  # what asks for the modules fails, and the job itself does
+    status, out, err = clone.run("site", **missing)
+    assert (status, out[:14]) == (1, "job -m sphinx ") and err.count("\n") == 1
+    python = clone.home / ".venv" / "bin" / "python"
+    asked = f"pip install -q --python {python} -c requirements.lock -e .[docs]"
+    assert "the extra `docs`" in err and clone.asked() == [asked]
+    status, out, err = clone.run("site", OFFLINE="1", **missing)
+    assert (status, out) == (1, "") and err.splitlines()[1] == (
+        "run.py: this job needs the extra `docs` of pyproject.toml: there is no network. Setting up "
+        "needs one, once: connect, or set HTTPS_PROXY where a proxy stands between, then run the "
+        "same command again"
     )
 
 

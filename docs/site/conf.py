@@ -1,0 +1,296 @@
+"""The site that `python3 run.py site` builds: the lessons with their pictures live, the pages of
+docs, and a reference made of the docstrings.
+
+Built by Sphinx with MyST-NB, which reads the notebooks and pages as they are, and autodoc. The
+theme is PyData's. Furo was tried beside it: 5 MB and half of the time less, and four kinds of
+axe-core's violations on every page, which only scripts of ours would have mended; PyData's leaves
+none, and reaches what scrolls by the keyboard.
+
+What is here beside settings makes nothing new. It folds answers away, points links to the solved
+lessons, and gives each docstring what the tables of names know of it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.pycode import ModuleAnalyzer
+from sphinx.util.nodes import make_refnode
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "docs"), str(ROOT / "tests" / "lessons")]
+
+import names  # noqa: E402
+from poplar_rows import SECTIONS, Row  # noqa: E402
+from poplibs_rows import LIBRARIES  # noqa: E402
+
+import ipu_teach  # noqa: E402
+from ipu_teach.lessons.gaps import gaps_in  # noqa: E402
+from ipu_teach.lessons.learner import learners_form  # noqa: E402
+
+project, version, author = "ipu_teach", ipu_teach.__version__, "the ipu_teach authors"
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
+include_patterns = ["*.md", "docs/**", "notebooks/index.ipynb", "notebooks/solutions/*.ipynb"]
+exclude_patterns = [".*", "CODE_OF_CONDUCT.md", "SECURITY.md", "**/__pycache__", "**/.*"]
+default_role = "py:obj"
+# The glossary has no level between its title and its terms; a type may be called as others are.
+suppress_warnings = ["myst.header", "ref.python"]
+
+nb_execution_mode = "off"
+nb_code_prompt_show, nb_code_prompt_hide = "Show the answer", "Hide the answer"
+nb_merge_streams = True
+myst_heading_anchors = 4
+myst_enable_extensions = ["substitution"]
+# Code that a page names stands beside the reference.
+CODE = {"url": "../_modules/{{path}}.html#{{fragment}}"}
+myst_url_schemes = {"http": None, "https": None, "mailto": None, "code": CODE}
+
+autodoc_typehints = "none"  # shapes, dtypes and units stand in the docstrings
+autodoc_mock_imports = ["torch"]  # the extra of that name may be missing
+autodoc_member_order = "bysource"
+autodoc_default_options = {"members": True, "undoc-members": True, "exclude-members": "not_here"}
+toc_object_entries_show_parents = "hide"
+
+html_theme, html_title = "pydata_sphinx_theme", "ipu_teach"
+html_static_path, html_css_files, html_js_files = ["static"], ["site.css"], ["players.js"]
+html_copy_source, html_show_sphinx, html_show_search_summary = False, False, False
+html_use_index = html_domain_indices = False
+html_sidebars = {"index": []}
+html_theme_options = {
+    "navbar_persistent": ["search-button"],
+    "header_links_before_dropdown": 6,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": [],
+    "footer_end": [],
+    "show_prev_next": True,
+    "navigation_with_keys": False,
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+
+LESSONS = {name: path for name in names.PATHS["the whole path"] if (path := names.path_of(name))}
+
+CODE_LINK = re.compile(r"\]\(\.\./(ipu_teach/[\w/]+)\.py#([\w.]+)\)")
+
+
+def moving() -> str:
+    """The last picture of lesson 00 that moves, as the lesson stores it: the start page has it."""
+    cells = names.read_notebook(LESSONS["00"])["cells"]
+    outputs = [output.get("data", {}) for cell in cells for output in cell.get("outputs", ())]
+    pages = ["".join(data.get("text/html", ())) for data in outputs]
+    return [page for page in pages if "<script" in page][-1]
+
+
+myst_substitutions = {"moving": moving()}
+
+
+def folded(notebook: dict[str, Any]) -> dict[str, Any]:
+    """A solved lesson with each answer folded below the gap that a learner finds there."""
+    cells = []
+    for solved, blank in zip(notebook["cells"], learners_form(notebook)["cells"], strict=True):
+        if solved["cell_type"] == "code" and gaps_in(names.source_of(solved)):
+            cells.append(blank | {"outputs": [], "id": blank["id"] + "-gap"})
+            solved["metadata"]["tags"] = [*solved["metadata"].get("tags", ()), "hide-input"]
+        cells.append(solved)
+    return notebook | {"cells": cells}
+
+
+def linked(docname: str, text: str) -> str:
+    """A page's text with its links to lessons, terms and code as they are on the site."""
+    up = "../" * docname.count("/")
+    for path in LESSONS.values():
+        link = f"]({up}notebooks/solutions/{path.name})"
+        text = re.sub(rf"\]\([\w./]*\b{path.name}\)", link, text)
+    text = re.sub(r"(?<=glossary\.md#)[\w-]+", lambda term: term[0].lower(), text)
+    text = text.replace("](../deploy/jupyterhub)", "](../deploy/jupyterhub/jupyterhub_config.py)")
+    if docname == "docs/glossary":
+        for lesson in LESSONS:
+            text = text.replace(
+                f"*Lesson {lesson}*", f"[*Lesson {lesson}*]({up}{page(lesson)}.ipynb)"
+            )
+    return CODE_LINK.sub(lambda m: f"](code:{m[1].removesuffix('/__init__')}#{m[2]})", text)
+
+
+def page(lesson: str) -> str:
+    """The name of a lesson's page."""
+    return f"notebooks/solutions/{LESSONS[lesson].stem}"
+
+
+def with_all_below(index: dict[str, Any]) -> dict[str, Any]:
+    """The page of all lessons, with the lessons below it in the order of the path."""
+    tree = "\n".join(f"solutions/{path.stem}" for path in LESSONS.values())
+    tree = f"```{{toctree}}\n:hidden:\n\n{tree}\n```"
+    cell = {"cell_type": "markdown", "id": "lessons", "metadata": {}, "source": tree}
+    return index | {"cells": [*index["cells"], cell]}
+
+
+def as_on_the_site(app: Sphinx, docname: str, source: list[str]) -> None:
+    text = source[0]
+    if docname.startswith("notebooks/"):
+        made = with_all_below if docname == "notebooks/index" else folded
+        text = json.dumps(made(json.loads(text)))
+    source[0] = linked(docname, text)
+
+
+def code_that_pages_name(app: Sphinx, env: Any) -> None:
+    """Let the code that docs/inside.md leads to stand among the modules of the reference."""
+    known = env._viewcode_modules
+    for path, name in CODE_LINK.findall((ROOT / "docs" / "inside.md").read_text(encoding="utf-8")):
+        module = path.removesuffix("/__init__").replace("/", ".")
+        if not known.get(module):
+            analyzer = ModuleAnalyzer.for_module(module)
+            analyzer.find_tags()
+            known[module] = (analyzer.code, analyzer.tags, {}, module)
+        known[module][2].setdefault(name, "docs/inside")
+
+
+def for_who_listens(
+    app: Sphinx, pagename: str, template: str, context: dict[str, Any], doctree: Any
+) -> None:
+    """A fold is called by the words on it, a corner with nothing in it heads no column, and the
+    list of modules is one list."""
+    body = context.get("body", "")
+    body = body.replace(' aria-label="Toggle hidden content"', "")
+    body = body.replace('<th class="head"><p></p></th>', "<td></td>")
+    if pagename == "_modules/index":
+        head, _, modules = body.partition("<ul>")
+        body = f"{head}<ul>{re.sub('</?ul>', '', modules)}</ul>"
+    context["body"] = body
+
+
+def back_to_the_reference(
+    app: Sphinx, pagename: str, template: str, context: dict[str, Any], doctree: Any
+) -> None:
+    """Where a page of code leads back to a name under which its module is not the first to show it,
+    let it lead to the name that is there."""
+    module = pagename.removeprefix("_modules/").replace("/", ".")
+    if entry := pagename.startswith("_modules/") and app.env._viewcode_modules.get(module):
+        _, _, used, shown_as = entry
+        objects = app.env.domains.python_domain.objects
+
+        def there(found: re.Match[str]) -> str:
+            name = found[2].removeprefix(f"{shown_as}.")
+            ends = (full for full in objects if full.endswith(f".{name}"))
+            full = next((f for f in ends if objects[f].docname == used[name]), "")
+            return f'{found[1]}#{full}"'
+
+        back = r'(class="viewcode-back" href="[^"#]*)#([^"]*)"'
+        context["body"] = re.sub(back, there, context["body"])
+
+
+# --- what the tables know of a name ---------------------------------------------------------------
+
+
+def snake(cpp: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cpp.rpartition("::")[2]).lower()
+
+
+def rows_by_name() -> dict[str, list[tuple[str, Row | None]]]:
+    """(C++ name, its row) by our name below `ipu_teach`, from the tables of Poplar's and PopLibs'
+    names. Of a row with several forms the first one's name has what the row says."""
+    found: dict[str, list[tuple[str, Row | None]]] = {}
+    for row in (row for rows in (*SECTIONS.values(), *LIBRARIES.values()) for row in rows):
+        first, *others = row.cpp.split(", ")
+        found.setdefault(row.ours, []).append((first, row))
+        library, space = row.ours.rpartition(".")[0], first.rpartition("::")[0]
+        for cpp in others:
+            told = cpp if "::" in cpp else f"{space}::{cpp}"
+            found.setdefault(f"{library}.{snake(cpp)}", []).append((told, None))
+    return found
+
+
+ROWS = rows_by_name()
+PUBLIC = [getattr(ipu_teach, name) for name in ipu_teach.__all__]
+KINDS = [*(kind for kind in PUBLIC if isinstance(kind, type)), list, dict, str, np.ndarray]
+SHOWN = {lesson: "\n".join(text for _, _, text in names.cells_of(lesson)) for lesson in LESSONS}
+
+
+def first_lesson(path: str) -> str:
+    """The lesson whose cells show a name first; "" for none, and for a method that other classes
+    have, or numpy's arrays."""
+    owner, _, last = path.rpartition(".")
+    if owner in ipu_teach.__all__ and owner != "program":
+        if sum(hasattr(kind, last) for kind in KINDS) > 1:
+            return ""
+        sought = rf"\.{re.escape(last)}(?!\w)|^{re.escape(last)}$"
+    else:
+        library = owner.rpartition(".")[2]
+        plain = library in ("", "program", "errors")
+        sought = rf"(?<![\w.]){'' if plain else library + '[.]'}{re.escape(last)}(?!\w)"
+    found = (lesson for lesson, text in SHOWN.items() if re.search(sought, text, re.MULTILINE))
+    return next(found, "")
+
+
+def facts(path: str) -> list[str]:
+    """What stands below the docstring of a name: its C++ names, what differs, a call, and the
+    lesson that shows it first."""
+    known, lesson = ROWS.get(path, []), first_lesson(path)
+    told = [f"**C++** {', '.join(f'``{cpp}``' for cpp, _ in known)}"] if known else []
+    for row in [row for _, row in known if row][:1]:
+        told += [f"**What differs** {as_rest(row.differs)}"] if row.differs else []
+        told += [f"**Called** ``{row.example}``"] if row.example else []
+    told += [f"**Shown first in** :doc:`/{page(lesson)}`"] if lesson else []
+    return [f"| {line}" for line in told]
+
+
+def as_rest(text: str) -> str:
+    """Text as Sphinx reads it: stars and bars are themselves, and what stands by four is code."""
+    text = re.sub(r"(?<=\[)\*|(?<=[(,] )\*|(?<=\()\*(?=\w)", r"\*", text)
+    text = re.sub(r"(`[^`]*`)(\w?)|\|", escaped, text)
+    return re.sub(r"(?m)^(\S.*)\n\n(?= {4})", r"\1\n\n::\n\n", text)
+
+
+def escaped(found: re.Match[str]) -> str:
+    return found[1] + (f"\\ {found[2]}" if found[2] else "") if found[1] else r"\|"
+
+
+def with_facts(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    lines[:] = as_rest("\n".join(lines)).split("\n")
+    if what != "module":
+        lines += ["", *facts(name.removeprefix("ipu_teach.")), ""]
+
+
+@cache
+def public(domain: Any) -> dict[str, tuple[str, Any]]:
+    """(full name, what Sphinx knows of it) by each end of it that no other name has."""
+    found: dict[str, list[tuple[str, Any]]] = {}
+    for full, entry in domain.objects.items():
+        parts = full.split(".")
+        for n in range(len(parts)):
+            found.setdefault(".".join(parts[n:]), []).append((full, entry))
+    return {name: called[0] for name, called in found.items() if len(called) == 1}
+
+
+def by_its_last_name(app: Sphinx, env: Any, node: Any, shown: nodes.Node) -> nodes.Node | None:
+    """Where a docstring says `Graph.add_variable`, a link to it, whatever the module."""
+    name = node["reftarget"]
+    full, entry = public(env.domains.python_domain).get(name, ("", None))
+    if node.get("refdomain") != "py" or entry is None or not re.match(r"[A-Z]|\w+[.]", name):
+        return None
+    return make_refnode(app.builder, node["refdoc"], entry.docname, entry.node_id, shown, full)
+
+
+def finished(app: Sphinx, error: Exception | None) -> None:
+    """Leave out what only helps to debug the theme's scripts, 3.5 MB, and say where the site is."""
+    if error is None:
+        for path in Path(app.outdir, "_static").rglob("*.map"):
+            path.unlink()
+        print((Path(app.outdir) / "index.html").as_uri())
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("source-read", as_on_the_site)
+    app.connect("html-page-context", for_who_listens)
+    app.connect("html-page-context", back_to_the_reference)
+    app.connect("env-updated", code_that_pages_name)
+    app.connect("autodoc-process-docstring", with_facts)
+    app.connect("missing-reference", by_its_last_name)
+    app.connect("build-finished", finished)

@@ -1,0 +1,142 @@
+"""What the site is made from: every page of docs in a list of pages, every public name in the
+reference, answers folded, links as they are there. The site itself is built and looked at by
+`python3 run.py test --browser-all`."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import json
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import ipu_teach
+
+ROOT = Path(__file__).resolve().parents[1]
+SITE = ROOT / "docs" / "site"
+REFERENCE = "\n".join(path.read_text("utf-8") for path in (SITE / "reference").glob("*.rst"))
+LIBRARIES = [
+    "ipu_teach.datasets",
+    "ipu_teach.errors",
+    "ipu_teach.lessons",
+    "ipu_teach.poplibs.gcl",
+    "ipu_teach.poplibs.optim",
+    "ipu_teach.poplibs.poplin",
+    "ipu_teach.poplibs.popnn",
+    "ipu_teach.poplibs.popops",
+    "ipu_teach.poplibs.poprand",
+    "ipu_teach.poplibs.popsparse",
+    "ipu_teach.poplibs.poputil",
+    "ipu_teach.poplibs.unit_scaling",
+    "ipu_teach.program",
+    "ipu_teach.schedules",
+    "ipu_teach.show",
+]
+
+
+def public_names(module: ModuleType) -> list[str]:
+    """The functions and classes that a module offers."""
+    listed = getattr(module, "__all__", None)
+    own = [name for name, what in vars(module).items() if _of(what, module)]
+    names = own if listed is None else listed
+    return [n for n in names if _is_made(getattr(module, n)) and not n.startswith("_")]
+
+
+def _is_made(what: Any) -> bool:
+    return inspect.isfunction(what) or inspect.isclass(what)
+
+
+def top_names() -> list[str]:
+    """The names of `ipu_teach` itself; modules and errors stand below."""
+    return [n for n in ipu_teach.__all__ if n != "program" and not hasattr(ipu_teach.errors, n)]
+
+
+def _of(what: Any, module: ModuleType) -> bool:
+    return _is_made(what) and what.__module__ == module.__name__
+
+
+@pytest.fixture(scope="module")
+def conf() -> ModuleType:
+    for module in ("sphinx", "docutils"):
+        pytest.importorskip(module, reason="the extra `docs` is missing: python3 run.py site")
+    spec = importlib.util.spec_from_file_location("site_conf", SITE / "conf.py")
+    assert spec and spec.loader
+    made = importlib.util.module_from_spec(spec)
+    before = sys.path[:]
+    spec.loader.exec_module(made)
+    sys.path[:] = before
+    return made
+
+
+def test_every_page_stands_in_a_list_of_pages() -> None:
+    lists = "\n".join(path.read_text("utf-8") for path in [ROOT / "index.md", *SITE.glob("*.md")])
+    pages = [*ROOT.glob("docs/*.md"), *ROOT.glob("docs/gallery/*.md"), *SITE.glob("*.md")]
+    pages += [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+    names = [path.relative_to(ROOT).with_suffix("").as_posix() for path in pages]
+    assert len(names) > 30
+    missing = [name for name in names if not re.search(rf"^/?{name}$", lists, re.MULTILINE)]
+    assert missing == [], "add it to docs/site/pages.md, class.md or kit.md"
+    listed = re.findall(r"^   (\w+)$", (SITE / "reference" / "index.rst").read_text("utf-8"), re.M)
+    assert {path.stem for path in (SITE / "reference").glob("*.rst")} == {*listed, "index"}
+
+
+def test_every_public_name_has_a_place_in_the_reference() -> None:
+    single = set(re.findall(r"^\.\. auto(?:class|function|data):: (\w+)$", REFERENCE, re.M))
+    assert [n for n in top_names() if n not in single] == []
+    whole = dict(re.findall(r"^\.\. automodule:: (\S+)\n((?: +:.*\n)*)", REFERENCE, re.M))
+    for name in LIBRARIES:
+        assert name in whole, name
+        module = importlib.import_module(name)
+        foreign = [n for n in public_names(module) if not _of(getattr(module, n), module)]
+        assert not foreign or ":imported-members:" in whole[name], (name, foreign)
+
+
+def test_an_answer_is_folded_below_the_gap_of_the_learners_lesson(conf: ModuleType) -> None:
+    path = conf.LESSONS["00"]
+    made = conf.folded(json.loads(path.read_text("utf-8")))["cells"]
+    learners = json.loads((ROOT / "notebooks" / path.name).read_text("utf-8"))["cells"]
+    hidden = [n for n, cell in enumerate(made) if "hide-input" in cell["metadata"].get("tags", ())]
+    assert len(hidden) == 5
+    for n in hidden:
+        source = conf.names.source_of(made[n])
+        assert "# BEGIN SOLUTION" in source and made[n - 1]["outputs"] == []
+        assert made[n - 1]["source"] in [cell["source"] for cell in learners]
+    shown = [cell for n, cell in enumerate(made) if n not in hidden]
+    assert not any("SOLUTION" in conf.names.source_of(cell) for cell in shown)
+    assert len({cell["id"] for cell in made}) == len(made)
+
+
+def test_links_lead_to_where_things_are_on_the_site(conf: ModuleType) -> None:
+    def made(docname: str, text: str) -> str:
+        return str(conf.linked(docname, text))
+
+    name = "05_matmul_optimisation.ipynb"
+    assert (
+        made("docs/a", f"[five](../notebooks/{name})") == f"[five](../notebooks/solutions/{name})"
+    )
+    assert made("notebooks/index", f"[5]({name})") == f"[5](../notebooks/solutions/{name})"
+    assert made("docs/a", "[x](glossary.md#AMP)") == "[x](glossary.md#amp)"
+    assert made("docs/glossary", "So. *Lesson 05*") == (
+        f"So. [*Lesson 05*](../notebooks/solutions/{name})"
+    )
+    code = "[g](../ipu_teach/compile/__init__.py#compile_programs)"
+    assert made("docs/inside", code) == "[g](code:ipu_teach/compile#compile_programs)"
+    assert made("docs/a", "[a](b.md)") == "[a](b.md)"
+
+
+def test_a_docstring_gets_what_the_tables_know_of_its_name(conf: ModuleType) -> None:
+    told = "\n".join(conf.facts("poplibs.popops.add"))
+    assert "**C++** ``popops::add``" in told and "**Called** ``popops.add(graph, " in told
+    assert conf.facts("poplibs.popops.add_in_place")[0] == "| **C++** ``popops::addInPlace``"
+    assert conf.first_lesson("Graph.add_compute_set") == "01"
+    assert conf.first_lesson("poplibs.popsparse.static.sparse_dense_mat_mul") == ""
+    assert conf.first_lesson("Tensor.shape") == ""  # arrays have one, too
+    assert conf.as_rest("a [n, *shape] |w| `x|y`s:\n\n    code()\n\nSo.") == (
+        "a [n, \\*shape] \\|w\\| `x|y`\\ s:\n\n::\n\n    code()\n\nSo."
+    )
