@@ -6,6 +6,7 @@ __doc__ = """python3 run.py [JOB] [arguments]
   cnn         the same of lesson 07b, a small CNN
   run 03      run a solved lesson, or a notebook file of yours, without a browser
   reset 03    put a fresh copy of a lesson into the work folder; your old one is kept beside it
+  slides 05   write a lesson's pictures as slides with speaker's notes, one page (--html FILE)
   doctor      say what is here and what is missing (--workshop: try it all)
   report      print a saved report, compare two, or write one as a trace for Perfetto
   class       show how far a class is, from the learners' own progress files
