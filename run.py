@@ -19,6 +19,8 @@ For those who work on the kit:
               page, and nothing else)
   test --quick   run those of tests/quick.txt: under a minute on two cores, the first thing after
               a change
+  test --as-in-a-browser   lessons 00 to 04 without numba, threads and processes, as JupyterLite
+              would run them
   learner     write the learner's notebooks from the solved ones
   fuzz        run random programs on every way, against a judge (--minutes N, --seed S)
   mutants     damage the lessons' answers in small ways, and see that no check lets one pass
@@ -657,6 +659,8 @@ def quick_tests():
 def command_of(words):
     """The words after run.py as the command that runs in .venv."""
     job, rest = (words[0], words[1:]) if words else ("lab", [])
+    if job == "test" and rest[:1] == ["--as-in-a-browser"]:
+        return [PYTHON, os.path.join(ROOT, "tests", "as_in_a_browser.py")] + rest[1:]
     if job == "test":
         # The whole matrix of views and pages is a job of its own; with anything else it is an
         # option of pytest.
