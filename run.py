@@ -30,6 +30,7 @@ For those who work on the kit:
   names       say which lesson shows what each exercise needs, on every path through them
   pack        make a folder or zip that sets up without a network: the kit, the lessons, the
               wheels (--python, --system, --zip)
+  release     build sdist and wheel, check them, try them on every Python to be had (--no-install)
   cheatsheet  make the kit on two pages for print: docs/cheat_sheet.html, and a PDF by Chromium
   bench       measure how fast the kit is, each workload beside a floor (--only w1a,w2; --browser;
               --peers)
@@ -676,6 +677,7 @@ def command_of(words):
     scripts = {
         "size": "tests/size.py",
         "cheatsheet": "docs/make_cheat_sheet.py",
+        "release": "pack/release.py",
         "fuzz": "tests/fuzz",
         "entered": "tests/entered",
         "mutants": "tests/lessons/mutants.py",
