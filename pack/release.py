@@ -24,8 +24,8 @@ from pathlib import Path
 if not __package__:  # run as a script: where `ipu_teach` and `pack` are found
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from ipu_teach import __version__  # noqa: E402
-from pack.targets import PYTHONS  # noqa: E402
+from ipu_teach import __version__
+from pack.targets import PYTHONS
 
 ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
