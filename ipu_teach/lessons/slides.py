@@ -128,7 +128,8 @@ def slides_of(notebook: NotebookNode, name: str) -> NotebookNode:
     from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
     def text(source: str, kind: str) -> NotebookNode:
-        return new_markdown_cell(source, metadata={"slideshow": {"slide_type": kind}})
+        made: NotebookNode = new_markdown_cell(source, metadata={"slideshow": {"slide_type": kind}})
+        return made
 
     lesson = Lesson(notebook)
     first = lesson.texts[0]
@@ -151,7 +152,8 @@ def slides_of(notebook: NotebookNode, name: str) -> NotebookNode:
             new_code_cell(outputs=outputs),
             *([text("\n\n".join(notes), "notes")] if notes else []),
         ]
-    return new_notebook(cells=cells, metadata={"title": title})
+    made: NotebookNode = new_notebook(cells=cells, metadata={"title": title})
+    return made
 
 
 def page_of(notebook: NotebookNode, name: str) -> str:
