@@ -12,6 +12,7 @@ PATTERNS = (
     "notebooks/*.ipynb",
     "notebooks/solutions/*.ipynb",
     "docs/*.md",
+    "docs/*.html",
     "datasets/digits8.npz",
     "datasets/*.model",
     "datasets/SOURCE.md",

@@ -6,6 +6,7 @@ __doc__ = """python3 run.py [JOB] [arguments]
   cnn         the same of lesson 07b, a small CNN
   run 03      run a solved lesson, or a notebook file of yours, without a browser
   reset 03    put a fresh copy of a lesson into the work folder; your old one is kept beside it
+  slides 05   write a lesson's pictures as slides with speaker's notes, one page (--html FILE)
   doctor      say what is here and what is missing (--workshop: try it all)
   report      print a saved report, compare two, or write one as a trace for Perfetto
   class       show how far a class is, from the learners' own progress files
@@ -18,6 +19,8 @@ For those who work on the kit:
               page and the site, and nothing else)
   test --quick   run those of tests/quick.txt: under a minute on two cores, the first thing after
               a change
+  test --as-in-a-browser   lessons 00 to 04 without numba, threads and processes, as JupyterLite
+              would run them
   learner     write the learner's notebooks from the solved ones
   fuzz        run random programs on every way, against a judge (--minutes N, --seed S)
   mutants     damage the lessons' answers in small ways, and see that no check lets one pass
@@ -29,6 +32,8 @@ For those who work on the kit:
               to be read without a kernel (its tools are fetched once)
   pack        make a folder or zip that sets up without a network: the kit, the lessons, the
               wheels (--python, --system, --zip)
+  release     build sdist and wheel, check them, try them on every Python to be had (--no-install)
+  cheatsheet  make the kit on two pages for print: docs/cheat_sheet.html, and a PDF by Chromium
   bench       measure how fast the kit is, each workload beside a floor (--only w1a,w2; --browser;
               --peers)
   hub         a class of scripted learners on JupyterHub, on this machine (--learners N, --trouble)
@@ -684,6 +689,8 @@ def quick_tests():
 def command_of(words):
     """The words after run.py as the command that runs in .venv."""
     job, rest = (words[0], words[1:]) if words else ("lab", [])
+    if job == "test" and rest[:1] == ["--as-in-a-browser"]:
+        return [PYTHON, os.path.join(ROOT, "tests", "as_in_a_browser.py")] + rest[1:]
     if job == "test":
         # The whole matrix of views and pages is a job of its own; with anything else it is an
         # option of pytest.
@@ -700,6 +707,8 @@ def command_of(words):
         return [PYTHON, "-m", "sphinx"] + made + rest + folders
     scripts = {
         "size": "tests/size.py",
+        "cheatsheet": "docs/make_cheat_sheet.py",
+        "release": "pack/release.py",
         "fuzz": "tests/fuzz",
         "entered": "tests/entered",
         "mutants": "tests/lessons/mutants.py",

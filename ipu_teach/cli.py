@@ -1,5 +1,5 @@
-"""The command line: `ipu-teach lab | run | reset | doctor | report | class | golden | learner`;
-`python -m ipu_teach` too.
+"""The command line: `ipu-teach lab | run | reset | slides | doctor | report | class | golden |
+learner`; `python -m ipu_teach` too.
 
 `lab` opens the learner's notebook where there is one, `run` the solved one, for it goes to its end
 by itself. A command is one parser in `build_parser`, with what it does. Exit status: 0 done, 1 a
@@ -34,6 +34,7 @@ from ipu_teach.lessons.notebooks import (
     need,
     work_path,
 )
+from ipu_teach.lessons.slides import slides
 from ipu_teach.places import NOT_KEPT, PACKAGE, checkout, free_memory, not_kept, try_writing
 from ipu_teach.report import command as report_command
 
@@ -337,6 +338,12 @@ def build_parser() -> argparse.ArgumentParser:
         help="forget what was done in it too, predictions included",
     )
     command.set_defaults(do=lambda given: learner.reset(given.lesson, given.progress))
+
+    text = "write a lesson's pictures as slides, with speaker's notes: a page that needs no network"
+    command = commands.add_parser("slides", help=text, description=text)
+    command.add_argument("lesson", metavar="LESSON", help=f"{lesson}, or tiny")
+    command.add_argument("--html", metavar="FILE", help="where to; else into this folder")
+    command.set_defaults(do=lambda given: slides(given.lesson, given.html))
 
     text = "say what is installed, what is missing, and what to do about it"
     command = commands.add_parser("doctor", help=text, description=text)

@@ -12,7 +12,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import CancelledError, Executor, Future, as_completed
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,7 +127,8 @@ def check_travels(call: str, executor: object, sent: Mapping[str, object]) -> No
         raise InvalidOptionError(f"""{call} was given {shown(executor)}, which is no executor.
             next:  give one of concurrent.futures, ProcessPoolExecutor(4) say; of a Dask client,
             client.get_executor().""")
-    if not isinstance(executor, ProcessPoolExecutor):
+    processes = sys.modules.get("concurrent.futures.process")  # a browser cannot even import it
+    if processes is None or not isinstance(executor, processes.ProcessPoolExecutor):
         return
     context, begun = getattr(executor, "_mp_context", None), getattr(executor, "_processes", None)
     # which copies all that there is

@@ -223,7 +223,10 @@ def _watch() -> None:
     global _watcher
     if _watcher is None:
         _watcher = threading.Thread(target=_look_on, name="ipu_teach progress", daemon=True)
-        _watcher.start()
+        try:
+            _watcher.start()
+        except RuntimeError:  # a browser has no threads: nothing is shown
+            _watcher = None
 
 
 def _look_on() -> None:

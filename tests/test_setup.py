@@ -195,6 +195,8 @@ def test_all_views_in_a_browser_are_a_command_of_their_own(run_py: ModuleType) -
     ]
     assert (ROOT / words[-1]).is_file() and (ROOT / words[-2]).is_file()
     assert run_py.command_of(["test", "--browser-all", "tests/browser"])[-1] == "tests/browser"
+    python, script, *lessons = run_py.command_of(["test", "--as-in-a-browser", "03"])
+    assert Path(script).is_file() and lessons == ["03"] and not run_py.all_tests(["test", script])
 
 
 # A uv that notes what it was asked and makes a Python that says what it runs.
@@ -745,7 +747,7 @@ def test_the_help_lists_every_job(run_py: ModuleType) -> None:
     own = {job for job in listed if run_py.command_of([job])[1:] != ["-m", "ipu_teach", job]}
     assert own | set(kit.choices or ()) == listed and len(own) >= 11
     source = (ROOT / "run.py").read_text(encoding="utf-8")
-    scripts = re.findall(r'^ +"(\w+)": "(?:tests/|bench|pack)', source, re.MULTILINE)
+    scripts = re.findall(r'^ +"(\w+)": "(?:tests/|bench|pack|docs/)', source, re.MULTILINE)
     assert len(scripts) >= 9 and set(scripts) <= listed
 
 

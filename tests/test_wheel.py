@@ -76,6 +76,7 @@ def test_the_wheel_holds_the_kit_its_lessons_and_its_digits_and_nothing_else(whe
         *ROOT.glob("notebooks/*.ipynb"),
         *ROOT.glob("notebooks/solutions/*.ipynb"),
         *ROOT.glob("docs/*.md"),
+        *ROOT.glob("docs/*.html"),
         *ROOT.glob("datasets/*.[mn]*"),
     ]
     carried = {f"ipu_teach/course/{path.relative_to(ROOT).as_posix()}" for path in beside}
@@ -83,6 +84,7 @@ def test_the_wheel_holds_the_kit_its_lessons_and_its_digits_and_nothing_else(whe
         *ROOT.glob("ipu_teach/report/samples/*"),
         *ROOT.glob("ipu_teach/golden/*.csv"),
         *ROOT.glob("ipu_teach/lessons/afterwards_*.md"),
+        *ROOT.glob("ipu_teach/lessons/*.html"),
         *ROOT.glob("ipu_teach/show/static/*.gz"),
         ROOT / "ipu_teach" / "py.typed",
     ]

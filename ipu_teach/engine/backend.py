@@ -15,11 +15,11 @@ import operator
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial
 from typing import Any
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from ipu_teach.compile.trace import Op, Ref, Trace
 from ipu_teach.errors import InvalidOptionError, shown
@@ -325,7 +325,11 @@ def choose_backend(name: str | None) -> Backend:
 
 
 @cache
-def one_blas_thread() -> ThreadpoolController:
-    """A controller whose `limit(limits=1)` keeps numpy's BLAS at one thread: many small products
-    stall with more."""
-    return ThreadpoolController()
+def one_blas_thread() -> Callable[[], AbstractContextManager[Any]]:
+    """What keeps numpy's BLAS at one thread in a `with`: many small products stall with more. In a
+    browser there is no other thread, and perhaps no threadpoolctl."""
+    try:
+        from threadpoolctl import ThreadpoolController
+    except ImportError:
+        return nullcontext
+    return partial(ThreadpoolController().limit, limits=1)

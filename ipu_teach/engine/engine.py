@@ -257,7 +257,7 @@ class Engine(WithoutSome):
             machine.interrupts,
             self._recorded(machine, int(index), name or ""),
             np.errstate(all="ignore"),
-            self._blas.limit(limits=1),
+            self._blas(),
         ):
             try:
                 machine.run(int(index))

@@ -18,7 +18,7 @@ import operator
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from time import perf_counter, sleep
 from types import FunctionType, ModuleType
@@ -72,7 +72,9 @@ class _Watch:
         self.gate.acquire()
 
     def start(self) -> None:
-        threading.Thread(target=self._watch, name="ipu_teach watch", daemon=True).start()
+        # in a browser there is no thread, and nothing ends an answer but the kernel's restart
+        with suppress(RuntimeError):
+            threading.Thread(target=self._watch, name="ipu_teach watch", daemon=True).start()
 
     def _watch(self) -> None:
         if self.gate.acquire(timeout=self.seconds):

@@ -1,0 +1,193 @@
+"""The kit on two pages for print: `python3 run.py cheatsheet`, or with `--check` or `--pdf FILE`.
+
+`docs/cheat_sheet.template` says what stands on `docs/cheat_sheet.html`. It is made of what tests
+hold true: the machines of `ipu_teach.target`, the glossary, README's program and its picture, the
+rows and examples of `docs/poplar.md`, the errors' own words. Chromium prints the PDF beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+DOCS = Path(__file__).resolve().parent
+sys.path[:0] = [str(DOCS), str(DOCS.parent)]
+
+from make_poplar_table import does, resolve  # noqa: E402
+from poplar_rows import SECTIONS, Row  # noqa: E402
+
+import ipu_teach  # noqa: E402
+from bench.browser import FLAGS, find_chromium  # noqa: E402
+from ipu_teach import show, types  # noqa: E402
+from ipu_teach.program import Program  # noqa: E402
+from ipu_teach.show.svg import svg  # noqa: E402
+from ipu_teach.target import make_target  # noqa: E402
+
+TEMPLATE, PAGE = DOCS / "cheat_sheet.template", DOCS / "cheat_sheet.html"
+PROGRAM = r"(?s)```python\n(.*?)\n```"
+FIGURES = {
+    "tiles": lambda t: f"{t.tiles_per_ipu:,}",
+    "workers a tile": lambda t: f"{t.num_worker_contexts}",
+    "memory of a tile, bytes": lambda t: f"{t.bytes_per_tile:,}",
+    "memory of the chip, MiB": lambda t: f"{t.bytes_per_ipu / 2**20:,.0f}",
+    "clock, GHz": lambda t: f"{t.clock_frequency / 1e9:g}",
+    "FLOATs, HALFs at once": lambda t: ", ".join(
+        str(t.get_vector_width(dtype)) for dtype in (types.FLOAT, types.HALF)
+    ),
+    "exchange of a tile, bytes a cycle": lambda t: f"{t.exchange_bytes_per_cycle}",
+    "sync within an IPU, cycles": lambda t: f"{t.internal_sync_cycles}",
+    "and of several IPUs, cycles more": lambda t: f"{t.external_sync_cycles}",
+    "links to other IPUs, GB/s": lambda t: (
+        f"{t.link_bytes_per_cycle * t.clock_frequency / 1e9:.3g}"
+    ),
+    "host, GB/s": lambda t: f"{t.host_bytes_per_second / 1e9:g}",
+    "streaming memory, GB": lambda t: f"{t.streaming_bytes / 1e9:g}",
+}
+
+
+def marked(text: str) -> str:
+    """Plain words with code in backquotes, as HTML."""
+    parts = re.split(r"`([^`]+)`", escape(text, quote=False))
+    for i, code in enumerate(parts[1::2]):  # which may go on in another line after its dots
+        parts[2 * i + 1] = "<code>" + re.sub(r"([._(])(?=[a-z])", r"\1<wbr>", code) + "</code>"
+    return "".join(parts)
+
+
+def table(kind: str, rows: Iterable[Sequence[str]]) -> str:
+    """A table; its first column says what a row is about."""
+    cells = (["<td>" + marked(cell) + "</td>" for cell in row] for row in rows)
+    return (
+        f'<table class="{kind}">' + "\n".join(f"<tr>{''.join(c)}</tr>" for c in cells) + "</table>"
+    )
+
+
+def machines(*names: str) -> str:
+    """The figures of presets."""
+    targets = [make_target(name) for name in names]
+    figures = ([name, *map(figure, targets)] for name, figure in FIGURES.items())
+    return table("machines", [["", *names], *figures])
+
+
+def phases(*terms: str) -> str:
+    """What the glossary says."""
+    text = (DOCS / "glossary.md").read_text("utf-8")
+    told = dict(re.findall(r"(?m)^### (.+)\n\n(.+?) \*(?:Lesson|In no)", text))
+    return table(
+        "phases", ([term, re.sub(r"\[(.+?)\]\(.+?\)", r"\1", told[term])] for term in terms)
+    )
+
+
+def code() -> str:
+    """README's program, which the tests run."""
+    text = (DOCS.parent / "README.md").read_text("utf-8")
+    return f"<pre>{escape(re.findall(PROGRAM, text)[0], quote=False)}</pre>"
+
+
+def picture() -> str:
+    """Its run."""
+    made: dict[str, Any] = {}
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(re.findall(PROGRAM, (DOCS.parent / "README.md").read_text("utf-8"))[0], made)
+    scene = show.bsp(made["engine"].report).scene
+    return f'<img src="data:image/svg+xml,{quote(svg(scene))}" alt="{escape(scene.sentence)}">'
+
+
+def calls(*names: str) -> str:
+    """Rows of docs/poplar.md; the tests run their examples."""
+    rows = {row.ours: row for section in SECTIONS.values() for row in reversed(section)}
+    return table("calls", ([f"`{rows[name].example}`", does(rows[name])] for name in names))
+
+
+def programs() -> str:
+    """Each kind of program once."""
+    rows = {row.ours: row for row in reversed(SECTIONS["Programs"])}
+    kinds = [row for row in reversed(rows.values()) if isinstance(resolve(row.ours), type)]
+    kinds = [row for row in kinds if issubclass(resolve(row.ours), Program)]
+    return table("programs", ([f"`{row.example}`", does(row)] for row in kinds))
+
+
+def errors(*names: str) -> str:
+    """What an error says of itself; of those that are asked about most, what to do."""
+    text = (DOCS / "troubleshooting.md").read_text("utf-8")
+    advice = dict(re.findall(r"(?m)^\| `(\w+Error)` \| (.+) \|$", text))
+    told = [advice.get(name) or does(Row("", f"errors.{name}")) for name in names]
+    return table("errors", zip(map("`{}`".format, names), map(upper_first, told), strict=True))
+
+
+def upper_first(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def sizes(*names: str) -> str:
+    """Bytes of an element of each dtype."""
+    return ", ".join(f"{name} {getattr(ipu_teach, name).size}" for name in names)
+
+
+def version() -> str:
+    return ipu_teach.__version__
+
+
+MAKERS: dict[str, Callable[..., str]] = {
+    made.__name__: made
+    for made in (version, machines, phases, calls, code, picture, programs, errors, sizes)
+}
+
+
+def page() -> str:
+    """The whole page."""
+
+    def made(found: re.Match[str]) -> str:
+        return MAKERS[found[1]](*(found[2].split(", ") if found[2] else ()))
+
+    return re.sub(r"<!-- (\w+)(?:: (.+?))? -->", made, TEMPLATE.read_text("utf-8"))
+
+
+def print_pdf(target: Path) -> str:
+    """Print the page by Chromium; what became of it."""
+    chromium = find_chromium()
+    if chromium is None:
+        return (
+            "no PDF: Chromium is not here. Print the page from any browser, on A4, without margins"
+        )
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
+        command = [
+            chromium,
+            "--headless",
+            *FLAGS,
+            f"--user-data-dir={home}",
+            "--no-pdf-header-footer",
+            f"--print-to-pdf={target.absolute()}",
+            PAGE.as_uri(),
+        ]
+        done = subprocess.run(command, text=True, capture_output=True, timeout=120)
+    return f"{target}" if target.exists() else f"no PDF: Chromium said {done.stderr.strip()[-300:]}"
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="run.py cheatsheet", description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; 1 if it is not as made"
+    )
+    parser.add_argument("--pdf", type=Path, metavar="FILE", default=PAGE.with_suffix(".pdf"))
+    given = parser.parse_args(arguments)
+    text = page()
+    if given.check:
+        return int(not PAGE.exists() or PAGE.read_text("utf-8") != text)
+    PAGE.write_text(text, encoding="utf-8")
+    print(PAGE)
+    print(print_pdf(given.pdf))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
