@@ -57,8 +57,8 @@ def plate(steps: int) -> Engine:
     "plate"."""
     device = IPUModel().create_device()
     graph, there_and_back = Graph(device), Sequence()
-    parts = [
-        (*zip(rows, columns, strict=True), i // WORKERS * ACROSS + j)
+    places = [
+        (tuple(zip(rows, columns, strict=True)), i // WORKERS * ACROSS + j)
         for i, rows in enumerate(cut(DOWN))
         for j, columns in enumerate(cut(ACROSS))
     ]
@@ -66,7 +66,7 @@ def plate(steps: int) -> Engine:
     for old, new in ((now, then), (then, now)):
         graph.set_initial_value(old, floats(SIZE, SIZE))
         step = graph.add_compute_set("step")
-        for stored, read, written, tile in parts:
+        for (stored, read, written), tile in places:
             graph.set_tile_mapping(old[stored], tile)
             vertex = graph.add_vertex(step, Heat, x=old[read], y=new[written])
             graph.set_tile_mapping(vertex, tile)

@@ -167,14 +167,15 @@ def sweep(
     if not callable(build):
         raise InvalidOptionError(f"""sweep() was given {shown(build)}, which is no function.
             next:  give a function of a device that returns (graph, program) or an Engine.""")
-    what, given, other = "tile", num_tiles, "num_tiles=[13, 46, 1472]"
+    what, like = "tile", "num_tiles=[13, 46, 1472]"
+    given: object = num_tiles
     if not is_whole(num_ipus):
-        what, given, other = "IPU", num_ipus, "num_ipus=[1, 2, 4]"
+        what, given, like = "IPU", num_ipus, "num_ipus=[1, 2, 4]"
     listed = isinstance(given, Iterable) and not isinstance(given, (str, bytes))
-    counts = list(given) if listed else []  # type: ignore[arg-type]
+    counts = list(given) if listed else []  # type: ignore[call-overload]
     if not counts or not all(is_whole(n) and n > 0 for n in counts):
         raise InvalidOptionError(f"""sweep() was given the numbers of {what}s {shown(given)}.
-            next:  give a list of whole numbers, 1 or more: {other}.""")
+            next:  give a list of whole numbers, 1 or more: {like}.""")
     if what == "IPU" and num_tiles is not None:
         raise InvalidOptionError("""sweep() was given several numbers of tiles and of IPUs.
             next:  give a list of one of them; tiles_per_ipu=1472 says how many tiles each has.""")
@@ -184,32 +185,18 @@ def sweep(
         check_travels("sweep()", executor, {"The function": build, **fields})
     counts = [int(count) for count in counts]
     points = [(f"{count:,} {what}s", count) for count in counts]
-    found = list(
-        zip(
-            counts,
-            outcomes(
-                partial(_ran, build, version, fields, what), points, executor, "sweep", not progress
-            ),
-            strict=True,
-        )
-    )
-    done = [
-        (count, *outcome.value)
-        for count, outcome in found
-        if outcome is not None and outcome.error is None
-    ]
-    failed = {
-        count: outcome.error
-        for count, outcome in found
-        if outcome is not None and outcome.error is not None
-    }
+    run = partial(_ran, build, version, fields, what)
+    found = list(zip(counts, outcomes(run, points, executor, "sweep", not progress), strict=True))
+    ended = [(count, outcome) for count, outcome in found if outcome is not None]
+    done = [(count, *outcome.value) for count, outcome in ended if outcome.error is None]
+    failed = {count: outcome.error for count, outcome in ended if outcome.error is not None}
     if not done:
         raise next(iter(failed.values()), KeyboardInterrupt())
     ran, reports, fits = zip(*done, strict=True)
     left = tuple(count for count, outcome in found if outcome is None)
-    fixed = "num_ipus" if what == "tile" else "tiles_per_ipu"
-    other = tuple(getattr(report.target, fixed) for report in reports)
-    tiles, ipus = (ran, other) if what == "tile" else (other, ran)
+    tiles, ipus = ran, tuple(report.target.num_ipus for report in reports)
+    if what == "IPU":
+        tiles, ipus = tuple(report.target.tiles_per_ipu for report in reports), ran
     return Sweep(tiles, reports, fits, failed, left, ipus, what)
 
 
