@@ -566,7 +566,7 @@ class _Capture:
     def _scoped(self, node: Any) -> Any:
         """`with torch.no_grad():` or `torch.autocast(…):` in a forward: a graph of its own."""
         start = next(i for i, arg in enumerate(node.args) if isinstance(arg, torch.fx.Node))
-        said, within, *operands = node.args[:start], *node.args[start:]
+        said, (within, *operands) = node.args[:start], node.args[start:]
         if len(said) > 1 and said[0] == "cpu" and said[2]:
             raise ModelError(
                 "A part of the module was to choose its dtypes by torch.autocast.",

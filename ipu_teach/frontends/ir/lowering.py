@@ -38,7 +38,7 @@ Body = list[Op]
 
 def inner(op: Op) -> Body:
     """The operations of a step of a scan, where that stands."""
-    here = {"stage": op.stage, "part": op.part, "phase": op.phase, "path": op.path}
+    here = {name: value for name, value in op.here.items() if name != "line"}
     body = op.attrs.get("body")
     return [replace(each, **here) for each in body.ops] if isinstance(body, Ir) else []
 
