@@ -190,7 +190,7 @@ def _of_poptorch(batch: int) -> tuple[Any, Any, tuple[Any, Any]] | str:
 
     from ipu_teach import poptorch
 
-    class Net(nn.Module):
+    class Net(nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             first = nn.Conv2d(1, FIRST, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)

@@ -172,9 +172,9 @@ class Operations:
         lead = out.shape[: self.axes]
         if self.xp.on_host and along_an_axis(self.trace, op):
             value = self.values[op.args[0].id]
-            own = value.shape[self.axes :]
-            axis = op.kwargs["axis"] % len(own) + self.axes
-            value = np.broadcast_to(value, (*lead, *own))
+            shape = value.shape[self.axes :]
+            axis = op.kwargs["axis"] % len(shape) + self.axes
+            value = np.broadcast_to(value, (*lead, *shape))
             self.calls.append((partial(op.fn, axis=axis, out=out), (value,)))
             return
         args: list[tuple[Any, Any]] = []
