@@ -18,7 +18,7 @@ from test_scalar import Built
 from test_scalar_compiled import at_once, cache  # noqa: F401
 
 from ipu_teach import FLOAT, INT, InOut, Input, Output, Vector, Vertex
-from ipu_teach.cost.traced import VERTEX_OVERHEAD
+from ipu_teach.cost.traced import REGISTERS, VERTEX_OVERHEAD
 from ipu_teach.engine.scalar import compiled, run
 from ipu_teach.errors import CodeletError
 from ipu_teach.target import PRICES, make_target
@@ -59,6 +59,16 @@ class Determinant(Vertex):
         self.y = np.linalg.det(self.a)
 
 
+class Factors(Dense):
+    y: Output[Vector[Vector[FLOAT]]]
+    low: Output[Vector[Vector[FLOAT]]]
+
+    def compute(self):
+        q, r = np.linalg.qr(self.a)
+        self.y = q
+        self.low = r
+
+
 def branched(codelet: type[Vertex]) -> type[Vertex]:
     """The same behind a branch."""
 
@@ -91,6 +101,30 @@ def values(codelet: type[Vertex], n: int, count: int = 5) -> dict[str, Array]:
     if codelet is Determinant:
         return {"a": a, "y": a[:, 0, 0] * 0}
     return {"a": a, "b": b, "y": 0 * (b if codelet is Solve else a)}
+
+
+def oblong(m: int, n: int, count: int = 5) -> dict[str, Array]:
+    """Of as many rows as columns, or more of one of them, and room for the factors."""
+    a = RNG.standard_normal((count, m, n)).astype(np.float32)
+    q, r = np.linalg.qr(a)
+    return {"a": a, "b": a, "y": 0 * q, "low": 0 * r}
+
+
+def qr_cycles(given: dict[str, Array], prices: str) -> int:
+    """What the page's loop counts, beside the vectors: what is stored second, more of which is in
+    use than there are registers, goes to memory in between."""
+    pricer = Pricer(Factors, make_target(codelet_prices=prices))
+    for turned in (1, -1):
+        m, q = given["a"][0][::turned].copy(), given["y"][0].copy()
+        pricer.cycles = 0
+        pricer.counted(LOOPS["qr"])(*(Region(pricer, x) for x in (m, q)))
+    np.testing.assert_allclose(q @ m[: q.shape[1]], given["a"][0][::-1], atol=1e-5)
+    np.testing.assert_allclose(q.T @ q, np.eye(q.shape[1]), atol=1e-6)
+    loads, q, r = paths(given["a"][0]), paths(given["y"][0]), paths(given["low"][0])
+    if prices == "by hand":
+        return math.ceil(VERTEX_OVERHEAD + max(pricer.cycles, loads / 2, q + r))
+    beyond = 2 * max(0, r - REGISTERS)
+    return math.ceil(VERTEX_OVERHEAD + pricer.cycles + loads + q + r + beyond + 3 * 6)
 
 
 def paths(array: Array) -> int:
@@ -133,12 +167,27 @@ def test_they_cost_what_the_pages_loops_do(codelet: type[Vertex], prices: str) -
         assert counted(branched(codelet), given, prices) == [wanted + decision] * 5
 
 
+@pytest.mark.parametrize("prices", PRICES)
+def test_the_factors_cost_what_the_pages_loop_does(prices: str) -> None:
+    for m, n in ((1, 1), (2, 2), (7, 7), (6, 3), (16, 5), (3, 6), (1, 4), (5, 1)):
+        given = oblong(m, n)
+        wanted = qr_cycles(given, prices)
+        assert counted(Factors, given, prices) == [wanted] * 5
+        assert counted(branched(Factors), given, prices) == [wanted + 4] * 5
+
+
 class All(Dense):
     xs: Output[Vector[Vector[FLOAT]]]
     low: Output[Vector[Vector[FLOAT]]]
     size: Output[FLOAT]
+    turn: Output[Vector[Vector[FLOAT]]]
+    up: Output[Vector[Vector[FLOAT]]]
+    wide: Output[Vector[Vector[FLOAT]]]
 
     def compute(self):
+        half = self.a[len(self.a) // 2 :]
+        self.turn, self.up = np.linalg.qr(half.T)
+        self.wide = np.linalg.qr(half).R @ half.T
         self.y = np.linalg.inv(self.a)
         self.xs = np.linalg.solve(self.a[::-1].T, 2 * self.b)
         self.low = np.linalg.cholesky(self.a + self.a)
@@ -151,7 +200,12 @@ def test_numpys_bits_on_every_way(at_once: list[int]) -> None:  # noqa: F811
     for n, lie in ((1, "rows"), (4, "rows"), (16, "rows")):
         given = values(All, n)
         a, b = given["a"], given["b"]
+        half = a[:, n // 2 :]
+        turned = np.linalg.qr(half.swapaxes(1, 2))
         wanted = {
+            "turn": turned[0],
+            "up": turned[1],
+            "wide": np.array([np.linalg.qr(one)[1] @ one.T for one in half]),
             "y": np.linalg.inv(a),
             "xs": np.linalg.solve(a[:, ::-1].swapaxes(1, 2), 2 * b),
             "low": np.linalg.cholesky(a + a),

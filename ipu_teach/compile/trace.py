@@ -83,14 +83,22 @@ STATIC_SHAPE = {
     np.quantile,
 }
 ELEMENTWISE = {np.where, np.clip}
-_LAPACK = vars(np.linalg)["_umath_linalg"]
+LAPACK = vars(np.linalg)["_umath_linalg"]
 # Functions of one matrix, and numpy's own loops for many of them, which take each by itself.
 DENSE = {
-    np.linalg.inv: _LAPACK.inv,
-    np.linalg.solve: _LAPACK.solve,
-    np.linalg.det: _LAPACK.det,
-    np.linalg.cholesky: _LAPACK.cholesky_lo,
+    np.linalg.inv: LAPACK.inv,
+    np.linalg.solve: LAPACK.solve,
+    np.linalg.det: LAPACK.det,
+    np.linalg.cholesky: LAPACK.cholesky_lo,
+    np.linalg.qr: LAPACK.qr_reduced,
 }
+
+
+def upper(a: Any) -> Any:
+    """The second of np.linalg.qr's factors."""
+    return np.linalg.qr(a, mode="r")
+
+
 REDUCTIONS = {
     np.sum: np.add,
     np.prod: np.multiply,
@@ -769,14 +777,17 @@ def _dot(trace: Trace, a: Any, b: Any) -> Any:
     return trace.add("product", np.dot, (operand(a), operand(b)), {}, np.dot(*samples))
 
 
-def _dense(trace: Trace, fn: Any, args: tuple[Any, ...]) -> Traced:
+def _dense(trace: Trace, fn: Any, args: tuple[Any, ...]) -> Any:
     """A function of a matrix: of its sample, which says nothing of the numbers in it, as of one
     that no such function refuses."""
     matrix, *rest = [np.asarray(sample_of(a)) for a in args]
     if matrix.ndim != 2:
         _refuse(fn)
-    sample = fn(np.eye(*matrix.shape, dtype=matrix.dtype), *rest)
-    return trace.add("dense", fn, tuple(map(operand, args)), {"line": trace.line()}, sample)
+    found, line = fn(np.eye(*matrix.shape, dtype=matrix.dtype), *rest), {"line": trace.line()}
+    if fn is not np.linalg.qr:
+        return trace.add("dense", fn, tuple(map(operand, args)), line, found)
+    q = trace.add("dense", fn, (operand(args[0]),), line, found[0])
+    return type(found)(q, trace.add("dense", upper, (operand(args[0]),), line, found[1]))
 
 
 def local(trace: Trace, sample: Array) -> Traced:

@@ -26,6 +26,7 @@ _MOVES = (
     "argmax",
     "argmin",
     "roll",
+    "upper",  # which np.linalg.qr worked out
 )
 
 
@@ -50,7 +51,10 @@ def _flops(trace: Trace, op: Op) -> int:
     if op.kind == "reduce":
         return max(0, largest - int(result.size))
     if op.kind == "dense":  # a product and a sum in the innermost loops
-        n = len(sources[0])
+        m, n = sources[0].shape
+        if _name(op.fn) == "qr":  # two of each, of what is left and of what comes out
+            k = min(m, n)
+            return sum(4 * (m - 1 - i) * (n + k - 2 - 2 * i) for i in range(k))
         columns = result.size // max(1, n) if _name(op.fn) in ("inv", "solve") else 0
         return int(
             (1 if _name(op.fn) == "cholesky" else 2) * n * (n * n - 1) // 3 + 2 * n * n * columns

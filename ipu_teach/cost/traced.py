@@ -42,10 +42,12 @@ from ipu_teach.compile.scalar.writer import (
     LOOP,
     OF_PRODUCT,
     PRODUCT,
+    TALL,
+    WIDE,
     PieceRate,
     PricedPiece,
 )
-from ipu_teach.compile.trace import Op, Ref, Trace
+from ipu_teach.compile.trace import Op, Ref, Trace, upper
 from ipu_teach.cost.vertices.parts import COUNTERS, STARTS, SUPERVISOR_OVERHEAD, WORDS
 from ipu_teach.cost.vertices.rates import BINARY, UNARY
 from ipu_teach.graph.codelet_registry import said_cycles
@@ -111,6 +113,10 @@ _EACH_WEIGHT = 3
 # for an operation, "move" for the load or store of an element, "decide" for what data decide.
 _UPDATE = "move move move multiply fused"  # m[i, j] -= f * m[k, j]
 _SWAP = "move move move move"
+# Householder's reflections: of one column and an element below it, or a column behind it, or both
+_BELOW = "move multiply fused move divide move move multiply move move"
+_BESIDE = "move subtract multiply add move"
+_REFLECTION = f"move move multiply fused {_UPDATE}"
 # Elimination, with the largest element of each column as its pivot: in an update the later two
 # loops have both the same ends, which are twice the turns above less the pairs.
 _ELIMINATION = (
@@ -125,6 +131,15 @@ _LOOPS: dict[str, tuple[str, str, str]] = {
     "cholesky": ("move sqrt move", "move move divide move move move", _UPDATE),
     # of what is solved for: its swaps, and the two ways through the triangles
     COLUMN: (f"{_SWAP} move move divide move", f"{_UPDATE} {_UPDATE} move", ""),
+    # of the square part: each column's reflection, of the columns behind it and of what comes out
+    "qr": (
+        "move multiply sqrt greater decide greater decide multiply subtract divide move move"
+        " move subtract move",
+        f"{_BELOW} {_BESIDE} multiply move",
+        f"{_REFLECTION} {_REFLECTION} {_REFLECTION} {_REFLECTION}",
+    ),
+    TALL: (_BELOW, f"{_REFLECTION} {_REFLECTION}", ""),  # a row more than columns
+    WIDE: (_BESIDE, _REFLECTION, ""),  # a column more than rows
 }
 
 
@@ -140,7 +155,7 @@ def dense_cycles(name: str, dtype: np.dtype[Any], target: Target) -> str:
         )
 
     row, pair, turn = map(units, _LOOPS[name])
-    if _LOOPS[name][2].count("fused") == 2:  # a square and not its half
+    if _LOOPS[name][2].count("fused") > 1:  # a square and not its half
         pair -= turn // 2
     return (
         f"({row} * ({{n}}) + {pair} * (({{n}}) * ({{n}} - 1) // 2)"
@@ -227,6 +242,9 @@ class Tally:
 
     def _work(self, op: Op) -> None:
         result = self.trace.samples[op.result]
+        if op.fn is upper:  # what the function before it made, too
+            self.made[op.result] = self.loops
+            return
         work = 0.0 if self.by_hand and self._fused(op) else _work(self.trace, op, self.target)
         sources = [a for a in op.args if isinstance(a, Ref)]
         if not np.ndim(result) and not any(np.ndim(self.trace.samples[a.id]) for a in sources):
@@ -347,11 +365,12 @@ def _work(trace: Trace, op: Op, target: Target) -> float:
         return float(result.size * -(-sources[0].shape[-1] // _width(result.dtype, target)))
     name = _name(op)
     if op.kind == "dense":
-        n = len(sources[0])
-        columns = result.size // max(1, n) if name in ("inv", "solve") else 0
-        texts = (dense_cycles(one, result.dtype, target).format(n=n) for one in (name, COLUMN))
-        once, each = map(eval, texts)
-        return float((once + columns * each) / UNIT)
+        m, n = sources[0].shape
+        more = {"solve": (COLUMN, result.size // max(1, n)), "inv": (COLUMN, n)}
+        rest, times = more.get(name, (TALL, m - n) if m > n else (WIDE, n - m))
+        texts = (dense_cycles(one, result.dtype, target) for one in (name, rest))
+        once, each = (eval(text.format(n=min(m, n))) for text in texts)
+        return float((once + times * each) / UNIT)
     if op.kind == "each" and name not in ("power", *_POWERS.values()):
         return float(_EACH_WEIGHT * max(s.size for s in sources))
     work = sources[0] if op.kind == "reduce" else result

@@ -46,25 +46,27 @@ def sweep(
     *,
     parameter: str = "",
     unit: str = "modelled cycles",
+    weak: bool = False,
 ) -> View:
     """What `sweep` found, or reports by the value that tells them apart: `show.sweep({16: a, 32:
     b})`.
 
     `parameter` says what these values are ("rows a tile"). Runs stand in the order given, or where
     all values are numbers, in theirs. In place of reports there may be numbers, which are of
-    `unit`. Up to 64 runs are shown. Raises `InvalidOptionError` for something else, for nothing,
+    `unit`. With `weak` a machine of n times the tiles has n times the work, and takes ideally as
+    long. Up to 64 runs are shown. Raises `InvalidOptionError` for something else, for nothing,
     and for a report in which nothing has run, unless the sweep says that it does not fit.
     """
     runs: list[Run]
     if isinstance(found, Sweep):
         rows = sorted(
-            zip(found.num_tiles, found.reports, found.fits, strict=True), key=lambda row: row[0]
+            zip(found.counts, found.reports, found.fits, strict=True), key=lambda row: row[0]
         )
         runs = [
-            (f"{n:,}", counted(n, "tile"), report if fits and report.num_steps else None)
+            (f"{n:,}", counted(n, found.what), report if fits and report.num_steps else None)
             for n, report, fits in rows
         ]
-        parameter = parameter or "tiles"
+        parameter = parameter or f"{found.what}s"
     elif isinstance(found, Mapping):
         keys = list(found)
         if all(isinstance(key, Real) for key in keys):
@@ -82,7 +84,7 @@ def sweep(
             "show.sweep() was given nothing that has run.", next_step="give it a report at least."
         )
     notes = (f"The picture shows {MOST} of {len(runs):,}.",) * (len(runs) > MOST)
-    return View(_scene(runs[:MOST], parameter, unit, notes))
+    return View(_scene(runs[:MOST], parameter, unit, notes, weak))
 
 
 def _checked(run: object) -> Report | float:
@@ -94,7 +96,7 @@ def _checked(run: object) -> Report | float:
     return float(run)
 
 
-def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...]) -> Scene:
+def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...], weak: bool) -> Scene:
     reports = {i: run for i, (*_, run) in enumerate(runs) if isinstance(run, Report)}
     clocks = {report.target.tile_clock_frequency for report in reports.values()}
     unit = "modelled ns" if len(clocks) > 1 else "modelled cycles" if clocks else unit
@@ -153,11 +155,14 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...]) -
     # what as many times the tiles should take
     tiles = np.array([r.target.num_tiles for r in reports.values()])
     ideal: Array | None = None
+    law = "the same" if weak else "1/n"
     if len(reports) == len(ran) and len(set(tiles.tolist())) > 1:
         ideal = np.zeros(len(runs))
-        ideal[ran] = times[ran[0]] * tiles[0] / tiles
-        notes += ("The pale line is the ideal: n times the tiles, 1/n of the time.",)
-        note += f"; ideal, 1/n from {runs[ran[0]][1]}: {_figure(round(ideal[best]))}"
+        ideal[ran] = times[ran[0]] * (1 if weak else tiles[0] / tiles)
+        same = "n times the tiles and the work, the same time"
+        ideally = same if weak else "n times the tiles, 1/n of the time"
+        notes += (f"The pale line is the ideal: {ideally}.",)
+        note += f"; ideal, {law} from {runs[ran[0]][1]}: {_figure(round(ideal[best]))}"
         rows = [(*row, _figure(round(ideal[i])) if i in ran else "") for i, row in enumerate(rows)]
     panels = Panels()
     places = np.array([(i * pitch, 0, pitch, HIGH + 18) for i in range(len(runs))])
@@ -179,7 +184,7 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...]) -
         left=34,
     )
     columns = ("run", unit, *PARTS) if some else ("run", unit)
-    columns += ("ideal, 1/n",) * (ideal is not None)
+    columns += (f"ideal, {law}",) * (ideal is not None)
     title = f"{counted(len(runs), 'run')} side by side"
     notes += ("Under the line stands each run as its average tile spends it.",) * bool(some)
     table = columns, tuple(row[: len(columns)] for row in rows)

@@ -6,9 +6,10 @@
         return graph, program
 
     sweep(build, num_tiles=[13, 46, 184, 1472])
+    sweep(build, num_ipus=[1, 2, 4, 8, 16])
 
-A report can be costed again at other rates (`report.what_if`), but another number of tiles means
-another placement. So the learner's own function builds the program for each.
+A report can be costed again at other rates (`report.what_if`), but another number of tiles or IPUs
+means another placement. So the learner's own function builds the program for each.
 """
 
 from __future__ import annotations
@@ -31,7 +32,6 @@ from ipu_teach.report import Report
 from ipu_teach.report.html import tabled
 
 COLUMNS = (
-    "tiles",
     "modelled cycles",
     "time",
     "compute",
@@ -45,27 +45,40 @@ COLUMNS = (
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sweep:
-    """What `sweep` found: `num_tiles` and `reports`, one for each, and a table of them.
+    """What `sweep` found: `reports`, one for each of `num_tiles`, or of `num_ipus` if machines of
+    several IPUs were asked for, and a table of them.
 
     Where a program does not fit, its report is that of the compiled program, in which nothing has
-    run, and `fits` says so. Numbers of tiles with which `build` failed are not among them: `failed`
-    has the error of each, by the number. Nor are those that Ctrl-C left undone: `left`.
+    run, and `fits` says so. Numbers with which `build` failed are not among them: `failed` has the
+    error of each, by the number. Nor are those that Ctrl-C left undone: `left`.
     """
 
-    num_tiles: tuple[int, ...]
+    num_tiles: tuple[int, ...]  # of each IPU
     reports: tuple[Report, ...]
     fits: tuple[bool, ...]
     failed: Mapping[int, Exception] = field(default_factory=dict)
     left: tuple[int, ...] = ()
+    num_ipus: tuple[int, ...] = ()
+    what: str = "tile"  # of which there are several numbers: "tile" or "IPU"
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """The numbers of what there are several of."""
+        return self.num_tiles if self.what == "tile" else self.num_ipus
 
     def __len__(self) -> int:
         return len(self.reports)
 
     def __iter__(self) -> Iterator[tuple[int, Report]]:
-        return iter(zip(self.num_tiles, self.reports, strict=True))
+        return iter(zip(self.counts, self.reports, strict=True))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What stands above the table."""
+        return (f"{self.what}s", *COLUMNS)
 
     def rows(self) -> list[tuple[str, ...]]:
-        """The table, a row for each number of tiles, as text under `COLUMNS`. Speed-up: against the
+        """The table, a row for each number, as text under `columns`. Speed-up: against the
         first that ran."""
         ran = [
             report
@@ -79,7 +92,7 @@ class Sweep:
         report = self.reports[number]
         fullest = f"{int(report.memory.held_per_tile.max()) / report.target.bytes_per_tile:.1%}"
         if not self.fits[number]:
-            return (f"{self.num_tiles[number]:,}", "does not fit", *[""] * 5, fullest, "")
+            return (f"{self.counts[number]:,}", "does not fit", *[""] * 5, fullest, "")
         cycles = (
             report.compute_cycles_per_tile.mean(),
             report.exchange_cycles_per_tile.mean() + report.global_exchange_cycles,
@@ -88,7 +101,7 @@ class Sweep:
         )
         speed = f"{first / report.total_seconds:.2f}x" if report.total_seconds else ""
         return (
-            f"{self.num_tiles[number]:,}",
+            f"{self.counts[number]:,}",
             f"{report.total_cycles:,.0f}",
             f"{report.total_seconds * 1e6:,.1f} us",
             *(f"{c:,.0f}" for c in cycles),
@@ -97,8 +110,8 @@ class Sweep:
         )
 
     def __repr__(self) -> str:
-        rows = [COLUMNS, *self.rows()]
-        widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
+        rows = [self.columns, *self.rows()]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(self.columns))]
         lines = [
             "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
             for row in rows
@@ -111,12 +124,12 @@ class Sweep:
             (count, f"{type(error).__name__}: {error}".split("\n")[0])
             for count, error in self.failed.items()
         ]
-        lines = [f"{counted(count, 'tile')} failed: {text}" for count, text in said]
-        return lines + [f"stopped before {count:,} tiles were done" for count in self.left]
+        lines = [f"{counted(count, self.what)} failed: {text}" for count, text in said]
+        return lines + [f"stopped before {count:,} {self.what}s were done" for count in self.left]
 
     def _repr_html_(self) -> str:
         words = "Modelled; compute, exchange and sync are averages over the tiles, in cycles"
-        return tabled(COLUMNS, self.rows(), words) + "".join(
+        return tabled(self.columns, self.rows(), words) + "".join(
             f"<p>{escape(line)}</p>" for line in self._missing()
         )
 
@@ -124,17 +137,19 @@ class Sweep:
 @flagged
 def sweep(
     build: Callable[[Device], Any],
-    num_tiles: Iterable[int],
+    num_tiles: Iterable[int] | None = None,
     *,
+    num_ipus: int | Iterable[int] = 1,
     version: str = "ipu2",
     progress: bool = True,
     executor: Executor | None = None,
     **fields: Any,
 ) -> Sweep:
-    """Build, compile and run a program for each number of tiles, and return a `Sweep`: its
-    `reports`, and a table.
+    """Build, compile and run a program for each number of tiles, or of IPUs, and return a `Sweep`:
+    its `reports`, and a table.
 
-    `build(device)` is called with a device of that many tiles on each IPU. It returns `(graph,
+    `build(device)` is called with a device of that many tiles on each IPU, or of so many IPUs. A
+    list is one of the two: `num_ipus=[1, 2, 4]`, with tiles as `fields` say. It returns `(graph,
     program)`, an `Engine`, an `Executable`, or a `Report`. Program 0 is run, unless the engine has
     run already; a program with streams returns its engine, with the streams connected. `version`
     and `fields` describe the machine, as for `IPUModel`. `progress` shows a bar. A program that
@@ -152,23 +167,28 @@ def sweep(
     if not callable(build):
         raise InvalidOptionError(f"""sweep() was given {shown(build)}, which is no function.
             next:  give a function of a device that returns (graph, program) or an Engine.""")
-    counts = (
-        list(num_tiles)
-        if isinstance(num_tiles, Iterable) and not isinstance(num_tiles, (str, bytes))
-        else []
-    )
+    what, given, other = "tile", num_tiles, "num_tiles=[13, 46, 1472]"
+    if not is_whole(num_ipus):
+        what, given, other = "IPU", num_ipus, "num_ipus=[1, 2, 4]"
+    listed = isinstance(given, Iterable) and not isinstance(given, (str, bytes))
+    counts = list(given) if listed else []  # type: ignore[arg-type]
     if not counts or not all(is_whole(n) and n > 0 for n in counts):
-        raise InvalidOptionError(f"""sweep() was given the numbers of tiles {shown(num_tiles)}.
-            next:  give a list of whole numbers, 1 or more: num_tiles=[13, 46, 1472].""")
+        raise InvalidOptionError(f"""sweep() was given the numbers of {what}s {shown(given)}.
+            next:  give a list of whole numbers, 1 or more: {other}.""")
+    if what == "IPU" and num_tiles is not None:
+        raise InvalidOptionError("""sweep() was given several numbers of tiles and of IPUs.
+            next:  give a list of one of them; tiles_per_ipu=1472 says how many tiles each has.""")
+    if what == "tile":
+        fields["num_ipus"] = num_ipus
     if executor is not None:
         check_travels("sweep()", executor, {"The function": build, **fields})
     counts = [int(count) for count in counts]
-    points = [(f"{count:,} tiles", count) for count in counts]
+    points = [(f"{count:,} {what}s", count) for count in counts]
     found = list(
         zip(
             counts,
             outcomes(
-                partial(_ran, build, version, fields), points, executor, "sweep", not progress
+                partial(_ran, build, version, fields, what), points, executor, "sweep", not progress
             ),
             strict=True,
         )
@@ -186,16 +206,23 @@ def sweep(
     if not done:
         raise next(iter(failed.values()), KeyboardInterrupt())
     ran, reports, fits = zip(*done, strict=True)
-    return Sweep(
-        ran, reports, fits, failed, tuple(count for count, outcome in found if outcome is None)
-    )
+    left = tuple(count for count, outcome in found if outcome is None)
+    fixed = "num_ipus" if what == "tile" else "tiles_per_ipu"
+    other = tuple(getattr(report.target, fixed) for report in reports)
+    tiles, ipus = (ran, other) if what == "tile" else (other, ran)
+    return Sweep(tiles, reports, fits, failed, left, ipus, what)
 
 
 def _ran(
-    build: Callable[[Device], Any], version: str, fields: Mapping[str, Any], count: int
+    build: Callable[[Device], Any],
+    version: str,
+    fields: Mapping[str, Any],
+    what: str,
+    count: int,
 ) -> tuple[Report, bool]:
-    """The report of a machine of so many tiles, and whether the program fits."""
-    device = IPUModel(version, **{**fields, "tiles_per_ipu": count}).create_device()
+    """The report of a machine of so many tiles or IPUs, and whether the program fits."""
+    several = {"tile": "tiles_per_ipu", "IPU": "num_ipus"}[what]
+    device = IPUModel(version, **{**fields, several: count}).create_device()
     try:
         return _report(build(device), device), True
     except GraphMemoryAllocationError as error:

@@ -24,7 +24,15 @@ from ipu_teach.compile.scalar.kinds import (
     numpys,
     reach,
 )
-from ipu_teach.compile.scalar.values import LENGTH, Arr, ConstantTable, Num, StaticValue, Vec
+from ipu_teach.compile.scalar.values import (
+    LENGTH,
+    Arr,
+    ConstantTable,
+    Factors,
+    Num,
+    StaticValue,
+    Vec,
+)
 from ipu_teach.compile.scalar.variable_walk import VariableWalk
 from ipu_teach.compile.scalar.writer import (
     AGAIN,
@@ -34,10 +42,12 @@ from ipu_teach.compile.scalar.writer import (
     LOOP,
     OF_PRODUCT,
     PRODUCT,
+    TALL,
+    WIDE,
     WORD,
     Make,
 )
-from ipu_teach.compile.trace import DENSE, ELEMENTWISE, REDUCTIONS
+from ipu_teach.compile.trace import DENSE, ELEMENTWISE, LAPACK, REDUCTIONS
 from ipu_teach.graph.vector_layout import VectorLayout
 from ipu_teach.graph.vertex import Field
 
@@ -647,7 +657,7 @@ class Arrays(VariableWalk):
             self.bail(f"{n} != {y.dims[0]} or {m} * {n} * {p} == 0", node)
             xs, ys = [s for _, s in one.dims], [s for _, s in two.dims]
             steps = ", ".join(
-                (*(xs if len(xs) > 1 else (n, *xs)), *(ys if len(ys) > 1 else (*ys, "1")))
+                (*(xs if len(xs) > 1 else (n, *xs)), *(ys if len(ys) > 1 else (*ys, "1")), p)
             )
             self.empty(name, f"{m} * {p}", t)
             at = f"{one.buf}, {one.off}, {two.buf}, {two.off}, {name}"
@@ -667,6 +677,7 @@ class Arrays(VariableWalk):
         try:
             with np.errstate(all="ignore"):
                 found = f(*(x for _, x in told), **{k: x for k, (_, x) in known.items()})
+                found = found[0] if f is np.linalg.qr and not named else found
         except Exception as error:
             self.refuse(node, str(error))
         text = ", ".join([*(x for x, _ in told), *(f"{k}={x}" for k, (x, _) in known.items())])
@@ -679,6 +690,8 @@ class Arrays(VariableWalk):
             self.refuse(node, f"{home}{f.__name__}()")
         if f not in DENSE or named:
             self.by_python(node, f"{home}{f.__name__}()")
+        if f is np.linalg.qr:
+            return self._factors(args[0], t, node)
         self.emit(None, f"{name} = {home}{f.__name__}({text})")
         if f in DENSE:
             return self._dense(f, args, name, t, node)
@@ -714,30 +727,70 @@ class Arrays(VariableWalk):
             self.spend_on_all("vec", rows, COLUMN, t, many)
         self.end_loop()
         self.bail(f"{n} == 0 or {width} != {n} or {last.dims[0]} != {n}", node)
-
-        def laid(v: Vec, to: str) -> str:
-            def item(k: str) -> str:
-                return self.convert(v.item(k), v.type, to, node)
-
-            return self._laid_out(replace(v, type=to, item=item), False).buf
-
-        ends = ", ".join(f"{laid(v, 'f8')}, 0" for v in given)
+        ends = ", ".join(f"{self._laid_as(v, 'f8', node)}, 0" for v in given)
         out, (m, p) = self.new("a"), (*dims, "1", "1")[:2]
         self.empty(out, f"{m} * {p}", "f8")
         loop = self.loop_at(DENSE[f], f"{'d' * len(given)}->d")
         if len(given) == 1:
-            self.emit(f"matrix_loop({loop}, {ends}, {out}, {n})")
+            self.emit(f"matrix_loop({loop}, {ends}, {out}, {n}, {n})")
         else:
-            self.emit(f"product_loop({loop}, {ends}, {out}, {n}, {p}, {p}, {n}, 1, {p}, 1)")
+            self.emit(f"product_loop({loop}, {ends}, {out}, {n}, {p}, {p}, {n}, 1, {p}, 1, {p})")
         if self.multi:
             self.by_python(node, f"np.linalg.{f.__name__}()")
         if not dims:
             x = self.named(self.convert(f"{out}[0]", "f8", t, node))
             return Num({t: x}, name, data=True)
         self.bail(f"{out}[0] != {out}[0]", node)  # numpy raises, or a NaN came in
-        buf = laid(Vec(dims, "f8", lambda k: f"{out}[{k}]", name), t)
-        self.temporaries[name] = self.loops_over
-        return Arr(buf, t, tuple(zip(dims, (*dims[1:], "1"), strict=True)), "0", name, local=True)
+        return self._made(Vec(dims, "f8", lambda k: f"{out}[{k}]", name), t, node)
+
+    def _factors(self, a: Vec, t: str, node: ast.AST) -> Factors:
+        """The factors of np.linalg.qr: numpy's loop leaves the upper one in the matrix, and below
+        it what the other is made of."""
+        (m, n), q, r, out = a.dims, self.new("a"), self.new("a"), self.new("a")
+        self.emit(None, f"{q}, {r} = np.linalg.qr({a.py})")
+        k = self.named(f"min({m}, {n})")
+        for name, nb, py in (
+            ("qr", "", ""),
+            (TALL, f"max(0, {m} - {n}) * ", "max(0, {0}[0] - {0}[1]) * "),
+            (WIDE, f"max(0, {n} - {m}) * ", "max(0, {0}[1] - {0}[0]) * "),
+        ):
+            square = Vec((k,), t, lambda _: "", "", size=f"min({a.py}.shape)")
+            self.spend_on_all("vec", square, name, t, (nb, py.format(f"{a.py}.shape")))
+        self.end_loop()
+        self.bail(f"{k} == 0", node)
+        made, scales, raw = self._laid_as(a, "f8", node), self.new("a"), "qr_r_raw"
+        self.empty(scales, f"{k} * {n}", "f8")
+        self.empty(out, f"{m} * {k}", "f8")
+        first = self.loop_at(getattr(LAPACK, raw, None) or getattr(LAPACK, f"{raw}_m"), "d->d")
+        self.emit(f"matrix_loop({first}, {made}, 0, {scales}, {m}, {n})")
+        sides, second = f"{made}, 0, {scales}, 0, {out}", self.loop_at(DENSE[np.linalg.qr], "dd->d")
+        self.emit(f"product_loop({second}, {sides}, {m}, {n}, {k}, {n}, 1, {n}, {k}, 1)")
+        self.bail(f"{out}[0] != {out}[0]", node)  # a NaN came in
+        if self.multi:
+            self.by_python(node, "np.linalg.qr()")
+
+        def upper(e: str) -> str:
+            return f"({made}[{e}] if {e} % {n} >= {e} // {n} else 0.0)"
+
+        left, right = (m, k), (k, n)
+        return Factors(
+            self._made(Vec(*each), t, node)
+            for each in ((left, "f8", lambda e: f"{out}[{e}]", q), (right, "f8", upper, r))
+        )
+
+    def _made(self, v: Vec, t: str, node: ast.AST) -> Arr:
+        """What one of numpy's loops made, and `v.py` is in CPython's text, as an array."""
+        self.temporaries[v.py], steps = self.loops_over, (*v.dims[1:], "1")
+        dims = tuple(zip(v.dims, steps, strict=True))
+        return Arr(self._laid_as(v, t, node), t, dims, "0", v.py, local=True)
+
+    def _laid_as(self, v: Vec, to: str, node: ast.AST) -> str:
+        """A new array of another type in the compiled text."""
+
+        def item(k: str) -> str:
+            return self.convert(v.item(k), v.type, to, node)
+
+        return self._laid_out(replace(v, type=to, item=item), False).buf
 
     def _sample(self, value: Any, node: ast.AST) -> tuple[str, Any]:
         """CPython's text of an argument, and something of its type."""

@@ -20,6 +20,7 @@ from ipu_teach.compile.scalar.kinds import CODES, HELD, INTS, SLOT, is_number
 from ipu_teach.compile.scalar.values import (
     INSTEAD,
     Arr,
+    Factors,
     Inner,
     Num,
     StaticValue,
@@ -135,6 +136,8 @@ class Expressions(Calls):
             node.attr in METHODS or node.attr in ("copy", "astype", "reshape")
         ):
             return StaticValue((getattr(np, node.attr), owner))
+        if isinstance(owner, Factors) and node.attr in ("Q", "R"):
+            return owner["QR".index(node.attr)]
         self.refuse(node, f".{node.attr}", INSTEAD.get(node.attr, ""))
 
     def _is_me(self, node: ast.expr) -> bool:

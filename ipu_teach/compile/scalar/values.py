@@ -103,6 +103,10 @@ class StaticValue:
     value: Any
 
 
+class Factors(list[Arr]):
+    """What np.linalg.qr gives: Q and R."""
+
+
 @dataclass(frozen=True)
 class Vec:
     """An expression over whole regions: `item(k)` writes what gives element k, and returns the text

@@ -23,8 +23,6 @@ class VariableWalk(Arithmetic):
             self.temporaries[value.py] = self.loops_over
         if isinstance(value, Arr):
             self.state[name] = self._array(slot_of(name), value)
-            if value.py in self.temporaries:
-                self.temporaries[slot_of(name)] = self.temporaries[value.py]
         elif isinstance(value, Num):
             self.state[name] = self._number(name, slot_of(name), value)
         else:
@@ -66,6 +64,8 @@ class VariableWalk(Arithmetic):
         if value.mark and self.multi:
             self.emit(None, f"r_{s}_m = r_{value.mark}")
         buf, mark = f"{s}_a" if own else value.buf, value.mark and f"{s}_m"
+        if value.py in self.temporaries:
+            self.temporaries[s] = self.temporaries[value.py]
         return replace(value, off=f"{s}_o", dims=tuple(dims), py=s, mark=mark, buf=buf)
 
     def parts(self, value: Arr) -> list[str]:

@@ -39,8 +39,8 @@ WORD = "word"  # in place of its type: an instruction of a store of less than a 
 # What is none of numpy's operations, and priced by who wrote the instructions: a sum that may be
 # one with a product; the start of a loop over vectors; what is loaded once more in one loop, or
 # beside a product; products of a @ b; what of an array that lasts the registers cannot hold; a
-# column of what np.linalg solves for.
-FUSED, LOOP, AGAIN, OF_PRODUCT, PRODUCT, BEYOND, COLUMN = (
+# column of what np.linalg solves for; a row or a column more than a square has.
+FUSED, LOOP, AGAIN, OF_PRODUCT, PRODUCT, BEYOND, COLUMN, TALL, WIDE = (
     "a sum of a product",
     "a loop",
     "again",
@@ -48,6 +48,8 @@ FUSED, LOOP, AGAIN, OF_PRODUCT, PRODUCT, BEYOND, COLUMN = (
     "product",
     "beyond",
     "a column",
+    "a row more",
+    "a column more",
 )
 
 Make = Callable[[list[str], list[str]], tuple[str, str]]

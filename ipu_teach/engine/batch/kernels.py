@@ -76,7 +76,8 @@ def call_dense(
     if vectors:
         args, out = [*args[:-1], args[-1][..., None]], out[..., None]
     try:
-        out[...] = fn(*args)
+        found = fn(*args)
+        out[...] = found[0] if fn is np.linalg.qr else found
     except np.linalg.LinAlgError:
         lead = out.shape[: args[0].ndim - 2]
         each = [np.broadcast_to(a, (*lead, *a.shape[-2:])) for a in args]

@@ -105,7 +105,7 @@ def reduce_loop(typingctx, function, data, array, at, count, step, start):
 
 
 @intrinsic
-def product_loop(typingctx, function, data, x, xo, y, yo, out, m, n, p, xm, xn, yn, yp):
+def product_loop(typingctx, function, data, x, xo, y, yo, out, m, n, p, xm, xn, yn, yp, om):
     """numpy's inner loop of `@`: an m x n matrix, from element `xo` of x on, by an n x p one.
     Strides count elements."""
 
@@ -117,18 +117,18 @@ def product_loop(typingctx, function, data, x, xo, y, yo, out, m, n, p, xm, xn, 
             _place(context, builder, signature.args[k], args[k], at)
             for k, at in ((2, args[3]), (4, args[5]), (6, none))
         ]
-        steps = [builder.mul(step, size) for step in (*args[10:], args[9], one)]
+        steps = [builder.mul(step, size) for step in (*args[10:], one)]
         _called(builder, args[0], args[1], ends, [none, none, none, *steps], [one, *args[7:10]])
         return context.get_dummy_value()
 
     i8 = types.int64
-    return types.void(i8, i8, x, i8, y, i8, out, *[i8] * 7), codegen
+    return types.void(i8, i8, x, i8, y, i8, out, *[i8] * 8), codegen
 
 
 @intrinsic
-def matrix_loop(typingctx, function, data, x, xo, out, n):
-    """numpy's inner loop of a function of an n x n matrix, which lies row by row from element `xo`
-    of x on."""
+def matrix_loop(typingctx, function, data, x, xo, out, m, n):
+    """numpy's inner loop of a function of an m x n matrix, which lies row by row from element `xo`
+    of x on. A vector that comes out has its elements n apart."""
 
     def codegen(context, builder, signature, args):
         i64 = ir.IntType(64)
@@ -138,12 +138,12 @@ def matrix_loop(typingctx, function, data, x, xo, out, n):
             _place(context, builder, signature.args[k], args[k], at)
             for k, at in ((2, args[3]), (4, none))
         ]
-        row = builder.mul(args[5], size)
-        _called(builder, args[0], args[1], ends, [none, none, *[row, size] * 2], [one, args[5]])
+        row, counts = builder.mul(args[6], size), [one, *args[5:]]
+        _called(builder, args[0], args[1], ends, [none, none, *[row, size] * 2], counts)
         return context.get_dummy_value()
 
     i8 = types.int64
-    return types.void(i8, i8, x, i8, out, i8), codegen
+    return types.void(i8, i8, x, i8, out, i8, i8), codegen
 
 
 @exact

@@ -1,0 +1,122 @@
+"""Heat on a plate of 2,048 x 2,048 points, 1,000 steps on a full chip: the time beside numpy's, and
+the memory.
+
+    python -m bench.heat
+
+builds and runs it, and prints how many plates' worth of memory Python holds more than before, at
+most.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from bench.kernels import floats
+from bench.measure import ROOT, Row, Work
+from ipu_teach.device import IPUModel
+from ipu_teach.engine import Engine
+from ipu_teach.graph import Graph, Input, Output, Vector, Vertex
+from ipu_teach.program import Execute, Repeat, Sequence
+from ipu_teach.types import FLOAT, Array
+
+SIZE, STEPS = 2048, 1000
+FEW = 50  # which take, each, as long as each of many
+DOWN, ACROSS, WORKERS = 276, 32, 6  # parts of the inner points, a vertex each; those of a tile
+KEPT, PASSED = np.float32(0.6), np.float32(0.1)  # of a point's heat; to each neighbour
+
+
+class Heat(Vertex):
+    """A part of the plate, which reads a row or a column more on each side."""
+
+    x: Input[Vector[Vector[FLOAT]]]
+    y: Output[Vector[Vector[FLOAT]]]
+
+    def compute(self) -> None:
+        x = self.x
+        beside = x[:-2, 1:-1] + x[2:, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:]
+        self.y = x[1:-1, 1:-1] * KEPT + beside * PASSED
+
+
+def cut(parts: int) -> list[tuple[slice, slice, slice]]:
+    """Of each part along an axis: what is stored with it, what it reads, and what it works out."""
+    found = []
+    for begin, end in pairwise(np.linspace(1, SIZE - 1, parts + 1).astype(int).tolist()):
+        stored = slice(begin if begin > 1 else 0, end if end < SIZE - 1 else SIZE)
+        found.append((stored, slice(begin - 1, end + 1), slice(begin, end)))
+    return found
+
+
+def plate(steps: int) -> Engine:
+    """An engine for an even number of steps, from one plate to another and back. The host reads
+    "plate"."""
+    device = IPUModel().create_device()
+    graph, there_and_back = Graph(device), Sequence()
+    parts = [
+        (*zip(rows, columns, strict=True), i // WORKERS * ACROSS + j)
+        for i, rows in enumerate(cut(DOWN))
+        for j, columns in enumerate(cut(ACROSS))
+    ]
+    now, then = (graph.add_variable(FLOAT, (SIZE, SIZE), name) for name in ("now", "then"))
+    for old, new in ((now, then), (then, now)):
+        graph.set_initial_value(old, floats(SIZE, SIZE))
+        step = graph.add_compute_set("step")
+        for stored, read, written, tile in parts:
+            graph.set_tile_mapping(old[stored], tile)
+            vertex = graph.add_vertex(step, Heat, x=old[read], y=new[written])
+            graph.set_tile_mapping(vertex, tile)
+        there_and_back.add(Execute(step))
+    graph.create_host_read("plate", now)
+    engine = Engine(graph, Repeat(steps // 2, there_and_back), backend="numpy")
+    engine.load(device)
+    return engine
+
+
+def in_numpy(now: Array, then: Array, steps: int) -> None:
+    """The same on whole arrays."""
+    for _ in range(steps):
+        beside = now[:-2, 1:-1] + now[2:, 1:-1] + now[1:-1, :-2] + now[1:-1, 2:]
+        then[1:-1, 1:-1] = now[1:-1, 1:-1] * KEPT + beside * PASSED
+        now, then = then, now
+
+
+def running(steps: int = FEW) -> tuple[Work, Work]:
+    """Some steps in the engine, and in numpy."""
+    warm, other = floats(SIZE, SIZE), floats(SIZE, SIZE)
+    return plate(steps).run, lambda: in_numpy(warm, other, steps)
+
+
+def memory() -> float | str:
+    """Plates of memory that all steps take beyond Python and the kit, at most, in a process of
+    their own."""
+    words = [sys.executable, "-m", "bench.heat"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    return float(done.stdout) if done.stdout else "this system does not say how much it was"
+
+
+def main() -> None:
+    """Run it, and print what `memory` gives."""
+    status = Path("/proc/self/status")  # what `resource` says begins with the parent's
+    if status.exists():
+
+        def most() -> int:
+            found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text(encoding="utf-8"))
+            return 1024 * int(found[1]) if found else 0
+
+        before = most()
+        plate(STEPS).run()
+        print((most() - before) / (4 * SIZE * SIZE))
+
+
+ROWS = [
+    Row("h1", "heat on a plate of 2,048 x 2,048, 1,472 tiles", "numpy", 5, running),
+    Row("h2", "the most memory of 1,000 steps of it", "a plate", 10, memory),
+]
+
+if __name__ == "__main__":
+    main()
