@@ -24,6 +24,7 @@ from ipu_teach.compile.scalar.kinds import (
     numpys,
     reach,
 )
+from ipu_teach.compile.scalar.operations import Block, Finish, Leave, Line
 from ipu_teach.compile.scalar.values import (
     LENGTH,
     Arr,
@@ -148,24 +149,21 @@ class Arrays(VariableWalk):
         would be slow.
         """
         first, end = self.ranges.get(counter, ("", ""))
-        depth, check = self.depth, f"if {end} > {first} and {end} + {more} > {n}:"
+        check = f"if {end} > {first} and {end} + {more} > {n}:"
         if not first or int(first) + more < 0:
             return False
         if (end == n and more <= 0) or check in self.ahead.get(counter, ()):
             return True
         if not (n.startswith("f_") or n.isdigit()):
             return False
-        for line in reversed(self.nb):
-            text = line.lstrip()
-            if text in ("break", "continue", "return 0"):
+        for around, block in zip(self.open[-2::-1], self.open[::-1], strict=False):
+            if not block.counter or any(isinstance(one, (Leave, Finish)) for one in block.all()):
                 return False
-            if len(line) - len(text) < 4 * depth:  # what this stands in
-                depth -= 1
-                if not text.startswith("for "):
-                    return False
-                if text.startswith(f"for {counter} "):
-                    self.ahead[counter][check] = getattr(node, "lineno", 0) or self.line or 1
-                    return True
+            if block.counter == counter:
+                self.ahead[counter].add(check)
+                at = getattr(node, "lineno", 0) or self.line or 1
+                around.body.insert(-1, Block(check, body=[Line(f"return {at}")]))
+                return True
         return False
 
     def whole(self, a: Num) -> str:
@@ -492,9 +490,9 @@ class Arrays(VariableWalk):
         for v in parts:
             self._fits(v, longest, py, node)
         types = [v.type for v in parts]
-        at, count = len(self.nb), self.count
+        at, count = len(self.operations), self.count
         t = make(types, types)[0] if make else self.type_of(f, types, node)
-        del self.nb[at:]
+        del self.operations[at:]
         self.count = count
         self.refuse_if(t not in SAMPLES, node, py)
         if make is None:
@@ -806,12 +804,6 @@ class Arrays(VariableWalk):
             known = value.value
             return numpys(np.dtype(known)) if isinstance(known, type) else repr(known), known
         self.refuse(node, "this argument")
-
-    def settle(self) -> None:
-        """The end of compute(): work on whole regions goes beside their loads and stores."""
-        self.flush()
-        self.emit(None, "«!left()»")
-        self.both("cyc += «all»")
 
     def end_loop(self, each: Vec | None = None) -> None:
         """The end of a loop over vectors; of one for `each` element of a result."""
