@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
+import numpy as np
+
 from ipu_teach.compile.scalar import ScalarCode
 from ipu_teach.compile.scalar.operations import (
     Block,
@@ -15,9 +17,11 @@ from ipu_teach.compile.scalar.operations import (
     Line,
     Operation,
 )
-from ipu_teach.cost.traced import TOGETHER, UNIT, VERTEX_OVERHEAD, piece_cycles, rate_text
+from ipu_teach.cost.symbols import NAME, Symbol
+from ipu_teach.cost.traced import UNIT, VERTEX_OVERHEAD, array_cycles, piece_cycles, together
 from ipu_teach.target import Target
 
+BESIDE = [Symbol(name, NAME) for name in ("vec", "loads", "stores")]
 _HEAD = "import math\nimport numpy as np\n"
 _COMPILED = "@njit(cache=CACHED, error_model='numpy', nogil=True{})\n"
 
@@ -122,7 +126,6 @@ def compiled_text(
 def _printed(code: ScalarCode, target: Target, text: str) -> list[str]:
     """The lines of the operations in one of the texts: "compiled", "python" or "watched"."""
     pieces = [piece_cycles(piece, target) for piece in code.pieces]
-    rates = [rate_text(rate, target) for rate in code.rates]
     compiled, watched = text == "compiled", text == "watched"
 
     def said(operation: Operation) -> list[str]:
@@ -134,11 +137,12 @@ def _printed(code: ScalarCode, target: Target, text: str) -> list[str]:
                 return [f"cyc += {pieces[piece]}" + f"; watch.pieces[{piece}] += 1" * watched]
             case CountRegion(counter, rate, elements, times):
                 n, factor = (elements[0], times[0]) if compiled else (elements[1], times[1])
-                spent = f"{factor}({rates[rate].format(n=n)})"
+                name, kind, _ = code.rates[rate]
+                spent = f"{factor}({array_cycles(name, np.dtype(kind), Symbol(n), target)})"
                 told = f"watch.beside('{counter}', {rate}, {spent})" if watched else spent
                 return [f"{counter} += {told}"]
             case Finish(answer):
-                end = [f"cyc += {TOGETHER[target.codelet_prices]}"] * code.vectors
+                end = [f"cyc += {together(BESIDE, target)}"] * code.vectors
                 if not compiled:
                     back = f"cyc if {answer[1]} else ~cyc" if answer else "cyc"
                     return [*["watch.left()"] * watched, *end, f"return {back}"]
