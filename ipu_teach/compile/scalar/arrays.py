@@ -30,6 +30,8 @@ from ipu_teach.compile.scalar.values import (
     Arr,
     ConstantTable,
     Factors,
+    Fixed,
+    Known,
     Num,
     StaticValue,
     Vec,
@@ -72,7 +74,7 @@ class Arrays(VariableWalk):
 
     def region(self, name: str, declared: Field) -> Arr:
         """A field."""
-        dims = tuple((f"f_{name}_n{k}", f"f_{name}_s{k}") for k in range(declared.depth))
+        dims = tuple((Fixed(f"f_{name}_n{k}"), f"f_{name}_s{k}") for k in range(declared.depth))
         mark = (
             f"m_f_{name}" if declared.kind == "output" or (self.multi and declared.written) else ""
         )
@@ -102,7 +104,7 @@ class Arrays(VariableWalk):
         self.refuse_if(not array.sized, node, "the length of a ONE_PTR field")
         py = f"len({array.py})" if axis == 0 else f"{array.py}.shape[{axis}]"
         n = array.dims[axis][0]
-        return self.constant(int(n)) if n.isdigit() else Num({"wi": n}, py, bound=LENGTH)
+        return self.constant(int(n)) if isinstance(n, Known) else Num({"wi": n}, py, bound=LENGTH)
 
     # Elements
 
@@ -150,11 +152,11 @@ class Arrays(VariableWalk):
         """
         first, end = self.ranges.get(counter, ("", ""))
         check = f"if {end} > {first} and {end} + {more} > {n}:"
-        if not first or int(first) + more < 0:
+        if not first or min(int(first), int(first) + more) < 0:
             return False
         if (end == n and more <= 0) or check in self.ahead.get(counter, ()):
             return True
-        if not (n.startswith("f_") or n.isdigit()):
+        if not isinstance(n, Fixed):
             return False
         for around, block in zip(self.open[-2::-1], self.open[::-1], strict=False):
             if not block.counter or any(isinstance(one, (Leave, Finish)) for one in block.all()):
@@ -221,7 +223,7 @@ class Arrays(VariableWalk):
                 {t: held[SLOT[t]] for t in types}, f"{array.py}[{key}]", tag, data, bound=most
             )
         once = not keys and not array.writable  # a number by itself was read ahead
-        name = f"{array.buf}_v" if once else self.named(self._held(array, at))
+        name = Fixed(f"{array.buf}_v") if once else self.named(self._held(array, at))
         if self.multi and array.mark:
             self.emit(f"r_{array.buf}[np.uintp({at})] |= wbit", f"r_{array.mark}[{key}] |= wbit")
         py = array.py if once else f"{array.py}[{key}]"
@@ -406,7 +408,7 @@ class Arrays(VariableWalk):
             lines[f"{name}_tag"] = f"np.array({[CODES[x.only[0]] for x in known]}, np.int8)"
         self.tables[name] = ConstantTable(py, lines, known)
         strides = [str(int(np.prod(numbers.shape[k + 1 :]))) for k in range(numbers.ndim)]
-        dims = tuple(zip(map(str, numbers.shape), strides, strict=True))
+        dims = tuple(zip(map(Known, numbers.shape), strides, strict=True))
         return Arr(name, "?", dims, "0", name, writable=False, local=True, box=name, free=True)
 
     # Whole regions

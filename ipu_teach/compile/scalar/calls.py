@@ -34,6 +34,7 @@ from ipu_teach.compile.scalar.values import (
     INSTEAD,
     Arr,
     Inner,
+    Known,
     Num,
     Refused,
     Scope,
@@ -434,10 +435,10 @@ class Calls(Arrays):
         )
         t, name = self._type_of(kind, StaticValue(next(iter(types))), node), self.new("a")
         self.empty(name, str(len(found)), t)
-        array = Arr(name, t, ((str(len(found)), "1"),), "0", name, local=True)
+        array = Arr(name, t, ((Known(len(found)), "1"),), "0", name, local=True)
         text = nested([a.py for a in found], shape, "[]")
         self.given(array, found, f"np.array({text}, {numpys(dtype_of(t))})", node)
-        dims = zip(map(str, shape), (*map(str, shape[1:]), "1"), strict=True)
+        dims = zip(map(Known, shape), (*map(str, shape[1:]), "1"), strict=True)
         return replace(array, dims=tuple(dims))
 
     def given(self, array: Arr, values: list[Num], py: str, node: ast.AST) -> None:

@@ -23,6 +23,7 @@ from ipu_teach.compile.scalar.values import (
     Arr,
     Factors,
     Inner,
+    Known,
     Num,
     StaticValue,
     Unreached,
@@ -358,7 +359,7 @@ class Expressions(Calls):
         values = [self.fixed(x) for x in values]
         self.boxes.setdefault(made_at(node), set()).update(*(x.alts for x in values))
         array = self.listed([self.constant(n) for n in shape or (len(values),)], "", node)
-        flat = replace(array, dims=((str(len(values)), "1"),))
+        flat = replace(array, dims=((Known(len(values)), "1"),))
         self.given(
             flat, values, nested([x.py for x in values], shape or (len(values),), "[]"), node
         )

@@ -22,7 +22,9 @@ from ipu_teach.compile.scalar.values import (
     SHORT,
     SMALL,
     Arr,
+    Fixed,
     Inner,
+    Known,
     LoopSequence,
     Num,
     Refused,
@@ -478,7 +480,7 @@ class Statements(Expressions):
                     else seq.item(counter)
                 )
                 self.ranges.pop(counter, None)
-                if bounds and bounds[0].isdigit() and bounds[2] == "1":
+                if bounds and isinstance(bounds[0], Known) and bounds[2] == "1":
                     self.ranges[counter] = bounds[:2]
                 control, self.control = self.control, 0  # a counter of a loop is the chip's
                 self.give(node.target, item, node)
@@ -665,11 +667,9 @@ class Statements(Expressions):
             )
             text = self.whole(a)
             # A length stays as it is, so that an index below it is known to be within.
-            names.append(
-                text if text.lstrip("-").isdigit() or text.startswith("f_") else self.named(text)
-            )
+            names.append(text if isinstance(text, Fixed) else self.named(text))
         first, end, step = names
-        if not step.lstrip("-").isdigit() or step == "0":
+        if not isinstance(step, Known) or step == "0":
             self.bail(f"{step} == 0", node)
 
         def item(k: str) -> Num:

@@ -18,6 +18,7 @@ from ipu_teach.compile.scalar.kinds import CODES, SLOT, ZERO, dtype_of, gives, h
 from ipu_teach.compile.scalar.operations import Block, Count, CountRegion, Line, Operation
 from ipu_teach.compile.scalar.values import (
     ConstantTable,
+    Known,
     Num,
     Refused,
     Scope,
@@ -281,7 +282,7 @@ class Writer:
         if not rest and self.dry:
             raise Unreached
         self.bail(f"{a.tag} == {CODES['no']}" if rest else "True", ast.Pass())
-        return replace(a, alts=rest or {"wi": "0"}, tag=a.tag if len(rest) > 1 else "")
+        return replace(a, alts=rest or {"wi": Known("0")}, tag=a.tag if len(rest) > 1 else "")
 
     def dispatch(
         self, values: Sequence[Num], make: Make, none: bool = False

@@ -9,14 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from ipu_teach.compile.scalar import ScalarCode
-from ipu_teach.compile.scalar.operations import (
-    Block,
-    Count,
-    CountRegion,
-    Finish,
-    Line,
-    Operation,
-)
+from ipu_teach.compile.scalar.operations import Block, Count, CountRegion, Finish, Line, Operation
 from ipu_teach.cost.symbols import NAME, Symbol
 from ipu_teach.cost.traced import UNIT, VERTEX_OVERHEAD, array_cycles, piece_cycles, together
 from ipu_teach.target import Target
