@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ipu_teach.cost.traced import OPERATIONS, array_cycles
+from ipu_teach.cost.traced import OPERATIONS, UNIT, array_cycles
 from ipu_teach.golden import printed
 from ipu_teach.target import PRESETS, Target, ground, make_target, source
 
@@ -33,7 +33,7 @@ def functions() -> Iterator[str]:
     single, half, target = np.dtype(np.float32), np.dtype(np.float16), make_target("ipu2")
     for name in sorted(OPERATIONS, key=lambda name: array_cycles(name, single, 2, target)):
         costs = (
-            f"{array_cycles(name, dtype, width, target):g}"
+            f"{array_cycles(name, dtype, width, target) / UNIT:g}"
             for dtype, width in ((single, 2), (half, 4))
         )
         yield cells(f"`{name}`", " and ".join(OPERATIONS[name]), *costs)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,11 @@ from test_scalar import Built, values_of
 
 from ipu_teach import FLOAT, InOut, Input, Vector, Vertex
 from ipu_teach.compile.groups import Group
-from ipu_teach.cost.traced import vertex_cycles
+from ipu_teach.compile.scalar.writer import BEYOND, COLUMN, LOOP
+from ipu_teach.cost.symbols import Symbol
+from ipu_teach.cost.traced import OPERATIONS, array_cycles, vertex_cycles
 from ipu_teach.engine.scalar import run
-from ipu_teach.target import PRICES
+from ipu_teach.target import PRICES, make_target
 from ipu_teach.types import Array
 
 RNG = np.random.default_rng(11)
@@ -136,3 +139,27 @@ def test_vectors_cost_the_same_traced_and_walked_in_every_way(work: Any, prices:
         with run.chosen(way):
             assert counted(other, values, prices) == wanted
     assert counted(other, values, prices, vertex_loop=True) == wanted
+
+
+@pytest.mark.parametrize("prices", PRICES)
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int32", "bool"])
+def test_a_price_for_n_elements_is_a_text_that_gives_that_of_a_number(
+    prices: str, dtype: str
+) -> None:
+    target, kind = replace(make_target(), codelet_prices=prices), np.dtype(dtype)
+    for name in (
+        *OPERATIONS,
+        "add",
+        "where",
+        "clip",
+        "each",
+        "qr",
+        "solve",
+        COLUMN,
+        BEYOND,
+        LOOP,
+        "",
+    ):
+        text = str(3 * array_cycles(name, kind, Symbol("a + b"), target))
+        for n in (0, 1, 2, 5, 33):
+            assert eval(text, {"a": n, "b": 2}) == 3 * array_cycles(name, kind, n + 2, target), text

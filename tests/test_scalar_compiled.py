@@ -24,8 +24,10 @@ from test_scalar import Built, ragged, values_of
 from ipu_teach import FLOAT, HALF, INT, UNSIGNED_CHAR, InOut, Input, Output, Vector, Vertex
 from ipu_teach.compile.scalar import ScalarCode, scalar_code
 from ipu_teach.engine.scalar import compiled, run as scalar_run
+from ipu_teach.engine.scalar.function_text import compiled_text
 from ipu_teach.engine.scalar.run import ScalarRun
 from ipu_teach.errors import CodeletError, ComputeSetRaceError
+from ipu_teach.target import make_target
 from ipu_teach.types import Array
 
 pytestmark = pytest.mark.skipif(not compiled.numba_is_here(), reason="numba is not installed")
@@ -267,7 +269,8 @@ class Sums(Vertex):
 def test_indices_of_a_loop_are_checked_ahead_of_it(at_once: list[int]) -> None:
     code = scalar_code(Sums)
     assert isinstance(code, ScalarCode)
-    inner = [line for line in code.compiled if line.startswith("    " * 3)]
+    text = compiled_text(code, make_target(), frozenset())
+    inner = [line for line in text.splitlines() if line.startswith("    " * 3)]
     assert (
         not any("if" in line and "return" not in line and ">=" in line for line in inner)
         and not code.endless
@@ -298,9 +301,23 @@ class Guarded(Vertex):
             self.y[i] += 0 * self.x[i + 2] if self.x[i + 2] > 0 else 1
 
 
+class Ended(Vertex):
+    """The same behind a return."""
+
+    x: Input[Vector[FLOAT]]
+    y: InOut[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        for i in range(len(self.x)):
+            if i + 2 == len(self.x) or self.x[i] == 0:
+                return
+            self.y[i] = self.x[i + 2]
+
+
 def test_indices_that_some_turns_do_not_come_to_are_checked_there(at_once: list[int]) -> None:
     x = np.array([[1, -2, 3, 0.5], [0, 1, 2, 3]], np.float32)
     agree(Built(Guarded, {"x": x, "y": np.zeros((2, 4))}))
+    agree(Built(Ended, {"x": x, "y": np.zeros((2, 4))}))
     assert at_once == []
 
 

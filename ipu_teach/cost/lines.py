@@ -45,7 +45,7 @@ MOST_PRINTED = 20  # turns in a table
 MOST_TOLD = 3  # of the elements that a turn stored
 PARTS = 32  # of a cycle: what lines are counted in
 ROUNDED = "rounding"  # what the whole is rounded up by
-Charge = tuple[str, Spot, float]  # which counter, where, and how many cycles
+Charge = tuple[str, Spot, int]  # which counter, where, and how many units of `UNIT`
 
 
 class Statement(NamedTuple):
@@ -209,16 +209,15 @@ def lines_of_pieces(
     found: list[Charge] = []
     for piece, ran in zip(code.pieces, pieces, strict=True):
         for price in piece if ran else ():
-            (name, kind, spot), amount = price[0], ran * piece_cycles((price,), target) / UNIT
-            rest = amount * 2 / 3 if kind == WORD else 0.0
+            (name, kind, spot), amount = price[0], ran * piece_cycles((price,), target)
+            rest = amount * 2 // 3 if kind == WORD else 0
             found += [
                 (STARTS if name == LOOP else "scalar", spot, amount - rest),
                 (WORDS, spot, rest),
             ]
     for (counter, rate), amount in beside.items():
-        found.append(
-            (STARTS if code.rates[rate][0] == LOOP else counter, code.rates[rate][2], amount / UNIT)
-        )
+        name, _, spot = code.rates[rate]
+        found.append((STARTS if name == LOOP else counter, spot, amount))
     return listed(code.codelet, found, zip(code.lines, times, strict=True), cycles, target)
 
 
@@ -246,7 +245,7 @@ def listed(
     factor = factor_of(codelet, target)
     counters: dict[str, Counter[Spot]] = {name: Counter() for name in COUNTERS}
     for counter, spot, amount in found:
-        counters[counter][spot] += UNIT * amount  # type: ignore[assignment]
+        counters[counter][spot] += amount
     total = [float(sum(counters[name].values())) for name in BESIDE]
     alone = np.array([together(row, target) for row in np.diag(total).tolist()])
     if together(total, target) < sum(alone):  # they go side by side, and the longest counts

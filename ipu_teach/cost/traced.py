@@ -28,6 +28,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -44,15 +46,15 @@ from ipu_teach.compile.scalar.writer import (
     PRODUCT,
     TALL,
     WIDE,
-    PieceRate,
     PricedPiece,
 )
 from ipu_teach.compile.trace import Op, Ref, Trace, upper
+from ipu_teach.cost.symbols import largest
 from ipu_teach.cost.vertices.parts import COUNTERS, STARTS, SUPERVISOR_OVERHEAD, WORDS
 from ipu_teach.cost.vertices.rates import BINARY, UNARY
 from ipu_teach.graph.codelet_registry import said_cycles
 from ipu_teach.graph.vertex import Vertex
-from ipu_teach.target import BY_HAND, COMPILED, Target
+from ipu_teach.target import BY_HAND, Target
 from ipu_teach.types import FLOAT, HALF, INT, Array
 
 VERTEX_OVERHEAD = 5
@@ -63,6 +65,7 @@ LOOP_START = 6
 # data paths that a worker's arithmetic registers hold: 16 words, less the pair that reads as zero
 REGISTERS = 7
 UNKNOWN = -1
+UNIT = 16  # of a cycle: what is counted in, so that 5.25 cycles are a whole number
 
 # numpy's functions that are more than one instruction, and the operations of PopLibs that they are
 # made of.
@@ -101,10 +104,10 @@ _WHOLE_OPERATIONS = {
     "sign": "SIGNUM",
 }
 _POWERS = {2: "square", 0.5: "sqrt", -1: "reciprocal"}
-_SELECT_WEIGHT = 5  # cycles an element of PopLibs' Select, which np.where is
 _CLIP_WEIGHT = 2  # a minimum and a maximum, for a data path
-# functions without a row of their own: the three cycles an element of PopLibs' argmax
-_EACH_WEIGHT = 3
+# Cycles an element: PopLibs' Select, which np.where is; functions without a row of their own, as
+# PopLibs' argmax.
+_EACH = {"where": 5, "each": 3, LOOP: LOOP_START}
 
 
 # Functions of an n x n matrix cost what the loops over single elements do that docs/codelets.md
@@ -143,63 +146,77 @@ _LOOPS: dict[str, tuple[str, str, str]] = {
 }
 
 
-def dense_cycles(name: str, dtype: np.dtype[Any], target: Target) -> str:
-    """Cycles of one of the loops for functions of `{n}` x `{n}` matrices, as a text, in units of
-    `UNIT`."""
-
-    def units(names: str) -> int:
-        plain = {"move": "", "decide": "", "fused": FUSED}
-        found = (plain.get(one, one) for one in names.split())
-        return sum(
-            round(UNIT * single_cycles(one, dtype, target)) if one else UNIT for one in found
-        )
-
-    row, pair, turn = map(units, _LOOPS[name])
-    if _LOOPS[name][2].count("fused") > 1:  # a square and not its half
-        pair -= turn // 2
-    return (
-        f"({row} * ({{n}}) + {pair} * (({{n}}) * ({{n}} - 1) // 2)"
-        f" + {turn} * (({{n}}) * (({{n}}) * ({{n}}) - 1) // 6))"
-    )
-
-
-def array_cycles(name: str, dtype: np.dtype[Any], elements: int, target: Target) -> float:
-    """Issue cycles of numpy's function `name` for so many elements of `dtype`, side by side in an
-    array.
+def array_cycles(name: str, dtype: np.dtype[Any], elements: Any, target: Target) -> Any:
+    """Cycles, in units of `UNIT`, of numpy's function `name` for so many elements of `dtype`, side
+    by side in an array: a number of them, or a `Symbol`. `name` may also be one of `writer`'s.
 
     PopLibs' loops take two or four elements a turn where the data path holds as many; a wider one
     would not change those.
     """
-    if name == "where":
-        return _SELECT_WEIGHT * elements
-    if dtype.kind != "f":  # integers have no vectors
+    width, by_hand = _width(dtype, target), target.codelet_prices == BY_HAND
+    if name in _LOOPS:
+        return _dense_cycles(name, dtype, elements, target)
+    if name in ((FUSED, BEYOND, LOOP) if by_hand else (AGAIN, OF_PRODUCT)):
+        return 0
+    if name in _EACH:
+        return UNIT * _EACH[name] * _turns(elements, 1)
+    paths = _turns(elements, width)
+    if name == BEYOND:
+        return UNIT * largest(0, paths - REGISTERS)
+    if name == PRODUCT:
+        return UNIT * (1 if by_hand else COMPILED_PRODUCT) * paths
+    weight = UNIT * (_CLIP_WEIGHT if name == "clip" else 1)
+    if dtype.kind != "f" and name not in ("", AGAIN, OF_PRODUCT):  # integers have no vectors
         rate = (UNARY | BINARY).get((_WHOLE_OPERATIONS.get(name, ""), INT))
-        return elements * (
-            rate.cycles / rate.elements if rate else _CLIP_WEIGHT if name == "clip" else 1
-        )
-    paths = -(-elements // _width(dtype, target))
-    if name == "clip":
-        return _CLIP_WEIGHT * paths
+        return (UNIT * rate.cycles // rate.elements if rate else weight) * _turns(elements, 1)
     kind = HALF if dtype.itemsize == 2 else FLOAT
     rates = [(UNARY | BINARY)[op, kind] for op in OPERATIONS.get(name, ())]
-    return (
-        sum(
-            rate.cycles * (-(-elements // rate.elements) if rate.elements else paths)
-            for rate in rates
-        )
-        or paths
-    )
+    parts = [UNIT * r.cycles * _turns(elements, r.elements or width) for r in rates]
+    return reduce(add, parts or [weight * paths])
+
+
+def single_cycles(name: str, dtype: np.dtype[Any], target: Target) -> float:
+    """Issue cycles of one operation, by its name, whose result is a single element."""
+    if name in ("", FUSED, LOOP):
+        return float(array_cycles(name, dtype, 1, target) / UNIT)
+    width = _width(dtype, target)
+    return max(1.0, float(array_cycles(name, dtype, width, target) / UNIT / width))
+
+
+def _dense_cycles(name: str, dtype: np.dtype[Any], n: Any, target: Target) -> Any:
+    """Those of one of the loops for functions of n x n matrices."""
+
+    def units(names: str) -> int:
+        plain = {"move": "", "decide": "", "fused": FUSED}
+        each = (single_cycles(plain.get(one, one), dtype, target) for one in names.split())
+        return sum(round(UNIT * cycles) for cycles in each)
+
+    row, pair, turn = map(units, _LOOPS[name])
+    if _LOOPS[name][2].count("fused") > 1:  # a square and not its half
+        pair -= turn // 2
+    return row * n + pair * (n * (n - 1) // 2) + turn * (n * (n * n - 1) // 6)
+
+
+def _turns(elements: Any, width: int) -> Any:
+    """How often so many fit into them, the last time perhaps in part."""
+    return (elements + (width - 1)) // width
+
+
+def _width(dtype: np.dtype[Any], target: Target) -> int:
+    """Elements of `dtype` that fill the data path."""
+    return max(1, target.data_path_width // (8 * dtype.itemsize))
 
 
 class Tally:
     """The instructions of a trace, by what they are.
 
-    `charges`: what each of its steps is charged, and on which of the `COUNTERS`.
+    `charges`: what each of its steps is charged, in units of `UNIT`, and on which of the
+    `COUNTERS`.
     """
 
     def __init__(self, trace: Trace, target: Target) -> None:
         self.trace, self.target, self.by_hand = trace, target, target.codelet_prices == BY_HAND
-        self.charges: list[tuple[str, Op, float]] = []
+        self.charges: list[tuple[str, Op, int]] = []
         self.loops = 0  # over vectors, those that are over
         self.loaded: set[Any] = set()  # by the loop at hand
         self.made: dict[int, int] = {}  # by temporary array: the loop that works it out
@@ -219,82 +236,86 @@ class Tally:
     def _add(self, op: Op) -> None:
         samples = self.trace.samples
         if op.kind == "read":
-            self._charge("scalar", op, self.trace.roots[op.args[0].id] not in self.constants)
+            constant = self.trace.roots[op.args[0].id] in self.constants
+            self._charge("scalar", op, 0 if constant else UNIT)
         elif op.kind == "store":
             into, value = op.args
-            if samples[into.id].ndim == 0:
-                self._charge("scalar", op, 1)
-                self._charge(WORDS, op, store_cycles(samples[into.id].dtype) - 1)
+            sample = samples[into.id]
+            if sample.ndim == 0:  # memory is written by the word, and the rest of it read first
+                self._charge("scalar", op, UNIT)
+                self._charge(WORDS, op, 0 if sample.dtype.itemsize >= 4 else 2 * UNIT)
                 return
             if isinstance(value, Ref) and not self.by_hand:
-                self._charge("loads", op, self._load(value, op))
+                self._load(value, op)
             outside = self.trace.roots[into.id] in self.trace.regions
-            self._charge(
-                "stores",
-                op,
-                _paths(samples[into.id], self.target)
-                if outside
-                else self._beyond(samples[into.id]),
-            )
+            self._spend("stores", op, "" if outside else BEYOND, sample.dtype, sample.size)
             self._end_loop(op)
         elif op.kind not in ("region", "view", "local"):
             self._work(op)
 
     def _work(self, op: Op) -> None:
-        result = self.trace.samples[op.result]
         if op.fn is upper:  # what the function before it made, too
             self.made[op.result] = self.loops
             return
-        work = 0.0 if self.by_hand and self._fused(op) else _work(self.trace, op, self.target)
-        sources = [a for a in op.args if isinstance(a, Ref)]
-        if not np.ndim(result) and not any(np.ndim(self.trace.samples[a.id]) for a in sources):
-            self._charge("scalar", op, work)
+        refs = [a for a in op.args if isinstance(a, Ref)]
+        sources = [np.asarray(self.trace.samples[a.id]) for a in refs]
+        result, name = np.asarray(self.trace.samples[op.result]), _name(op)
+        work = sources[0] if op.kind == "reduce" else result
+        if self._fused(op):
+            name = FUSED
+        elif op.kind == "each" and name not in ("power", *_POWERS.values()):
+            name, work = "each", max(sources, key=np.size)
+        if not result.ndim and not any(source.ndim for source in sources):
+            self._charge("scalar", op, round(UNIT * single_cycles(name, work.dtype, self.target)))
             return
-        compiled_product = op.kind == "product" and not self.by_hand
-        self._charge("vector", op, COMPILED_PRODUCT * work if compiled_product else work)
-        self._charge("loads", op, sum(self._load(a, op) for a in sources if not compiled_product))
+        if op.kind == "product":
+            self._spend("vector", op, PRODUCT, result.dtype, sources[0].shape[-1], result.size)
+        elif op.kind == "dense":
+            m, n = sources[0].shape
+            more = {"solve": (COLUMN, result.size // max(1, n)), "inv": (COLUMN, n)}
+            rest, times = more.get(name, (TALL, m - n) if m > n else (WIDE, n - m))
+            self._spend("vector", op, name, result.dtype, min(m, n))
+            self._spend("vector", op, rest, result.dtype, min(m, n), times)
+        else:
+            self._spend("vector", op, name, work.dtype, work.size)
+        for argument in refs:
+            self._load(argument, op)
         if op.kind in ("product", "reduce", "dense", "each"):
-            self._end_loop(op, np.size(result) if op.kind == "product" else 1)
+            self._end_loop(op, result.size if op.kind == "product" else 1)
         self.made[op.result] = self.loops
 
-    def _load(self, argument: Ref, op: Op) -> float:
-        """Data paths that are read of an operand."""
+    def _load(self, argument: Ref, op: Op) -> None:
+        """An operand is read, unless it is in registers."""
         trace, sample = self.trace, np.asarray(self.trace.samples[argument.id])
-        root, paths = trace.roots[argument.id], _paths(sample, self.target)
-        if self.by_hand:
-            times = 1
-            if (
-                op.kind == "product"
-                and sample.ndim < 2 < 2 * sample.ndim
-                and np.ndim(trace.samples[op.result])
-            ):
-                # a vector that meets a matrix is read once for each result
-                times = np.size(trace.samples[op.result])
-            return paths * times if root in trace.regions else 0
+        root = trace.roots[argument.id]
         place = sample.__array_interface__["data"][0], sample.shape, sample.strides
-        if not sample.ndim or place in self.loaded or self.made.get(root) == self.loops:
-            return 0
+        again, product = not sample.ndim or place in self.loaded, op.kind == "product"
         self.loaded.add(place)
         if root in trace.regions:
-            return paths
-        if root in self.made and root not in self.written:
-            self.written.add(root)
-            self._charge("stores", op, self._beyond(trace.samples[root]))
-        return self._beyond(sample)
-
-    def _beyond(self, sample: Any) -> float:
-        """Data paths of a temporary array that the registers cannot hold."""
-        return 0 if self.by_hand else max(0, _paths(sample, self.target) - REGISTERS)
+            name = OF_PRODUCT if product else AGAIN if again else ""
+        elif again or product or self.made.get(root) == self.loops:
+            return
+        else:
+            name = BEYOND
+            if root in self.made and root not in self.written:
+                self.written.add(root)
+                made = np.asarray(trace.samples[root])
+                self._spend("stores", op, BEYOND, made.dtype, made.size)
+        self._spend("loads", op, name, sample.dtype, sample.size)
 
     def _end_loop(self, op: Op, times: int = 1) -> None:
         self.loops += times
         self.loaded.clear()
-        if not self.by_hand:
-            self._charge(STARTS, op, LOOP_START * times)
+        self._spend(STARTS, op, LOOP, np.dtype(np.float32), times)
 
-    def _charge(self, counter: str, op: Op, cycles: float) -> None:
-        if cycles:
-            self.charges.append((counter, op, cycles))
+    def _spend(
+        self, counter: str, op: Op, name: str, dtype: np.dtype[Any], n: int, times: int = 1
+    ) -> None:
+        self._charge(counter, op, times * array_cycles(name, dtype, n, self.target))
+
+    def _charge(self, counter: str, op: Op, units: int) -> None:
+        if units:
+            self.charges.append((counter, op, units))
 
     def _fused(self, op: Op) -> bool:
         """True for a sum or difference that is one instruction with a product, which nothing else
@@ -325,58 +346,17 @@ class Tally:
     @property
     def cycles(self) -> int:
         """Worker cycles of one vertex."""
-        total = dict.fromkeys(COUNTERS, 0.0)
-        for counter, _, cycles in self.charges:
-            total[counter] += UNIT * cycles
+        total = dict.fromkeys(COUNTERS, 0)
+        for counter, _, units in self.charges:
+            total[counter] += units
         *single, vector, loads, stores = total.values()
-        return int(
-            VERTEX_OVERHEAD
-            + np.ceil((sum(single) + together((vector, loads, stores), self.target)) / UNIT)
-        )
+        units = sum(single) + together((vector, loads, stores), self.target)
+        return VERTEX_OVERHEAD + int(_turns(units, UNIT))
 
 
 def trace_cycles(trace: Trace, target: Target) -> int:
     """Worker cycles of one vertex, counted from its trace."""
     return Tally(trace, target).cycles
-
-
-def store_cycles(dtype: np.dtype[Any]) -> int:
-    """Cycles of storing one element: memory is written by the word, and the rest of a word must be
-    read first."""
-    return 1 if dtype.itemsize >= 4 else 3
-
-
-def _width(dtype: np.dtype[Any], target: Target) -> int:
-    """Elements of `dtype` that fill the data path."""
-    return max(1, target.data_path_width // (8 * dtype.itemsize))
-
-
-def _paths(sample: Any, target: Target) -> float:
-    """Data paths that an array fills: 64-bit loads, stores or operations."""
-    sample = np.asarray(sample)
-    return float(-(-sample.size // _width(sample.dtype, target)))
-
-
-def _work(trace: Trace, op: Op, target: Target) -> float:
-    """Issue cycles of one operation: data paths (or single elements) times weight."""
-    result = np.asarray(trace.samples[op.result])
-    sources = [np.asarray(trace.samples[a.id]) for a in op.args if isinstance(a, Ref)]
-    if op.kind == "product":
-        return float(result.size * -(-sources[0].shape[-1] // _width(result.dtype, target)))
-    name = _name(op)
-    if op.kind == "dense":
-        m, n = sources[0].shape
-        more = {"solve": (COLUMN, result.size // max(1, n)), "inv": (COLUMN, n)}
-        rest, times = more.get(name, (TALL, m - n) if m > n else (WIDE, n - m))
-        texts = (dense_cycles(one, result.dtype, target) for one in (name, rest))
-        once, each = (eval(text.format(n=min(m, n))) for text in texts)
-        return float((once + times * each) / UNIT)
-    if op.kind == "each" and name not in ("power", *_POWERS.values()):
-        return float(_EACH_WEIGHT * max(s.size for s in sources))
-    work = sources[0] if op.kind == "reduce" else result
-    if work.ndim == 0:
-        return single_cycles(name, work.dtype, target)
-    return array_cycles(name, work.dtype, work.size, target)
 
 
 def _name(op: Op) -> str:
@@ -393,79 +373,20 @@ def _name(op: Op) -> str:
     )
 
 
-def single_cycles(name: str, dtype: np.dtype[Any], target: Target) -> float:
-    """Issue cycles of one operation, by numpy's name for it, whose result is a single element of a
-    numpy dtype."""
-    if name == FUSED:
-        return 0.0 if target.codelet_prices == BY_HAND else 1.0
-    width = _width(dtype, target)
-    return max(1.0, array_cycles(name, dtype, width, target) / width)
-
-
-UNIT = 16  # of a cycle: scalar loops count in these, so that 5.25 cycles are a whole number
-# What work on whole regions takes, as the texts of scalar loops say it: the one place where that
-# stands.
-TOGETHER = {COMPILED: "vec + loads + stores", BY_HAND: "max(vec, loads // 2, stores)"}
-_TOGETHER = {prices: compile(text, "together", "eval") for prices, text in TOGETHER.items()}
-
-
-def together(beside: Sequence[float], target: Target) -> float:
-    """What work on whole regions, its loads and its stores take: of each so many, in units of
-    `UNIT`."""
-    return float(
-        eval(
-            _TOGETHER[target.codelet_prices],
-            {},
-            dict(zip(("vec", "loads", "stores"), beside, strict=True)),
-        )
-    )
+def together(beside: Sequence[Any], target: Target) -> Any:
+    """What work on whole regions, its loads and its stores take: of each so many, numbers or
+    texts."""
+    vec, loads, stores = beside
+    by_hand = target.codelet_prices == BY_HAND
+    return largest(vec, loads // 2, stores) if by_hand else vec + loads + stores
 
 
 def piece_cycles(piece: PricedPiece, target: Target) -> int:
     """Cycles of a straight piece of a scalar loop, in units of `UNIT`."""
-    by_hand = target.codelet_prices == BY_HAND
-
-    def units(name: str, kind: str) -> int:
-        if name == LOOP:
-            return 0 if by_hand else UNIT * LOOP_START
-        return round(UNIT * single_cycles(name, np.dtype(kind), target)) if name else UNIT
-
-    return sum(times * units(name, kind) for (name, kind, _), times in piece)
-
-
-def rate_cycles(rate: PieceRate, target: Target) -> list[tuple[int, int, int]]:
-    """Cycles of an operation on a whole region of a scalar loop, in units of `UNIT`.
-
-    Each entry: so many for every so many elements, beyond the first of these.
-    """
-    name, dtype = rate[0], np.dtype(rate[1])
-    width, by_hand = _width(dtype, target), target.codelet_prices == BY_HAND
-    if (
-        name in (BEYOND, LOOP)
-        and by_hand
-        or name in (AGAIN, OF_PRODUCT)
-        and not by_hand
-        or name == FUSED
-        and by_hand
-    ):
-        return []
-    if name == BEYOND:
-        return [(UNIT, width, REGISTERS)]
-    if name == LOOP:
-        return [(UNIT * LOOP_START, 1, 0)]
-    if name == PRODUCT:
-        return [(UNIT * (1 if by_hand else COMPILED_PRODUCT), width, 0)]
-    if name in ("", AGAIN, OF_PRODUCT):
-        return [(UNIT, width, 0)]
-    if name in ("each", "where"):
-        return [(UNIT * (_EACH_WEIGHT if name == "each" else _SELECT_WEIGHT), 1, 0)]
-    if name == "clip" and dtype.kind == "f":
-        return [(UNIT * _CLIP_WEIGHT, width, 0)]
-    if dtype.kind != "f":
-        return [(round(UNIT * single_cycles(name, dtype, target)), 1, 0)]
-    kind = HALF if dtype.itemsize == 2 else FLOAT
-    rates = [(UNARY | BINARY)[op, kind] for op in OPERATIONS.get(name, ())]
-    return [(round(UNIT * r.cycles), r.elements or width, 0) for r in rates] or [(UNIT, width, 0)]
+    return sum(
+        times * round(UNIT * single_cycles(name, np.dtype(kind if name and kind else "f4"), target))
+        for (name, kind, _), times in piece
+    )
 
 
 def priced_for(codelet: type[Vertex], target: Target) -> Target:
@@ -483,19 +404,6 @@ def depends_on_data(group: Group) -> bool:
     ):
         return False
     return bool(np.any(group.table.estimates[group.rows] < 0))
-
-
-def rate_text(rate: PieceRate, target: Target) -> str:
-    """As a text: those cycles for `{n}` elements."""
-
-    if rate[0] in _LOOPS:
-        return dense_cycles(rate[0], np.dtype(rate[1]), target)
-
-    def part(cycles: int, width: int, kept: int) -> str:
-        paths = f"({{n}} + {width - 1}) // {width}"
-        return f"{cycles} * max(0, {paths} - {kept})" if kept else f"{cycles} * ({paths})"
-
-    return " + ".join(part(*each) for each in rate_cycles(rate, target)) or "0"
 
 
 def launch_cycles(codelet: type[Vertex]) -> int:

@@ -1,14 +1,14 @@
-"""Scalar loops: one walk over the text of `compute()` gives a typed loop over elements, printed for
-CPython and for a compiler.
+"""Scalar loops: one walk over the text of `compute()` gives a typed loop over elements, which the
+room above prints for CPython and for a compiler.
 
     code = scalar_code(DotProduct)        # a `ScalarCode`, or why there is none
 
-`values` says what a value is while the text is walked; `writer` holds the texts; `arithmetic`,
-`variables`, `arrays`, `calls`, `expressions` and `statements` each add the pieces of language that
-they are named after. Both texts count cycles, mark what is stored and check indices at the same
-places. Where the compiled one cannot go on (an index beyond the end, an integer beyond 61 bits, a
-number that does not fit) it returns the line, and CPython's text runs that vertex; where that
-fails, the plain loop does, and says what is wrong.
+`values` says what a value is while the text is walked, and `operations` what the walk gives;
+`writer` holds those so far; `arithmetic`, `variable_walk`, `arrays`, `calls`, `expressions` and
+`statements` each add the pieces of language that they are named after. Both texts count cycles,
+mark what is stored and check indices at the same places. Where the compiled one cannot go on (an
+index beyond the end, an integer beyond 61 bits, a number that does not fit) it returns the line,
+and CPython's text runs that vertex; where that fails, the plain loop does, and says what is wrong.
 
 A number is *free* if it is made of constants, lengths, worker ids, counters of loops and state that
 nothing assigns: what is done with it costs nothing, as in a trace. It is *data* if it comes from
@@ -20,13 +20,14 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import is_
 from types import FunctionType
 from typing import Any
 
 from ipu_teach.compile.scalar.calls import outside, scope_of, tree_of
+from ipu_teach.compile.scalar.operations import Operation
 from ipu_teach.compile.scalar.statements import Statements
 from ipu_teach.compile.scalar.values import ConstantTable, Num, Refused
 from ipu_teach.compile.scalar.writer import PieceRate, PricedPiece, Spot
@@ -41,19 +42,19 @@ MOST_WALKS = 6  # of the whole text, until it is known what types lists hold
 class ScalarCode:
     """What the walk of a codelet's text gives.
 
-    `python`, `compiled`: the lines of the two texts, in which the room above puts in the cycles of
-    `pieces` and `rates` (see `writer`). `loops`: numpy's own loops that the compiled text calls by
-    address, (function, its types); `tables`: lists of numbers; `slots`: variables of the compiled
-    text, with what they begin as. `vectors`: some work is on whole regions. `answers`: compute()
-    returns whether it is done. `lists`: the fields that are lists of vectors. `lines`, `heads`:
-    statements, and loops with what their variables begin with (see `writer`). `uncompiled`: what
-    cannot be compiled with the same bits, and its line; CPython's text runs alone then.
+    `operations`: see there; `pieces`, `rates`: what they cost (see `writer`). `loops`: numpy's own
+    loops that the compiled text calls by address, (function, its types); `tables`: lists of
+    numbers; `slots`: variables of the compiled text, with what they begin as. `vectors`: some work
+    is on whole regions. `answers`: compute() returns whether it is done. `endless`: a vertex may
+    take for ever, and so asks now and then if it is to end. `lists`: the fields that
+    are lists of vectors. `lines`, `heads`: statements, and loops with what their variables begin
+    with (see `writer`). `uncompiled`: what cannot be compiled with the same bits, and its line;
+    CPython's text runs alone then.
     """
 
     codelet: type[Vertex]
     fields: Mapping[str, Field]
-    python: tuple[str, ...]
-    compiled: tuple[str, ...]
+    operations: list[Operation]
     pieces: tuple[PricedPiece, ...]
     rates: tuple[PieceRate, ...]
     loops: tuple[tuple[Any, str], ...]
@@ -61,15 +62,11 @@ class ScalarCode:
     slots: Mapping[str, str]
     vectors: bool
     answers: bool
+    endless: bool
     lists: frozenset[str]
     lines: tuple[Spot, ...]
     heads: tuple[tuple[Spot, str], ...]
     uncompiled: str = ""
-
-    @property
-    def endless(self) -> bool:
-        """True if a vertex may take for ever, and so asks now and then whether it is to end."""
-        return any("stopped(stop)" in line for line in self.compiled)
 
     @property
     def multi(self) -> bool:
@@ -151,20 +148,6 @@ def _code(codelet: type[Vertex], compute: Any, walk: _Walk) -> ScalarCode | str:
 class _Walk(Statements):
     """The whole."""
 
-    def _whole(self, lines: list[str]) -> Iterator[str]:
-        """What of a text stands in the end: where a loop begins, with what is checked ahead of
-        it."""
-        needless = self.tags - self.tagged
-        for line in lines:
-            indent, _, counter = line.partition("«ahead ")
-            if counter:
-                for check, at in self.ahead[counter.rstrip("»")].items():
-                    yield from (indent + check, f"{indent}    return {at}")
-            elif (self.vectors or "«all»" not in line) and line.lstrip().partition(" ")[
-                0
-            ] not in needless:
-                yield line
-
     def run(self, compute: FunctionType) -> ScalarCode:
         tree = self.trees[compute] = tree_of(compute)
         own = [
@@ -211,8 +194,7 @@ class _Walk(Statements):
         return ScalarCode(
             self.codelet,
             self.codelet.fields,
-            tuple(self._whole(self.pyl)),
-            tuple(self._whole(self.nb)),
+            self.operations,
             tuple(self.pieces),
             tuple(self.rates),
             tuple(self.loops),
@@ -220,6 +202,7 @@ class _Walk(Statements):
             {**self.slots, **tags},
             self.vectors,
             self.answers,
+            self.endless,
             self.lists,
             tuple(self.lines),
             tuple(heads),

@@ -22,7 +22,7 @@ from ipu_teach.compile.scalar.kinds import (
     numpys,
     reach,
 )
-from ipu_teach.compile.scalar.values import LIMIT, Num, Refused, StaticValue
+from ipu_teach.compile.scalar.values import LIMIT, Known, Num, Refused, StaticValue
 from ipu_teach.compile.scalar.writer import FUSED, Make, Writer
 
 # Of each operator: its sign, what does it to Python's numbers, and numpy's name for it.
@@ -74,7 +74,7 @@ class Arithmetic(Writer):
                     if to == "f2"
                     else f"np.float64({text})"
                 )
-            if t == "wi" and not text.lstrip("-").isdigit():
+            if t == "wi" and not isinstance(text, Known):
                 self.bail(f"abs({text}) > {2**53}", node)
             wide = text if t in FLOATS else f"np.float64({text})"
             return {"f4": f"np.float32({wide})", "f2": f"to_half({wide})"}.get(to, wide)
@@ -84,7 +84,7 @@ class Arithmetic(Writer):
             return f"np.uint64({text})" if to == "u8" else f"np.int64({text})"
         if t == "wi" and to != "i8":
             low, high = np.iinfo(to).min, np.iinfo(to).max
-            if not text.lstrip("-").isdigit():
+            if not isinstance(text, Known):
                 self.bail(f"{text} < {low} or {text} > {min(high, LIMIT)}", node)
             elif not low <= int(text) <= high:
                 self.bail("True", node)
@@ -137,7 +137,7 @@ class Arithmetic(Writer):
             self.bail(f"{x} > np.uint64({min(high, LIMIT)})" if t == "u8" else f"{x} < 0", node)
             return f"np.uint64({x})" if to == "u8" else f"np.int64({x})"
         if to != "i8" and (t in WEAK or not np.can_cast(t, to)):
-            if x.lstrip("-").isdigit() and low <= int(x) <= high:
+            if isinstance(x, Known) and low <= int(x) <= high:
                 return x
             self.bail(f"{x} < {low} or {x} > {high}", node)
         return x
@@ -347,6 +347,8 @@ class Arithmetic(Writer):
             if t == "u8"
             else f"np.float32({plain})"
             if t in ("f2", "f4")
+            else Known(plain)
+            if t in INTS
             else plain
         )
         py = f"{numpys(dtype_of(t))}({plain})" if isinstance(value, np.generic) else plain
@@ -383,7 +385,7 @@ def _of_product(node: ast.AST, a: Num, b: Num, types: dict[str, str]) -> bool:
 def _by_power(op: str, a: str, b: str) -> str:
     """`a // b` or `a % b` of whole numbers where b is a power of two that is known ahead; else
     empty."""
-    if not b.isdigit() or int(b).bit_count() != 1:
+    if not isinstance(b, Known) or int(b) <= 0 or int(b).bit_count() != 1:
         return ""
     return f"({a} >> {int(b).bit_length() - 1})" if op == "//" else f"({a} & {int(b) - 1})"
 

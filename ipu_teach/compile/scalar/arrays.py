@@ -25,11 +25,14 @@ from ipu_teach.compile.scalar.kinds import (
     numpys,
     reach,
 )
+from ipu_teach.compile.scalar.operations import Block, Finish, Leave, Line
 from ipu_teach.compile.scalar.values import (
     LENGTH,
     Arr,
     ConstantTable,
     Factors,
+    Fixed,
+    Known,
     Num,
     StaticValue,
     Vec,
@@ -72,7 +75,7 @@ class Arrays(VariableWalk):
 
     def region(self, name: str, declared: Field) -> Arr:
         """A field."""
-        dims = tuple((f"f_{name}_n{k}", f"f_{name}_s{k}") for k in range(declared.depth))
+        dims = tuple((Fixed(f"f_{name}_n{k}"), f"f_{name}_s{k}") for k in range(declared.depth))
         mark = (
             f"m_f_{name}" if declared.kind == "output" or (self.multi and declared.written) else ""
         )
@@ -102,7 +105,7 @@ class Arrays(VariableWalk):
         self.refuse_if(not array.sized, node, "the length of a ONE_PTR field")
         py = f"len({array.py})" if axis == 0 else f"{array.py}.shape[{axis}]"
         n = array.dims[axis][0]
-        return self.constant(int(n)) if n.isdigit() else Num({"wi": n}, py, bound=LENGTH)
+        return self.constant(int(n)) if isinstance(n, Known) else Num({"wi": n}, py, bound=LENGTH)
 
     # Elements
 
@@ -149,24 +152,21 @@ class Arrays(VariableWalk):
         would be slow.
         """
         first, end = self.ranges.get(counter, ("", ""))
-        depth, check = self.depth, f"if {end} > {first} and {end} + {more} > {n}:"
-        if not first or int(first) + more < 0:
+        check = f"if {end} > {first} and {end} + {more} > {n}:"
+        if not first or min(int(first), int(first) + more) < 0:
             return False
         if (end == n and more <= 0) or check in self.ahead.get(counter, ()):
             return True
-        if not (n.startswith("f_") or n.isdigit()):
+        if not isinstance(n, Fixed):
             return False
-        for line in reversed(self.nb):
-            text = line.lstrip()
-            if text in ("break", "continue", "return 0"):
+        for around, block in zip(self.open[-2::-1], self.open[::-1], strict=False):
+            if not block.counter or any(isinstance(one, (Leave, Finish)) for one in block.all()):
                 return False
-            if len(line) - len(text) < 4 * depth:  # what this stands in
-                depth -= 1
-                if not text.startswith("for "):
-                    return False
-                if text.startswith(f"for {counter} "):
-                    self.ahead[counter][check] = getattr(node, "lineno", 0) or self.line or 1
-                    return True
+            if block.counter == counter:
+                self.ahead[counter].add(check)
+                at = getattr(node, "lineno", 0) or self.line or 1
+                around.body.insert(-1, Block(check, body=[Line(f"return {at}")]))
+                return True
         return False
 
     def whole(self, a: Num) -> str:
@@ -224,7 +224,7 @@ class Arrays(VariableWalk):
                 {t: held[SLOT[t]] for t in types}, f"{array.py}[{key}]", tag, data, bound=most
             )
         once = not keys and not array.writable  # a number by itself was read ahead
-        name = f"{array.buf}_v" if once else self.named(self._held(array, at))
+        name = Fixed(f"{array.buf}_v") if once else self.named(self._held(array, at))
         if self.multi and array.mark:
             self.emit(f"r_{array.buf}[np.uintp({at})] |= wbit", f"r_{array.mark}[{key}] |= wbit")
         py = array.py if once else f"{array.py}[{key}]"
@@ -409,7 +409,7 @@ class Arrays(VariableWalk):
             lines[f"{name}_tag"] = f"np.array({[CODES[x.only[0]] for x in known]}, np.int8)"
         self.tables[name] = ConstantTable(py, lines, known)
         strides = [str(int(np.prod(numbers.shape[k + 1 :]))) for k in range(numbers.ndim)]
-        dims = tuple(zip(map(str, numbers.shape), strides, strict=True))
+        dims = tuple(zip(map(Known, numbers.shape), strides, strict=True))
         return Arr(name, "?", dims, "0", name, writable=False, local=True, box=name, free=True)
 
     # Whole regions
@@ -493,9 +493,9 @@ class Arrays(VariableWalk):
         for v in parts:
             self._fits(v, longest, py, node)
         types = [v.type for v in parts]
-        at, count = len(self.nb), self.count
+        at, count = len(self.operations), self.count
         t = make(types, types)[0] if make else self.type_of(f, types, node)
-        del self.nb[at:]
+        del self.operations[at:]
         self.count = count
         self.refuse_if(t not in SAMPLES, node, py)
         if make is None:
@@ -825,12 +825,6 @@ class Arrays(VariableWalk):
             known = value.value
             return numpys(np.dtype(known)) if isinstance(known, type) else repr(known), known
         self.refuse(node, "this argument")
-
-    def settle(self) -> None:
-        """The end of compute(): work on whole regions goes beside their loads and stores."""
-        self.flush()
-        self.emit(None, "«!left()»")
-        self.both("cyc += «all»")
 
     def end_loop(self, each: Vec | None = None) -> None:
         """The end of a loop over vectors; of one for `each` element of a result."""

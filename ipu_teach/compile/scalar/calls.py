@@ -34,6 +34,7 @@ from ipu_teach.compile.scalar.values import (
     INSTEAD,
     Arr,
     Inner,
+    Known,
     Num,
     Refused,
     Scope,
@@ -434,18 +435,17 @@ class Calls(Arrays):
         )
         t, name = self._type_of(kind, StaticValue(next(iter(types))), node), self.new("a")
         self.empty(name, str(len(found)), t)
-        array = Arr(name, t, ((str(len(found)), "1"),), "0", name, local=True)
+        array = Arr(name, t, ((Known(len(found)), "1"),), "0", name, local=True)
         text = nested([a.py for a in found], shape, "[]")
         self.given(array, found, f"np.array({text}, {numpys(dtype_of(t))})", node)
-        dims = zip(map(str, shape), (*map(str, shape[1:]), "1"), strict=True)
+        dims = zip(map(Known, shape), (*map(str, shape[1:]), "1"), strict=True)
         return replace(array, dims=tuple(dims))
 
     def given(self, array: Arr, values: list[Num], py: str, node: ast.AST) -> None:
         """Store numbers one by one in what CPython's text makes of them at once."""
-        keep, self.pyl = self.pyl, []
-        for k, value in enumerate(values):
-            self.write(array, [self.constant(k)], value, node)
-        self.pyl = keep
+        with self.compiled_alone():
+            for k, value in enumerate(values):
+                self.write(array, [self.constant(k)], value, node)
         self.emit(None, f"{array.py} = {py}")
 
     # The learner's own functions
@@ -485,14 +485,13 @@ class Calls(Arrays):
         once = self.new("k")
         scope.returns = "." + once
         live, self.live = self.live, True
-        with self.under(f"for {once} in range(1):", f"for {once} in (0,):"):
+        with self.under(f"for {once} in range(1):", f"for {once} in (0,):", once):
             self.block(tree.body)
             if self.live:
                 if any(scope.returns in state for state in scope.exits):
                     self.assign(scope.returns, self.constant(None), node)
                 scope.exits.append(self.state)
             self.flush()
-            self.both("pass")
         self.live = live and bool(scope.exits)
         self.state = self.joined(*scope.exits)
         self.scopes.pop()

@@ -17,11 +17,13 @@ from ipu_teach.compile.scalar.arithmetic import BINARY, UNARY
 from ipu_teach.compile.scalar.arrays import nested
 from ipu_teach.compile.scalar.calls import Calls
 from ipu_teach.compile.scalar.kinds import CODES, HELD, INTS, SLOT, is_number
+from ipu_teach.compile.scalar.operations import Block, Line
 from ipu_teach.compile.scalar.values import (
     INSTEAD,
     Arr,
     Factors,
     Inner,
+    Known,
     Num,
     StaticValue,
     Unreached,
@@ -69,9 +71,12 @@ class Expressions(Calls):
         variable."""
         found: list[Any] = []
         for node in nodes:
-            at = len(self.pyl)
+            at = len(self.operations)
             found.append(read(node))
-            if len(self.pyl) > at:  # statements came: what stands left of them goes ahead of them
+            # statements came: what stands left of them goes ahead of them
+            if not all(
+                isinstance(one, Line) and one.python is None for one in self.operations[at:]
+            ):
                 for k, old in enumerate(found[:-1]):
                     if (
                         isinstance(old, (Num, Vec))
@@ -79,7 +84,7 @@ class Expressions(Calls):
                         and getattr(old, "const", None) is None
                     ):
                         name = self.new("p")
-                        self.pyl.insert(at, "    " * self.depth + f"{name} = {old.py}")
+                        self.operations.insert(at, Line(None, f"{name} = {old.py}"))
                         found[k] = replace(old, py=name)
                         at += 1
         return found
@@ -297,8 +302,8 @@ class Expressions(Calls):
                 break
             skipped.append(Counter(self.cost))
             x = self.truth(a)
-            self.emit(f"if {x if both else f'not {x}'}:", f"if {'' if both else 'not '}{a.py}:")
-            self.depth += 1
+            no = "" if both else "not "
+            self.begin(Block(f"if {no}{x}:", f"if {no}{a.py}:"))
             before, found = dict(self.state), list[Num]()
             self.control += data
             if self.reached(lambda part=part, found=found: found.append(part())):  # type: ignore[misc]
@@ -308,11 +313,9 @@ class Expressions(Calls):
             self.state = self.joined(before, self.state)
         while skipped:
             rest = self.meet(skipped.pop())
-            self.both("pass")
-            for lines, more in zip((self.nb, self.pyl), rest, strict=True):
-                if more:
-                    lines += ["    " * (self.depth - 1) + "else:", *more]
-            self.depth -= 1
+            self.open.pop()
+            if rest:
+                self.operations.append(Block("else:", "else:", body=rest))
         found_all: Num = self.state.pop(var)
         return found_all
 
@@ -356,7 +359,7 @@ class Expressions(Calls):
         values = [self.fixed(x) for x in values]
         self.boxes.setdefault(made_at(node), set()).update(*(x.alts for x in values))
         array = self.listed([self.constant(n) for n in shape or (len(values),)], "", node)
-        flat = replace(array, dims=((str(len(values)), "1"),))
+        flat = replace(array, dims=((Known(len(values)), "1"),))
         self.given(
             flat, values, nested([x.py for x in values], shape or (len(values),), "[]"), node
         )

@@ -16,12 +16,15 @@ import numpy as np
 from ipu_teach.compile.scalar.calls import stored_names
 from ipu_teach.compile.scalar.expressions import Expressions, made_at
 from ipu_teach.compile.scalar.kinds import BOOLS, INTS, is_number
+from ipu_teach.compile.scalar.operations import Block, Finish, Leave, Operation
 from ipu_teach.compile.scalar.values import (
     LENGTH,
     SHORT,
     SMALL,
     Arr,
+    Fixed,
     Inner,
+    Known,
     LoopSequence,
     Num,
     Refused,
@@ -257,8 +260,8 @@ class Statements(Expressions):
         x = self.truth(a)
         before, spent = dict(self.state), self.cost
         ends = []
-        # what the first way has to count, and where it ends
-        first: tuple[Counter[Price], int, int] | None = None
+        # what the first way has to count, and where
+        first: tuple[Counter[Price], list[Operation]] | None = None
         for line, way in (("if {}:", yes), ("else:", no)):
             self.state, self.live, self.cost = dict(before), True, Counter(spent)
             self.loaded.clear()
@@ -267,13 +270,8 @@ class Statements(Expressions):
                 if self.live:
                     ends.append(self.state)
                     if first is not None:
-                        cost, *places = first
-                        for lines, at, rest in zip(
-                            (self.nb, self.pyl), places, self.meet(cost), strict=True
-                        ):
-                            lines[at:at] = rest
-                    first = self.cost, len(self.nb), len(self.pyl)
-                self.both("pass")
+                        first[1].extend(self.meet(first[0]))
+                    first = self.cost, self.operations
         self.cost = first[0] if first is not None else Counter()
         self.loaded.clear()
         self.control -= a.data
@@ -294,7 +292,11 @@ class Statements(Expressions):
         if self.control and not how:
             self.scope.parted = True
         self.scope.loops[-1][0][how].append(dict(self.state))
-        self.both("continue" if how else "break")
+        self.leave("continue" if how else "break")
+
+    def leave(self, word: str = "break") -> None:
+        """Out of a loop, or on to its next turn."""
+        self.operations.append(Leave(word, word))
         self.live = False
 
     def s_Return(self, node: ast.Return) -> None:
@@ -308,29 +310,22 @@ class Statements(Expressions):
         scope.exits.append(dict(self.state))
         if scope.loops:
             self.both(f"{scope.loops[-1][1]} = True")
-        self.both("break")
-        self.live = False
+        self.leave()
 
     def s_FunctionDef(self, node: ast.FunctionDef) -> None:
         self.bind(node.name, Inner(node, self.scope), node)
 
     def finish(self, answer: Num | None = None) -> None:
         """compute() is over. `answer`: what it returns; None, as nothing, counts as true."""
-        self.settle()
-        no = ""
+        self.flush()
+        returned = None
         if answer is not None and "no" not in answer.alts and not answer.const:
-            self.answers = True
-            self.emit(f"if not {self.truth(answer)}: returned[v] = False")
-            no = f" if {answer.py} else ~cyc"
+            self.answers, returned = True, (self.truth(answer), answer.py)
         elif answer is not None and len(answer.alts) > 1:
             self.refuse(
                 ast.Pass(), "compute() that returns None or a number", "return True or False"
             )
-        self.emit(
-            "cycles[v] = max(cycles[v], «cyc»)" if self.multi else "cycles[v] = «cyc»",
-            f"return cyc{no}",
-        )
-        self.emit("return 0")
+        self.operations.append(Finish(returned))
         self.live = False
 
     # Loops
@@ -354,7 +349,7 @@ class Statements(Expressions):
                 n: before[n] if n in before and same(v, before[n]) else v for n, v in known.items()
             }
         parted, dry, lenient = scope.parted, self.dry, True
-        at = len(self.nb), len(self.pyl), self.count, self.missed
+        at = len(self.operations), self.count, self.missed
         for _ in range(MOST_WALKS):
             scope.parted, self.dry = False, dry or lenient
             after, left = self._round(head, node, dict(entry))
@@ -365,11 +360,11 @@ class Statements(Expressions):
                 if isinstance(v, Num) and isinstance(old, Num) and v.bound != old.bound:
                     met[name] = replace(v, bound=None)
             done = alike(met, entry)
-            if done and (dry or not lenient or self.missed == at[3]):
+            if done and (dry or not lenient or self.missed == at[2]):
                 break
             lenient = not done  # what no turn assigns is refused at last
-            del self.nb[at[0] :], self.pyl[at[1] :]
-            _, _, self.count, self.missed = at  # so that names come out the same again
+            del self.operations[at[0] :]
+            _, self.count, self.missed = at  # so that names come out the same again
             self.cost.clear()
             entry = met
         else:
@@ -401,21 +396,20 @@ class Statements(Expressions):
         self.block(node.body)
         self.flush()
         self.loaded.clear()
-        self.both("pass")
         ends = ([self.state] if self.live else []) + continues
         self.control -= data
-        self.depth -= 1
+        self.open.pop()
         if data and isinstance(node, ast.For):
             self.spend(times=2)
             with self.under("else:", "else:"):
                 self.flush()
-        self.emit(None, f"«!left({self.head()})»")
+        self.tell(f"left({self.head()})")
         scope.loops.pop()
         if through:  # of a function in place of its call: leave what is around this loop, too
-            self.both(f"if {flag}:")
-            if scope.loops:
-                self.both(f"    {scope.loops[-1][1]} = True")
-            self.both("    break")
+            with self.under(f"if {flag}:", f"if {flag}:"):
+                if scope.loops:
+                    self.both(f"{scope.loops[-1][1]} = True")
+                self.operations.append(Leave("break", "break"))
         after = self.joined(*ends) if ends else None
         if after is not None and isinstance(node, ast.For):
             breaks.insert(1, after)
@@ -423,8 +417,8 @@ class Statements(Expressions):
 
     def s_While(self, node: ast.While) -> None:
         def head(breaks: list[State]) -> bool:
-            self.emit("while True:", f"while «t{self.head()}|True»:")
-            self.depth += 1
+            watched = f"while watch.over({self.head()}, True):"
+            self.begin(Block("while True:", "while True:", watched))
             self.ran(node)
             a = self.num(node.test)
             self.spend(data=a.data)
@@ -433,8 +427,8 @@ class Statements(Expressions):
                 spent = Counter(self.cost)
                 with self.under(f"if not {self.truth(a)}:", f"if not {a.py}:"):
                     self.flush()
-                    self.emit("break", "«!failed()»")
-                    self.emit(None, "break")
+                    self.tell("failed()")
+                    self.operations.append(Leave("break", "break"))
                 self.cost = spent
                 breaks.append(dict(self.state))
             return a.data
@@ -451,6 +445,7 @@ class Statements(Expressions):
         """At a loop's head. An `endless` one: the compiled text asks if it is to end. CPython's may
         be too slow for it."""
         if endless:
+            self.endless = True
             self.emit(f"if stopped(stop): return -{node.lineno}")
         self.emit(None, "if cyc > most: most = longer(cyc)")
 
@@ -466,29 +461,30 @@ class Statements(Expressions):
                 self._target(node.target),
                 seq.bounds if isinstance(node.target, ast.Name) else None,
             )
-            self.emit(f"«ahead {counter}»")
-            self.ahead[counter] = {}
-            self.emit(f"for {counter} in range({', '.join(bounds or [seq.count])}):")
+            self.ahead[counter] = set()
+            turns = f"for {counter} in range({', '.join(bounds or [seq.count])}):"
             each, items = (counter, f"range({seq.size})") if seq.counted else (target, seq.py)
-            self.emit(None, f"for {each} in «t{self.head()}|{items}»:")
-            self.depth += 1
+            python, watched = (
+                f"for {each} in {over}:" for over in (items, f"watch.over({self.head()}, {items})")
+            )
+            self.begin(Block(turns, python, watched, counter=counter))
             self.ran(node)
             self.spend(times=2, data=seq.data)
             endless = seq.data or not seq.short
             if endless or len(self.scope.loops) == 1:
                 self._may_stop(node, endless)
-            keep, self.pyl = self.pyl, self.pyl if seq.counted else []
-            item = (
-                Num({"wi": counter}, target, bound=SMALL, affine=(counter, 0))
-                if bounds
-                else seq.item(counter)
-            )
-            self.ranges.pop(counter, None)
-            if bounds and bounds[0].isdigit() and bounds[2] == "1":
-                self.ranges[counter] = bounds[:2]
-            control, self.control = self.control, 0  # a counter of a loop is the chip's
-            self.give(node.target, item, node)
-            self.control, self.pyl = control, keep
+            with self.compiled_alone(self.alone or not seq.counted):
+                item = (
+                    Num({"wi": counter}, target, bound=SMALL, affine=(counter, 0))
+                    if bounds
+                    else seq.item(counter)
+                )
+                self.ranges.pop(counter, None)
+                if bounds and isinstance(bounds[0], Known) and bounds[2] == "1":
+                    self.ranges[counter] = bounds[:2]
+                control, self.control = self.control, 0  # a counter of a loop is the chip's
+                self.give(node.target, item, node)
+                self.control = control
             return seq.data
 
         self.loop(head, node)
@@ -671,11 +667,9 @@ class Statements(Expressions):
             )
             text = self.whole(a)
             # A length stays as it is, so that an index below it is known to be within.
-            names.append(
-                text if text.lstrip("-").isdigit() or text.startswith("f_") else self.named(text)
-            )
+            names.append(text if isinstance(text, Fixed) else self.named(text))
         first, end, step = names
-        if not step.lstrip("-").isdigit() or step == "0":
+        if not isinstance(step, Known) or step == "0":
             self.bail(f"{step} == 0", node)
 
         def item(k: str) -> Num:

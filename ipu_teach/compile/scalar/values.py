@@ -21,6 +21,15 @@ LENGTH = 2**31  # and no length
 SHORT = 2**20  # turns of a loop during which nobody need be able to stop it
 
 
+class Fixed(str):
+    """The compiled text's name of a whole number that stays as it is: a field's length, or a
+    constant of the vertex."""
+
+
+class Known(Fixed):
+    """A whole number that is known ahead: the text is its digits."""
+
+
 class Refused(Exception):
     """A construct that is not translated, with the line where it stands (0: not known yet)."""
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from ipu_teach.compile.scalar.arithmetic import Arithmetic
 from ipu_teach.compile.scalar.kinds import CODES, SLOT, ZERO
+from ipu_teach.compile.scalar.operations import Line
 from ipu_teach.compile.scalar.values import Arr, Num, Refused, State, Vec
 
 
@@ -33,8 +34,8 @@ class VariableWalk(Arithmetic):
         for slot, text in {SLOT[t]: text for t, text in value.alts.items()}.items():
             self.emit(f"{s}_{slot} = {text}")
             self.slots[f"{s}_{slot}"] = ZERO[slot]
-        self.emit(f"{s}_tag = {value.tag if many else CODES[value.only[0]]}")
-        self.tags.add(f"{s}_tag")
+        kind = value.tag if many else CODES[value.only[0]]
+        self.operations.append(Line(f"{s}_tag = {kind}", tag=f"{s}_tag"))
         self.emit(None, f"{s} = {value.py}")
         if many:
             self.tagged.add(f"{slot_of(name)}_tag")

@@ -1,10 +1,7 @@
-"""The two texts as they grow, line by line, and what their straight pieces cost.
+"""The operations of a walk as they come, and what their straight pieces cost.
 
-Prices belong to the target, and so to the room above. The walk writes down what it would price:
-`«3»` stands for the cycles of `pieces[3]`, and `«v2|n»` for those of n elements of `rates[2]`.
-CPython's text has a watched form: `«t1|…»` stands for what the loop `heads[1]` runs over, and a
-line `«!…»` says that `lines[4]` runs, that the test of a `while` did not hold, or that a loop was
-left (see `observe` of the room above).
+Prices belong to the target, and so to the room above: the walk writes down what it would price, in
+`pieces` and `rates`.
 """
 
 from __future__ import annotations
@@ -18,8 +15,10 @@ from itertools import product
 from typing import Any, NoReturn
 
 from ipu_teach.compile.scalar.kinds import CODES, SLOT, ZERO, dtype_of, gives, held_dtype
+from ipu_teach.compile.scalar.operations import Block, Count, CountRegion, Line, Operation
 from ipu_teach.compile.scalar.values import (
     ConstantTable,
+    Known,
     Num,
     Refused,
     Scope,
@@ -56,7 +55,7 @@ Make = Callable[[list[str], list[str]], tuple[str, str]]
 
 
 class Writer:
-    """The state of a walk: both texts, what is known here, and where it stands.
+    """The state of a walk: the operations so far, what is known here, and where it stands.
 
     `live`: the text is reached from above. `control`: how many branches around this place data
     decide. `dry`: a name may be assigned by a later turn of a loop; `missed`: ways that were not
@@ -78,8 +77,7 @@ class Writer:
     def __init__(self, codelet: type[Vertex], lists: frozenset[str]) -> None:
         self.codelet, self.lists = codelet, lists
         self.multi = codelet.context == "multi"
-        self.tags: set[str] = set()  # of variables, and of those that hold several types somewhere
-        self.tagged: set[str] = set()
+        self.tagged: set[str] = set()  # tags of variables that hold several types somewhere
         self.slots: dict[str, str] = {}
         self.loops: list[tuple[Any, str]] = []  # numpy's own loops that are called by address
         self.tables: dict[str, ConstantTable] = {}
@@ -89,6 +87,7 @@ class Writer:
         self.known: set[str] = set()
         self.summed: set[str] = set()  # calls of sum() that CPython's text makes at once
         self.answers = False  # compute() returns whether it is done
+        self.endless = False  # it may take for ever, and so asks now and then if it is to end
         self.pieces: dict[PricedPiece, int] = {}
         self.rates: dict[PieceRate, int] = {}
         self.lines: dict[Spot, int] = {}
@@ -104,14 +103,16 @@ class Writer:
         self.seen: dict[tuple[Any, str], Any] = {}
         # of loops that count up by one: by the counter where they begin and end
         self.ranges: dict[str, tuple[str, str]] = {}
-        # by the counter of a loop: what is checked ahead of it, and for which line
-        self.ahead: dict[str, dict[str, int]] = {}
+        self.ahead: dict[
+            str, set[str]
+        ] = {}  # by the counter of a loop: what is checked ahead of it
         self.reset()
 
     def reset(self) -> None:
-        """Begin the texts anew; what was learned of variables stays."""
-        self.nb: list[str] = []
-        self.pyl: list[str] = []
+        """Begin anew; what was learned of variables stays."""
+        # the blocks that are open, from the whole to the one that grows
+        self.open = [Block("compute():", "compute():")]
+        self.alone = False  # what is emitted is for the compiled text alone
         self.count = self.control = self.line = self.missed = 0
         self.dry = False
         self.cost: Counter[Price] = Counter()
@@ -123,29 +124,52 @@ class Writer:
         self.spilled: dict[str, ast.AST] = {}
         self.state: State = {}
         self.scopes: list[Scope] = []
-        self.depth, self.live = 1, True
+        self.live = True
 
     @property
     def scope(self) -> Scope:
         return self.scopes[-1]
 
+    @property
+    def operations(self) -> list[Operation]:
+        """Those of the block that grows."""
+        return self.open[-1].body
+
     def emit(self, nb: str | None = None, py: str | None = None) -> None:
         """Add a line to the compiled text, to CPython's, or to both."""
-        if nb is not None:
-            self.nb.append("    " * self.depth + nb)
-        if py is not None:
-            self.pyl.append("    " * self.depth + py)
+        py = None if self.alone else py
+        if nb is not None or py is not None:
+            self.operations.append(Line(nb, py))
 
     @contextmanager
-    def under(self, nb: str | None = None, py: str | None = None) -> Iterator[None]:
-        """Lines that stand under a line of the compiled text, of CPython's, or of both."""
-        self.emit(nb, py)
-        self.depth += 1
+    def under(
+        self, nb: str | None = None, py: str | None = None, counter: str = ""
+    ) -> Iterator[None]:
+        """What stands under a line of the compiled text, of CPython's, or of both."""
+        self.begin(Block(nb, py, counter=counter))
         yield
-        self.depth -= 1
+        self.open.pop()
+
+    def begin(self, block: Block) -> None:
+        """What comes now stands under a line."""
+        self.operations.append(block)
+        self.open.append(block)
+
+    @contextmanager
+    def compiled_alone(self, alone: bool = True) -> Iterator[None]:
+        """Lines of which CPython's text has none: it does the same otherwise."""
+        before, self.alone = self.alone, alone
+        try:
+            yield
+        finally:
+            self.alone = before
 
     def both(self, line: str) -> None:
         self.emit(line, line)
+
+    def tell(self, what: str) -> None:
+        """Something that CPython's text tells who watches."""
+        self.operations.append(Line(None, None, f"watch.{what}"))
 
     def new(self, what: str = "t") -> str:
         self.count += 1
@@ -165,7 +189,8 @@ class Writer:
     def ran(self, node: ast.AST) -> None:
         """The statement runs here, if it is one of the learner's."""
         if "made" not in vars(node):
-            self.emit(None, f"«!lines[{self.lines.setdefault(self.spot, len(self.lines))}] += 1»")
+            number = self.lines.setdefault(self.spot, len(self.lines))
+            self.tell(f"lines[{number}] += 1")
 
     def empty(self, name: str, count: str, t: str) -> None:
         """A local array of the compiled text."""
@@ -200,14 +225,14 @@ class Writer:
         """Walk something. False if it reads what only an earlier turn of a loop assigns."""
         scope, at = (
             self.scope,
-            (self.depth, self.control, self.dry, len(self.scopes), len(self.scope.loops)),
+            (self.control, self.dry, len(self.open), len(self.scopes), len(self.scope.loops)),
         )
         try:
             way()
         except Unreached:
             self.missed += 1
-            self.depth, self.control, self.dry = at[:3]
-            del self.scopes[at[3] :], scope.loops[at[4] :]
+            self.control, self.dry = at[:2]
+            del self.open[at[2] :], self.scopes[at[3] :], scope.loops[at[4] :]
             return False
         return True
 
@@ -220,28 +245,23 @@ class Writer:
 
     def flush(self) -> None:
         """Write down what was spent on the way here and not yet counted."""
-        self._add(self.cost)
+        self.operations.extend(self._counted(self.cost))
         self.cost = Counter()
 
-    def _add(self, cost: Counter[Price]) -> None:
-        if cost:
-            piece = tuple(sorted(cost.items()))
-            self.both(f"cyc += «{self.pieces.setdefault(piece, len(self.pieces))}»")
+    def _counted(self, cost: Counter[Price]) -> list[Operation]:
+        piece = tuple(sorted(cost.items()))
+        return [Count(self.pieces.setdefault(piece, len(self.pieces)))] if piece else []
 
-    def meet(self, other: Counter[Price]) -> tuple[list[str], list[str]]:
+    def meet(self, other: Counter[Price]) -> list[Operation]:
         """Two ways meet, one of which ends here and the other has `other` to count. What both spent
         is left for later.
 
-        Writes down the rest of this one; returns that of the other as lines of the two texts.
+        Writes down the rest of this one; returns that of the other.
         """
         common = self.cost & other
-        self._add(self.cost - common)
+        self.operations.extend(self._counted(self.cost - common))
         self.cost = common
-        at = len(self.nb), len(self.pyl)
-        self._add(other - common)
-        rest = self.nb[at[0] :], self.pyl[at[1] :]
-        del self.nb[at[0] :], self.pyl[at[1] :]
-        return rest
+        return self._counted(other - common)
 
     def spend_on_all(
         self, counter: str, vec: Vec, name: str, kind: str, times: tuple[str, str] = ("", "")
@@ -249,8 +269,7 @@ class Writer:
         """Work on a whole region, `times` (a factor in the two texts) its length."""
         self.vectors = True
         number = self.rates.setdefault((name, dtype_of(kind).name, self.spot), len(self.rates))
-        nb, py = (f"{k}(«v{number}|{n}»)" for k, n in zip(times, (vec.n, vec.size), strict=True))
-        self.emit(f"{counter} += {nb}", f"{counter} += {py}")
+        self.operations.append(CountRegion(counter, number, (vec.n, vec.size), times))
 
     # Numbers of several types
 
@@ -263,7 +282,7 @@ class Writer:
         if not rest and self.dry:
             raise Unreached
         self.bail(f"{a.tag} == {CODES['no']}" if rest else "True", ast.Pass())
-        return replace(a, alts=rest or {"wi": "0"}, tag=a.tag if len(rest) > 1 else "")
+        return replace(a, alts=rest or {"wi": Known("0")}, tag=a.tag if len(rest) > 1 else "")
 
     def dispatch(
         self, values: Sequence[Num], make: Make, none: bool = False
@@ -275,58 +294,55 @@ class Writer:
         stands alone.
         """
         values = values if none else [self.present(v) for v in values]
-        count, at = self.count, len(self.nb)
-        outcomes = set()
+        count, at = self.count, len(self.operations)
+        outcomes = list[Any]()
         for chosen in (
             product(*(v.alts.items() for v in values))
             if any(len(v.alts) > 1 for v in values)
             else ()
         ):
             self.count = count
-            outcome = make([t for t, _ in chosen], [x for _, x in chosen])
-            outcomes.add((outcome, tuple(self.nb[at:])))
-            del self.nb[at:]
+            made = make([t for t, _ in chosen], [x for _, x in chosen])
+            outcome = made, self.operations[at:]
+            if outcome not in outcomes:
+                outcomes.append(outcome)
+            del self.operations[at:]
         self.count = count
         if len(outcomes) < 2:
             t, text = make([v.only[0] for v in values], [v.only[1] for v in values])
             return {t: self.named(text)}, ""
-        name, found = self.new("u"), dict[str, str]()
-        self._choose(values, [], name, found, make)
-        if len(found) == 1:
-            self.nb[at:] = [
-                line for line in self.nb[at:] if not line.strip().startswith(f"{name}_tag =")
-            ]
-            return found, ""
-        indent = "    " * self.depth
-        first = [
-            f"{indent}{slot} = {ZERO[SLOT[t]]}"
-            for slot, t in {s: t for t, s in found.items()}.items()
-        ]
-        self.nb[at:at] = [*first, f"{indent}{name}_tag = 0"]
-        return found, f"{name}_tag"
+        name = self.new("u")
+        found = {t: f"{name}_{SLOT[t]}" for (t, _), _ in outcomes}
+        tag = f"{name}_tag" if len(found) > 1 else ""
+        if tag:
+            for slot, t in {s: t for t, s in found.items()}.items():
+                self.emit(f"{slot} = {ZERO[SLOT[t]]}")
+            self.emit(f"{tag} = 0")
+        self._choose(values, [], found, tag, make)
+        return found, tag
 
     def _choose(
         self,
         values: Sequence[Num],
         done: list[tuple[str, str]],
-        name: str,
         found: dict[str, str],
+        tag: str,
         make: Make,
     ) -> None:
         """An `if` over the tag of the next value that has one."""
         if len(done) == len(values):
             t, text = make([t for t, _ in done], [x for _, x in done])
-            found[t] = f"{name}_{SLOT[t]}"
-            self.emit(f"{name}_{SLOT[t]} = {text}")
-            self.emit(f"{name}_tag = {CODES[t]}")
+            self.emit(f"{found[t]} = {text}")
+            if tag:
+                self.emit(f"{tag} = {CODES[t]}")
             return
         value = values[len(done)]
         if len(value.alts) == 1:
-            self._choose(values, [*done, value.only], name, found, make)
+            self._choose(values, [*done, value.only], found, tag, make)
             return
         for k, (t, text) in enumerate(value.alts.items()):
             last = k == len(value.alts) - 1
             with self.under(
                 "else:" if last else f"{'el' if k else ''}if {value.tag} == {CODES[t]}:"
             ):
-                self._choose(values, [*done, (t, text)], name, found, make)
+                self._choose(values, [*done, (t, text)], found, tag, make)

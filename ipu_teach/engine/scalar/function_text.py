@@ -1,20 +1,20 @@
-"""The two texts of a scalar loop, whole: what the walk wrote, with the target's prices in it and a
-head around it."""
+"""The two texts of a scalar loop, whole: its operations, printed with the target's prices, and a
+head around them."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
+import numpy as np
+
 from ipu_teach.compile.scalar import ScalarCode
-from ipu_teach.cost.traced import TOGETHER, UNIT, VERTEX_OVERHEAD, piece_cycles, rate_text
+from ipu_teach.compile.scalar.operations import Block, Count, CountRegion, Finish, Line, Operation
+from ipu_teach.cost.symbols import NAME, Symbol
+from ipu_teach.cost.traced import UNIT, VERTEX_OVERHEAD, array_cycles, piece_cycles, together
 from ipu_teach.target import Target
 
-_MARK = re.compile("«([tv]?)(\\d+)(?:\\|([^»]*))?»")
-_TOLD = re.compile("«!(.*)»")  # a line that only a watched text has
-_COUNTED = re.compile("cyc \\+= «(\\d+)»$")
-_BESIDE = re.compile("(vec|loads|stores) \\+= (.*«v(\\d+).*)$")
+BESIDE = [Symbol(name, NAME) for name in ("vec", "loads", "stores")]
 _HEAD = "import math\nimport numpy as np\n"
 _COMPILED = "@njit(cache=CACHED, error_model='numpy', nogil=True{})\n"
 
@@ -45,10 +45,7 @@ def python_text(code: ScalarCode, target: Target, watched: bool = False) -> str:
     begin += [
         f"    f_{n} = f_{n}[()]" for n, f in code.fields.items() if not f.depth and not f.written
     ]
-    lines = (
-        map(_told, code.python) if watched else (line for line in code.python if "«!" not in line)
-    )
-    body = "\n".join([*begin, *_priced(lines, code, target, watched)])
+    body = "\n".join([*begin, *_printed(code, target, "watched" if watched else "python")])
     imported = "from ipu_teach.types.regions import to_unsigned\n"
     imported += "from ipu_teach.compile.matrices import asked\n"
     return f"{_HEAD}{imported}{tables}\n\ndef vertex({', '.join(args)}):\n{body}\n"
@@ -104,7 +101,7 @@ def compiled_text(
         for name, text in table.compiled.items()
     )
     body, ahead = (
-        "\n".join([*begin, *_priced(code.compiled, code, target)]),
+        "\n".join([*begin, *_printed(code, target, "compiled")]),
         "".join(line + "\n" for line in known),
     )
     worker = "        for worker in range(workers):\n" if code.multi else ""
@@ -120,27 +117,41 @@ def compiled_text(
     )
 
 
-def _told(line: str) -> str:
-    """A line of CPython's text that tells `watch` what it does."""
-    line = _COUNTED.sub(r"cyc += «\1»; watch.pieces[\1] += 1", line)
-    return _TOLD.sub(r"watch.\1", _BESIDE.sub(r"\1 += watch.beside('\1', \3, \2)", line))
-
-
-def _priced(
-    lines: Iterable[str], code: ScalarCode, target: Target, watched: bool = False
-) -> list[str]:
+def _printed(code: ScalarCode, target: Target, text: str) -> list[str]:
+    """The lines of the operations in one of the texts: "compiled", "python" or "watched"."""
     pieces = [piece_cycles(piece, target) for piece in code.pieces]
-    rates = [rate_text(rate, target) for rate in code.rates]
+    compiled, watched = text == "compiled", text == "watched"
 
-    def price(found: re.Match[str]) -> str:
-        kind, number, n = found[1], int(found[2]), found[3]
-        if kind == "t":
-            return f"watch.over({number}, {n})" if watched else n
-        return rates[number].format(n=n) if kind else str(pieces[number])
+    def said(operation: Operation) -> list[str]:
+        match operation:
+            case Line():
+                line = getattr(operation, text) or (operation.python if watched else None)
+                return [line] if line and (not operation.tag or operation.tag in code.slots) else []
+            case Count(piece):
+                return [f"cyc += {pieces[piece]}" + f"; watch.pieces[{piece}] += 1" * watched]
+            case CountRegion(counter, rate, elements, times):
+                n, factor = (elements[0], times[0]) if compiled else (elements[1], times[1])
+                name, kind, _ = code.rates[rate]
+                spent = f"{factor}({array_cycles(name, np.dtype(kind), Symbol(n), target)})"
+                told = f"watch.beside('{counter}', {rate}, {spent})" if watched else spent
+                return [f"{counter} += {told}"]
+            case Finish(answer):
+                end = [f"cyc += {together(BESIDE, target)}"] * code.vectors
+                if not compiled:
+                    back = f"cyc if {answer[1]} else ~cyc" if answer else "cyc"
+                    return [*["watch.left()"] * watched, *end, f"return {back}"]
+                end += [f"if not {answer[0]}: returned[v] = False"] if answer else []
+                whole = f"(cyc + {UNIT - 1} >> {UNIT.bit_length() - 1})"
+                most = f"max(cycles[v], {whole})" if code.multi else whole
+                return [*end, f"cycles[v] = {most}", "return 0"]
+        raise TypeError(operation)
 
-    whole = f"(cyc + {UNIT - 1} >> {UNIT.bit_length() - 1})"
-    lines = [
-        line.replace("«all»", TOGETHER[target.codelet_prices]).replace("«cyc»", whole)
-        for line in lines
-    ]
-    return [_MARK.sub(price, line) if "«" in line else line for line in lines]
+    def lines(operations: Iterable[Operation], indent: str) -> Iterator[str]:
+        for operation in operations:
+            found = said(operation)
+            yield from (indent + line for line in found)
+            if found and isinstance(operation, Block):
+                inner = indent + "    "
+                yield from list(lines(operation.body, inner)) or [f"{inner}pass"]
+
+    return list(lines(code.operations, "    "))

@@ -1,0 +1,45 @@
+"""Numbers that a text works out: prices are asked for so many elements, or for as many as a name
+says.
+
+    16 * ((Symbol("n") + 1) // 2)        # 16 * ((n + 1) // 2)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+SUM, PRODUCT, NAME = range(3)  # how closely a text holds together
+
+
+def _joined(sign: str, holds: int) -> Callable[[Any, Any], Symbol]:
+    return lambda a, b: Symbol(f"{_part(a, holds)} {sign} {_part(b, holds + 1)}", holds)
+
+
+def _part(value: Any, holds: int) -> str:
+    return f"({value})" if isinstance(value, Symbol) and value.holds < holds else str(value)
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """What is done with it is written down. `text`: a whole number."""
+
+    text: str
+    holds: int = SUM
+
+    __add__, __sub__ = _joined("+", SUM), _joined("-", SUM)
+    __mul__, __floordiv__ = _joined("*", PRODUCT), _joined("//", PRODUCT)
+
+    def __rmul__(self, number: int) -> Symbol:
+        return Symbol(str(number), NAME) * self
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def largest(*amounts: Any) -> Any:
+    """The largest of some numbers, or the text of it."""
+    if any(isinstance(amount, Symbol) for amount in amounts):
+        return Symbol(f"max({', '.join(map(str, amounts))})", NAME)
+    return max(amounts)
