@@ -126,7 +126,7 @@ def test_every_function_of_a_library_has_a_row(library: Any) -> None:
         and n not in internal
         and not re.search(rf"[.`]{n}\b", page)
     ]
-    assert missing == []
+    assert missing == [], "add it to docs/poplibs_rows, and run docs/make_poplar_table.py"
 
 
 def test_no_name_stands_twice() -> None:

@@ -102,7 +102,9 @@ def test_a_view_is_drawn_of_what_it_takes_and_refuses_the_other(
 
 
 def test_no_view_of_a_run_is_left_out() -> None:
-    assert {*OF_REPORTS, *OF_RECORDINGS, *OF_BOTH} == {*show.__all__} - OTHERS
+    assert {*OF_REPORTS, *OF_RECORDINGS, *OF_BOTH} == {*show.__all__} - OTHERS, (
+        "name it here by what it is given, or among OTHERS"
+    )
 
 
 @pytest.mark.parametrize("host", [True, False])
