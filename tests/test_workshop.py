@@ -53,7 +53,7 @@ def test_exercises_that_are_named_exist() -> None:
 
 def test_minutes_of_a_timetable_go_up() -> None:
     tables = re.split(r"\| minute \|", page("workshop"))[1:]
-    assert len(tables) == 6
+    assert len(tables) == 7
     for table in tables:
         starts = re.findall(r"^\| (\d+) \|(.*)", table, re.MULTILINE)
         minutes = [int(start) for start, _ in starts]

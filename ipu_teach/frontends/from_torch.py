@@ -652,13 +652,16 @@ def state_of(module: Any, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _scaled(base: Any) -> Any:
-    """torch's, with `loss_scaling`: gradients of halves are worked out that many times larger."""
+    class Scaled(base):  # type: ignore[misc]
+        """torch's, with `loss_scaling`: gradients of halves are worked out that many times
+        larger."""
 
-    def __init__(self: Any, *given: Any, loss_scaling: float = 1.0, **how: Any) -> None:
-        base.__init__(self, *given, **how)
-        self.loss_scaling = loss_scaling
+        def __init__(self, *given: Any, loss_scaling: float = 1.0, **how: Any) -> None:
+            super().__init__(*given, **how)
+            self.loss_scaling = loss_scaling
 
-    return type(base.__name__, (base,), {"__init__": __init__, "__doc__": _scaled.__doc__})
+    Scaled.__name__ = Scaled.__qualname__ = base.__name__
+    return Scaled
 
 
 SGD, Adam, AdamW = map(_scaled, (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW))
