@@ -291,6 +291,18 @@ def test_samples_call_what_there_is() -> None:
     assert {"Trial", "Var", "compare", "Painted", "Boxes", "Stroke", "Words", "Lanes"} <= called
 
 
+RECIPES = (DOCS / "recipes.md").read_text(encoding="utf-8").split("\n## ")[1:]
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.splitlines()[0])
+def test_a_recipe_is_one_screen_and_names_files_that_exist(recipe: str) -> None:
+    """`NN` is a lesson's number, and what is called NAME is the reader's own."""
+    named = re.findall(r"\b(?:ipu_teach|tests|docs|notebooks)/[\w./*-]+|README\.md", recipe)
+    assert len(recipe.splitlines()) <= 35 and len({*named}) >= 5 and "*Tried " in recipe
+    for name in named:
+        assert any(ROOT.glob(name.rstrip(".").replace("NN", "01").replace("NAME", "*"))), name
+
+
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_the_code_on_a_page_runs(path: Path) -> None:
     """From top to bottom, in one namespace, as a reader would, and says what the page says."""
