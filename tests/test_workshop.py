@@ -37,7 +37,7 @@ def page(name: str) -> str:
 
 
 def test_the_mistakes_are_those_of_the_tests() -> None:
-    assert make_mistakes.table() in page("mistakes")
+    assert make_mistakes.table() in page("mistakes"), "run docs/make_mistakes.py"
 
 
 @pytest.mark.parametrize("name", PAGES)
