@@ -36,6 +36,7 @@ def interpret(
     env |= {v: wide(fed[name]) for name, v in ir.inputs.items() if name in fed}
     for op in ir.ops:
         given = [constant(v) if v.kind == "constant" else env[v] for v in op.inputs]
+        assert f"do_{op.kind}" in globals(), f"say here, in numpy, what {op.kind!r} means"
         made = globals()[f"do_{op.kind}"](*given, **op.attrs)
         for v, a in zip(op.outs, made if isinstance(made, (list, tuple)) else [made], strict=False):
             assert np.shape(a) == v.shape, (op.kind, np.shape(a), v.shape)

@@ -126,7 +126,7 @@ def test_every_function_of_a_library_has_a_row(library: Any) -> None:
         and n not in internal
         and not re.search(rf"[.`]{n}\b", page)
     ]
-    assert missing == []
+    assert missing == [], "add it to docs/poplibs_rows, and run docs/make_poplar_table.py"
 
 
 def test_no_name_stands_twice() -> None:
@@ -289,6 +289,18 @@ def test_samples_call_what_there_is() -> None:
                 inspect.signature(there[name]).bind_partial(*given, **taken)
                 called.add(name)
     assert {"Trial", "Var", "compare", "Painted", "Boxes", "Stroke", "Words", "Lanes"} <= called
+
+
+RECIPES = (DOCS / "recipes.md").read_text(encoding="utf-8").split("\n## ")[1:]
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.splitlines()[0])
+def test_a_recipe_is_one_screen_and_names_files_that_exist(recipe: str) -> None:
+    """`NN` is a lesson's number, and what is called NAME is the reader's own."""
+    named = re.findall(r"\b(?:ipu_teach|tests|docs|notebooks)/[\w./*-]+|README\.md", recipe)
+    assert len(recipe.splitlines()) <= 35 and len({*named}) >= 5 and "*Tried " in recipe
+    for name in named:
+        assert any(ROOT.glob(name.rstrip(".").replace("NN", "01").replace("NAME", "*"))), name
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)

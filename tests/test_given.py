@@ -3,8 +3,10 @@ transfers by the host, on one IPU and on several."""
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from html import escape
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -102,7 +104,17 @@ def test_a_view_is_drawn_of_what_it_takes_and_refuses_the_other(
 
 
 def test_no_view_of_a_run_is_left_out() -> None:
-    assert {*OF_REPORTS, *OF_RECORDINGS, *OF_BOTH} == {*show.__all__} - OTHERS
+    assert {*OF_REPORTS, *OF_RECORDINGS, *OF_BOTH} == {*show.__all__} - OTHERS, (
+        "name it here by what it is given, or among OTHERS"
+    )
+
+
+def test_every_view_is_looked_at_in_a_browser() -> None:
+    folder = Path(__file__).parent / "browser"
+    texts = "\n".join(path.read_text(encoding="utf-8") for path in folder.glob("test_*.py"))
+    views = {n for n in show.__all__ if n.islower()} - {"explore", "images", "picture"}
+    seen = set(re.findall(r"show\.(\w+)\(", texts)) | set(re.findall(r'^    "(\w+)"', texts, re.M))
+    assert len(views) > 20 and views <= seen, "add it to VIEWS of tests/browser/test_every_view.py"
 
 
 @pytest.mark.parametrize("host", [True, False])

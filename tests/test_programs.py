@@ -26,6 +26,14 @@ CELLS = RNG.standard_normal((15, 20)).astype(np.float32)
 SMALL = [RNG.standard_normal(shape).astype(np.float32) for shape in ((9, 6), (6, 3), (3, 2))]
 
 
+def test_every_program_is_run_by_a_test() -> None:
+    tests = Path(__file__).parent
+    texts = "\n".join(path.read_text(encoding="utf-8") for path in tests.glob("test_*.py"))
+    run = set(re.findall(r"\w+", " ".join(re.findall(r"^from programs import (.*)", texts, re.M))))
+    found = {path.stem for path in (tests / "programs").glob("[a-z]*.py")}
+    assert len(found) > 10 and found <= run, "import it in test_programs.py, and say what comes out"
+
+
 # Tutorial 1
 
 

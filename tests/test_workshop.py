@@ -37,7 +37,7 @@ def page(name: str) -> str:
 
 
 def test_the_mistakes_are_those_of_the_tests() -> None:
-    assert make_mistakes.table() in page("mistakes")
+    assert make_mistakes.table() in page("mistakes"), "run docs/make_mistakes.py"
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -89,7 +89,9 @@ def test_every_aha_is_told_and_every_lesson_is_in_the_two_days() -> None:
         for item in lesson.items
         if " " not in item.name and ".w" not in item.name  # those go with what they lead to
     }
-    assert set(re.findall(r"\b[01]\d[a-z]?\.\d\b", two_days)) == exercises
+    assert set(re.findall(r"\b[01]\d[a-z]?\.\d\b", two_days)) == exercises, (
+        "the two days of docs/workshop.md name each exercise"
+    )
 
 
 @pytest.mark.parametrize("name", SYSTEMS)

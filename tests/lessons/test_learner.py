@@ -382,10 +382,12 @@ def test_the_learners_notebook_runs_to_its_end(path: Path, tmp_path: Path) -> No
 def test_the_map_shows_every_lesson_and_what_a_newcomer_has_done(tmp_path: Path) -> None:
     path = NOTEBOOKS / "index.ipynb"
     stored = nbformat.read(path, as_version=4)
-    assert executed(path, tmp_path).cells[-1].outputs == stored.cells[-1].outputs
+    assert executed(path, tmp_path).cells[-1].outputs == stored.cells[-1].outputs, (
+        "python3 run.py run notebooks/index.ipynb --store"
+    )
     text = stored.cells[0].source
     rows = re.findall(r"^\| \[.*?\]\((\w+\.ipynb)\) \|", text, re.MULTILINE)
-    assert sorted(rows) == [target.name for _, target in PAIRS]
+    assert sorted(rows) == [target.name for _, target in PAIRS], "a row in index.ipynb"
     assert [name for name in rows if name != "tiny.ipynb"] == sorted(
         name for name in rows if name != "tiny.ipynb"
     )

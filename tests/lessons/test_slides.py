@@ -25,7 +25,8 @@ def test_slides_are_the_lessons_own_pictures_and_sentences(path: Path) -> None:
     pictures = [o for o in outputs if "<img" in o.get("data", {}).get("text/html", "")]
     drawn = [output for cell in slides for output in cell.get("outputs", ())]
     assert [output for output in drawn if "<img" in str(output.get("data"))] == pictures
-    assert len(drawn) > 1 and all(output in outputs for output in drawn)
+    assert len(drawn) > 1, "a lesson has two pictures or more"
+    assert all(output in outputs for output in drawn)
 
     kinds = [cell.metadata.get("slideshow", {}).get("slide_type", "picture") for cell in slides]
     assert kinds[:2] == ["slide", "notes"] and kinds.count("slide") == 1 + kinds.count("picture")

@@ -47,4 +47,5 @@ def test_a_mistake_written_otherwise_gets_the_same_reason(
 
 @pytest.mark.parametrize("lesson", [lesson.number for lesson in catalogue()])
 def test_every_lesson_has_enough_of_them(lesson: str) -> None:
-    assert sum(lesson_of(variant.exercise) == lesson for variant in VARIANTS) >= ENOUGH
+    found = sum(lesson_of(variant.exercise) == lesson for variant in VARIANTS)
+    assert found >= ENOUGH, f"{ENOUGH} or more in tests/lessons/variants_{lesson}.py"
