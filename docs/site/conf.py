@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from functools import cache
 from pathlib import Path
@@ -279,7 +280,9 @@ def by_its_last_name(app: Sphinx, env: Any, node: Any, shown: nodes.Node) -> nod
 
 
 def finished(app: Sphinx, error: Exception | None) -> None:
-    """Leave out what only helps to debug the theme's scripts, 3.5 MB, and say where the site is."""
+    """Leave out what only helps to debug the theme's scripts, 3.5 MB, and what MyST-NB puts beside
+    the site; and say where that is."""
+    shutil.rmtree(Path(app.outdir).parent / "jupyter_execute", ignore_errors=True)
     if error is None:
         for path in Path(app.outdir, "_static").rglob("*.map"):
             path.unlink()
