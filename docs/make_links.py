@@ -2,7 +2,7 @@
 docs/make_links.py`.
 
 The address stands once, in pyproject.toml as `tool.ipu-teach.address`. While it is empty there is
-no link to click, and README names the command that makes the site.
+no link to click; README's first commands name the one that makes the site.
 """
 
 from __future__ import annotations
@@ -14,10 +14,6 @@ ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 OPENING, CLOSING = "<!-- links: docs/make_links.py -->\n", "<!-- end of links -->"
 FIRST = "notebooks/00_meet_the_machine.ipynb"
-NONE = (
-    "Look first: `python3 run.py site` makes a page of every lesson, with pictures that play and "
-    "no kernel.\n"
-)
 
 
 def address() -> str:
@@ -28,12 +24,12 @@ def address() -> str:
 
 
 def links(public: str) -> str:
-    """Links to a kernel and to the site, or what to do where there is none.
+    """Links to a kernel and to the site, or nothing.
 
     :raises SystemExit: for an address that the services cannot open.
     """
     if not public:
-        return NONE
+        return ""
     parts = re.fullmatch(r"https://github\.com/([\w.-]+)/([\w.-]+)", public)
     if parts is None:
         raise SystemExit(

@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # progress among it.
 KIT: tuple[str, ...] = (
     "bench",
+    "binder",
     "datasets",
     "deploy",
     "docs",
@@ -37,11 +38,12 @@ KIT += (
     "README.md",
     "SECURITY.md",
 )
-KIT += (".ci", ".github", ".gitignore", ".pre-commit-config.yaml")
+KIT += (".ci", ".devcontainer", ".github", ".gitignore", ".pre-commit-config.yaml")
 KIT += (
     "conftest.py",
     "environment.yml",
     "hatch_build.py",
+    "index.md",
     "pyproject.toml",
     "requirements.lock",
     "run.py",
