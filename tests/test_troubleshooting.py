@@ -102,6 +102,7 @@ def test_whatever_stops_a_set_up_has_a_row() -> None:
         "taken up",
         "Run this with",
         "is mended",
+        "this job needs the extra",
     )
     whole = [said for said in ends if any(len(text) > 25 for text in said)]
     assert len(whole) >= 9
@@ -125,4 +126,4 @@ def test_whatever_cannot_be_kept_has_a_row() -> None:
         for path in (ROOT / "ipu_teach").rglob("*.py")
         for call in calls(ast.parse(path.read_text(encoding="utf-8")), "not_kept")
     ]
-    assert len(found) == 5 and [said for said in found if not has_a_row(said)] == []
+    assert len(found) == 6 and [said for said in found if not has_a_row(said)] == []

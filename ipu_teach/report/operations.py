@@ -132,7 +132,7 @@ def names(profile: Profile, depth: int | None = None) -> list[str]:
     return found
 
 
-def _around(profile: Profile, whole: str = "") -> dict[int, str]:
+def _around(profile: Profile, whole: str | None = None) -> dict[int, str]:
     """The name of the nearest named program around each step, where there is one; but for one of
     the name `whole`, which has all that is in it."""
     found: dict[int, str] = {}

@@ -344,10 +344,10 @@ There is no exercise 1.1.
     ),
     (lambda: predict("01.7", 5), UnknownExerciseError, "There is no prediction '01.7'."),
     (
-        lambda: progress("14"),
+        lambda: progress("16"),
         UnknownExerciseError,
         f"""\
-There are no exercises for the lesson '14'.
+There are no exercises for the lesson '16'.
   next:  there are some for the lessons {LESSONS}.""",
     ),
 ]
