@@ -121,8 +121,8 @@ class Tiles:
                         f"{elements}."
                     )
                 pieces.append((span[0], span[1], number))
-        begin, end, number = np.array(pieces, np.int64).reshape(-1, 3).T
-        return begin, end, number
+        begins, ends, numbers = np.array(pieces, np.int64).reshape(-1, 3).T
+        return begins, ends, numbers
 
     def seen(self, tile_map: TileMap) -> TileMap:
         """The machine's tile map in these tiles' numbers; what lies on others is on tile
