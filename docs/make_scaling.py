@@ -20,19 +20,8 @@ from typing import Any
 PAGE = Path(__file__).with_name("scaling.md")
 sys.path.insert(0, str(PAGE.parents[1]))
 
-from ipu_teach import (  # noqa: E402
-    FLOAT,
-    Device,
-    Graph,
-    Input,
-    Output,
-    Report,
-    Sweep,
-    Vector,
-    Vertex,
-    show,
-    sweep,
-)
+from bench.heat import Heat  # noqa: E402
+from ipu_teach import FLOAT, Device, Graph, Report, Sweep, show, sweep  # noqa: E402
 from ipu_teach.poplibs import gcl, poplin, poputil  # noqa: E402
 from ipu_teach.program import Execute, Program, Sequence  # noqa: E402
 
@@ -49,18 +38,6 @@ NAMES = {
     "exchange between IPUs": "links",
     "sync and waiting": "sync and waiting",
 }
-
-
-class Heat(Vertex):
-    """Rows of a tile's part of a plate, which are read with a point more on each side."""
-
-    x: Input[Vector[Vector[FLOAT]]]
-    y: Output[Vector[Vector[FLOAT]]]
-
-    def compute(self) -> None:
-        x = self.x
-        beside = x[:-2, 1:-1] + x[2:, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:]
-        self.y = x[1:-1, 1:-1] * 0.6 + beside * 0.1
 
 
 def halves(ipus: int) -> tuple[int, int]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -180,42 +181,17 @@ class Lesson:
         return tuple(item for item in self.items if isinstance(item, Exercise))
 
 
+# of the lessons that have exercises, in order
+NUMBERS = (
+    *("00", "01", "02", "03", "04", "05", "06", "07", "07b"),
+    *("08", "09", "10", "11", "12", "13", "14", "15"),
+)
+
+
 @cache
 def catalogue() -> tuple[Lesson, ...]:
     """Every lesson that has exercises, in order."""
-    from ipu_teach.lessons import (
-        lesson00,
-        lesson01,
-        lesson02,
-        lesson03,
-        lesson04,
-        lesson05,
-        lesson06,
-        lesson07,
-        lesson07b,
-        lesson08,
-        lesson09,
-        lesson10,
-        lesson11,
-        lesson12,
-        lesson13,
-        lesson14,
-        lesson15,
-    )
-
-    written = (lesson00, lesson01, lesson02, lesson03, lesson04, lesson05, lesson06, lesson07)
-    further = (
-        lesson07b,
-        lesson08,
-        lesson09,
-        lesson10,
-        lesson11,
-        lesson12,
-        lesson13,
-        lesson14,
-        lesson15,
-    )
-    return tuple(module.LESSON for module in (*written, *further))
+    return tuple(import_module(f"ipu_teach.lessons.lesson{n}").LESSON for n in NUMBERS)
 
 
 def asked_again_in(lesson: Lesson) -> tuple[Later, ...]:
