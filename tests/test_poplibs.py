@@ -3,7 +3,6 @@ chosen, what is refused."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator
 from itertools import product
 from math import prod
@@ -1765,29 +1764,6 @@ def test_an_operand_that_overlaps_the_result_is_a_race(call: str) -> None:
         Engine(shelf.graph, shelf.prog)
 
 
-FUNCTIONS: list[Callable[..., Any]] = [
-    popops.add,
-    popops.sub,
-    popops.mul,
-    popops.add_in_place,
-    popops.sub_in_place,
-    popops.mul_in_place,
-    popops.scaled_add_to,
-    popops.cast,
-    popops.fill,
-    popops.reduce,
-    popops.plan_reduce,
-    poplin.mat_mul,
-    poplin.plan_mat_mul,
-    popnn.softmax,
-    popnn.calc_loss,
-    popnn.calc_accuracy,
-    poputil.calc_linear_tile_mapping,
-    poputil.map_tensor_linearly,
-    poputil.balanced_partition,
-    poputil.broadcast_to_match,
-    poputil.clone,
-]
 GARBAGE: list[Any] = [
     None,
     True,
@@ -1831,54 +1807,3 @@ GARBAGE: list[Any] = [
     iter([1]),
     slice(1),
 ]
-
-
-@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
-@settings(RANDOMLY, max_examples=40)
-@given(st.data())
-def test_garbage_is_refused_in_the_kits_own_words(
-    function: Callable[..., Any], data: st.DataObject
-) -> None:
-    shelf = Shelf()
-    sensible = {
-        "graph": shelf.graph,
-        "prog": shelf.prog,
-        "target": shelf.graph.target,
-        "dtype": FLOAT,
-        "debug_context": "name",
-        "name": "name",
-        "operation": "ADD",
-        "dims": [0],
-        "shape": (4, 3),
-        "k": 2,
-        "value": 1,
-        "expected": shelf.labels,
-        "loss": shelf.v,
-        "num_correct": shelf.count,
-        "m": 2,
-        "n": 3,
-    }
-    junk = st.sampled_from(
-        [
-            *GARBAGE,
-            *vars(shelf).values(),
-            shelf.x[1:],
-            shelf.x.transpose(),
-            shelf.v[2],
-            shelf.graph.target,
-        ]
-    )
-    arguments = {
-        name: data.draw(junk)
-        if data.draw(st.integers(0, 2)) == 0
-        else sensible.get(
-            name, shelf.x if parameter.default is parameter.empty else parameter.default
-        )
-        for name, parameter in inspect.signature(function).parameters.items()
-    }
-    before = shelf.state()
-    try:
-        function(**arguments)
-    except IPUTeachError as error:
-        assert str(error)
-        assert shelf.state() == before

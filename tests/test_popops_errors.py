@@ -12,7 +12,7 @@ from test_poplibs import GARBAGE, RANDOMLY, Shelf
 
 from ipu_teach import FLOAT, HALF, INT, QUARTER, Graph, IPUModel, IPUTeachError, QuarterFormat  # noqa: F401 (in the calls)
 from ipu_teach.errors import InvalidOptionError, InvalidTileMappingError, PoplibsError
-from ipu_teach.poplibs import popops, poputil
+from ipu_teach.poplibs import poplin, popnn, popops, poputil
 from ipu_teach.poplibs.popops import (  # noqa: F401
     ReduceParams,
     SingleReduceOp,
@@ -590,6 +590,16 @@ FUNCTIONS = [
     poputil.dim_is_split_over_ipus,
     poputil.split_regions,
     poputil.split_regions_between_workers,
+    poputil.calc_linear_tile_mapping,
+    poputil.map_tensor_linearly,
+    poputil.balanced_partition,
+    poputil.broadcast_to_match,
+    poputil.clone,
+    poplin.mat_mul,
+    poplin.plan_mat_mul,
+    popnn.softmax,
+    popnn.calc_loss,
+    popnn.calc_accuracy,
 ]
 
 
@@ -610,6 +620,10 @@ def test_garbage_is_refused_in_the_kits_own_words(function: Any, data: st.DataOb
         "shape": (4, 3),
         "k": 2,
         "value": 1,
+        "expected": shelf.labels,
+        "loss": shelf.v,
+        "num_correct": shelf.count,
+        "m": 3,
         "mask": shelf.flag,
         "expression": expr._1 + 1,
         "tensors": [shelf.x, shelf.y],
@@ -666,8 +680,12 @@ def test_garbage_is_refused_in_the_kits_own_words(function: Any, data: st.DataOb
         ]
     )
     arguments = {
-        name: data.draw(junk) if data.draw(st.integers(0, 3)) == 0 else sensible.get(name, shelf.x)
-        for name in inspect.signature(function).parameters
+        name: data.draw(junk)
+        if data.draw(st.integers(0, 3)) == 0
+        else sensible.get(
+            name, shelf.x if parameter.default is parameter.empty else parameter.default
+        )
+        for name, parameter in inspect.signature(function).parameters.items()
     }
     if function is popops.counted_loop:  # what a body does is its own affair
         arguments["body"] = data.draw(st.sampled_from([lambda counter: shelf.prog, None, 3]))

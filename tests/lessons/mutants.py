@@ -504,7 +504,7 @@ def survivors(
     exercise: str, names: dict[str, Any], most: int | None = None
 ) -> tuple[Counter[str], dict[str, str]]:
     """(how many were tried of each kind, the kind of each that passed by its line): of all damage, or
-    of so many, spread over the answer."""
+    of no more than so many, spread over the answer."""
     from answers import run_cell
 
     from ipu_teach.lessons import check
@@ -513,7 +513,7 @@ def survivors(
     tried: Counter[str] = Counter()
     passed = {}
     damage = list(damaged(reference(exercise).cell))
-    for kind, line, code in damage[:: max(1, len(damage) // (most or len(damage) or 1))]:
+    for kind, line, code in damage[:: -(-len(damage) // (most or len(damage))) if damage else 1]:
         tried[kind] += 1
         # a cell that does not run is nobody's answer; a script is shown its verdict
         with suppress(Exception), redirect_stdout(StringIO()):

@@ -1,10 +1,16 @@
 """Every exercise: a blank is not attempted, what is right passes, with nothing tried on it, and known
-mistakes fail, each in words of its own."""
+mistakes fail, each in words of its own; written otherwise they get the same reason.
+
+An answer of a lesson's file always matches itself. So `variants_NN.py`, which has the same form,
+has the same mistakes with other loops, names and builds; `# like:` says which each is.
+"""
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +18,7 @@ from answers import EXERCISES, Names, blank_cell, run_cell
 from wrong import RIGHT, WRONG, Right, said
 
 from ipu_teach import FLOAT, Input, Output, Vector, Vertex, show
-from ipu_teach.lessons import check, learner_calls, progress
+from ipu_teach.lessons import check, learner_calls, mistakes, progress
 from ipu_teach.lessons.exercise import Exercise, Lesson, catalogue
 from ipu_teach.lessons.gaps import gaps_in, read_notebook, reference, source_of
 from ipu_teach.lessons.learner_calls import Kind, Verdict
@@ -23,12 +29,27 @@ from ipu_teach.lessons.shared import line_for
 
 NamesOf = Callable[[str], Names]
 
+VARIANTS = [
+    variant
+    for path in sorted(Path(__file__).parent.glob("variants_*.py"))
+    for variant in mistakes.read(path)
+]
+ENOUGH = 12  # of a lesson
+
+# What a known mistake is told, why and what next, by its exercise and what it is about: each is judged once.
+REASONS: dict[tuple[str, str], tuple[str, str]] = {}
+
 
 def verdict_on(answer: Mistake | Right, names_of: NamesOf) -> Verdict:
     names = names_of(lesson_of(answer.exercise))
     if answer.exercise == "02.4":
         exec("from ipu_teach.program import RepeatWhileFalse", names)
     return check(answer.exercise, *run_cell(answer.code, names, answer.exercise))
+
+
+def reason(verdict: Verdict) -> tuple[str, str]:
+    rows = dict(verdict.rows)
+    return rows.get("why", ""), rows.get("next", "")
 
 
 @pytest.mark.parametrize("name", [e.name for e in EXERCISES])
@@ -66,6 +87,7 @@ def test_the_reference_passes(
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda w: f"{w.exercise} {w.about}")
 def test_a_known_mistake_is_called_by_its_own_name(wrong: Mistake, names_of: NamesOf) -> None:
     verdict = verdict_on(wrong, names_of)
+    REASONS[wrong.exercise, wrong.about] = reason(verdict)
     text = " ".join(repr(verdict).split())
     assert verdict.kind.value == wrong.kind, text
     assert said(wrong, text), text
@@ -73,6 +95,29 @@ def test_a_known_mistake_is_called_by_its_own_name(wrong: Mistake, names_of: Nam
     same = [other for other in WRONG if other.exercise == wrong.exercise and said(other, text)]
     others = [other.about for other in same if other.says not in wrong.says]
     assert others == [], f"{wrong.about} is answered like {others}: {text}"
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: f"{v.exercise} {v.about}")
+def test_a_mistake_written_otherwise_gets_the_same_reason(
+    variant: Mistake, names_of: NamesOf
+) -> None:
+    (known,) = (
+        wrong
+        for wrong in WRONG
+        if (wrong.exercise, wrong.about) == (variant.exercise, variant.says)
+    )
+    assert ast.dump(ast.parse(variant.code)) != ast.dump(ast.parse(known.code))
+    key = known.exercise, known.about
+    if key not in REASONS:  # this test runs alone
+        REASONS[key] = reason(verdict_on(known, names_of))
+    hers = verdict_on(variant, lambda lesson: names_of(lesson) | mistakes.given(variant.path))
+    assert REASONS[key][0] and reason(hers) == REASONS[key]
+
+
+@pytest.mark.parametrize("lesson", [lesson.number for lesson in catalogue()])
+def test_every_lesson_has_enough_of_them(lesson: str) -> None:
+    found = sum(lesson_of(variant.exercise) == lesson for variant in VARIANTS)
+    assert found >= ENOUGH, f"{ENOUGH} or more in tests/lessons/variants_{lesson}.py"
 
 
 @pytest.mark.parametrize("right", RIGHT, ids=lambda r: f"{r.exercise} {r.about}")
