@@ -17,7 +17,7 @@ from bench.measure import Result, Row, measure, run_rows
 from ipu_teach import FLOAT
 from ipu_teach.compile import compile_programs
 from ipu_teach.cost import CostModel
-from ipu_teach.engine import Engine
+from ipu_teach.engine import Engine, backend
 from ipu_teach.engine.scalar.compiled import numba_is_here
 from ipu_teach.errors import GraphMemoryAllocationError, InvalidOptionError
 from ipu_teach.graph.vertex import Vertex
@@ -164,9 +164,12 @@ def test_the_graphs_that_are_built_fit_at_their_full_size(nothing_loads: None) -
     CostModel(compile_programs(graph, [program])).check_memory()
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not backend.cuda_devices(), reason="no CUDA driver or device")
 def test_the_graphs_for_a_gpu_fit_at_their_full_size(
     stand_in: ModuleType, nothing_loads: None
 ) -> None:
+    """Where their rows are measured. Everywhere the same functions make the small ones below."""
     assert set(gpu.beside_cupy(stand_in, *gpu.SIZES)) == {"w3", "w4", "w5"}
 
 

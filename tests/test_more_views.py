@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -1149,8 +1149,14 @@ def test_sizes() -> None:
         assert len(view(name, large)._repr_html_()) <= 150_000, name
 
 
-@pytest.mark.parametrize("name", (*NAMES, "exchange", "balance"))
-@pytest.mark.parametrize("ending", ["html", "svg", "png", "pdf", "gif"])
+# What matplotlib paints for png goes into pdf and gif too, whatever the view.
+@pytest.mark.parametrize(
+    ("ending", "name"),
+    [
+        *product(["html", "svg", "png"], (*NAMES, "exchange", "balance")),
+        *product(["pdf", "gif"], ["exchange"]),
+    ],
+)
 def test_save(name: str, ending: str, tmp_path: Path) -> None:
     made = view(name, programs.uneven(tiles=3, rows=3, repeats=1))
     first = made.save(tmp_path / f"a.{ending}").read_bytes()

@@ -17,7 +17,7 @@ import pytest
 from answers import EXERCISES, Names, blank_cell, run_cell
 from wrong import RIGHT, WRONG, Right, said
 
-from ipu_teach import FLOAT, Input, Output, Vector, Vertex, show
+from ipu_teach import FLOAT, Graph, Input, Output, Tensor, Vector, Vertex, show
 from ipu_teach.lessons import check, learner_calls, mistakes, progress
 from ipu_teach.lessons.exercise import Exercise, Lesson, catalogue
 from ipu_teach.lessons.gaps import gaps_in, read_notebook, reference, source_of
@@ -26,6 +26,7 @@ from ipu_teach.lessons.mistakes import Mistake
 from ipu_teach.lessons.naming import lesson_of
 from ipu_teach.lessons.notebooks import lessons
 from ipu_teach.lessons.shared import line_for
+from ipu_teach.poplibs import poputil
 
 NamesOf = Callable[[str], Names]
 
@@ -194,6 +195,38 @@ def test_a_verdict_that_names_an_element_opens_the_turn_that_wrote_it() -> None:
     assert end == "the turn that wrote it." and [
         i for i, row in enumerate(view.data) if row["wrote"]
     ] == [5]
+
+
+def test_what_crosses_is_counted_and_the_first_of_it_named() -> None:
+    seen: list[tuple[Graph, Tensor, Tensor]] = []
+
+    def linearly(graph: Graph, a: Tensor, b: Tensor) -> None:
+        poputil.map_tensor_linearly(graph, b)
+        seen.append((graph, a, b))
+
+    came = dict(check("02.3", linearly).rows)["came"]
+    graph, a, b = seen[-1]
+
+    def tiles(tensor: Tensor) -> list[int]:
+        found = [-1] * tensor.num_elements
+        for tile, pieces in enumerate(graph.get_tile_mapping(tensor)):
+            for begin, end in pieces:
+                found[begin:end] = [tile] * (end - begin)
+        return found
+
+    (rows, columns), here, there = a.shape, tiles(b), tiles(a)
+    pairs = [
+        (i, j, there[i * columns + j], here[j * rows + i])
+        for i in range(rows)
+        for j in range(columns)
+    ]
+    cross = [pair for pair in pairs if pair[2] != pair[3]]
+    i, j, from_, to = cross[0]
+    assert 0 < len(cross) < len(pairs) != 2 * len(cross)
+    assert came == (
+        f"{len(cross)} of {len(pairs)} elements cross, the first of them a[{i}, {j}]: it lies on tile "
+        f"{from_}, and b[{j}, {i}] on tile {to}"
+    )
 
 
 def test_parts_that_are_equal_are_not_told_as_different(names_of: NamesOf) -> None:
