@@ -49,6 +49,11 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         action="store_true",
         help="run every engine on tests/fake_cupy.py, as on a GPU",
     )
+    parser.addoption(
+        "--minutes",
+        action="store_true",
+        help="what each minute of the suite buys: see tests/minutes.py",
+    )
     if not pluginmanager.hasplugin("nbval"):
         for name in ("--nbval", "--nbval-current-env"):
             parser.addoption(name, action="store_true", help="nbval is not here: no effect")
@@ -58,6 +63,11 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 def pytest_configure(config: pytest.Config) -> None:
     if config.option.stand_in:
         _use_stand_in()
+    if config.option.minutes:
+        sys.path.insert(0, str(ROOT / "tests"))
+        import minutes
+
+        config.pluginmanager.register(minutes)
     if config.pluginmanager.hasplugin("nbval"):
         if config.option.nbval_sanitize_with is None:
             config.option.nbval_sanitize_with = str(ROOT / "tests" / "nbval_sanitize.cfg")

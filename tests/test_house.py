@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import minutes
 import pytest
 import rooms
 import size
@@ -574,3 +575,15 @@ def test_a_caller_of_a_library_has_the_types_of_all_its_names(tmp_path: Path) ->
         == types[len(poplin.__all__) + len(popnn.__all__) + 1 + popops.__all__.index("tanh")]
         != "types.ModuleType"
     )
+
+
+def test_the_minutes_of_the_suite_are_told_in_the_rows_that_are_measured() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = text.partition("## What each minute of the suite buys")[2].partition("## ")[0]
+    told = re.findall(r"^\| (.+?) \| \d+ \| .+ \|$", table, re.MULTILINE)
+    files = [
+        *(ROOT / "tests").rglob("test_*.py"),
+        *(ROOT / "notebooks" / "solutions").glob("*.ipynb"),
+    ]
+    measured = {minutes.row_of(path.relative_to(ROOT).as_posix()) for path in files}
+    assert sorted(told) == sorted(measured) and measured == minutes.ROWS.keys()

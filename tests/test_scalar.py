@@ -4,6 +4,7 @@ stored is known."""
 from __future__ import annotations
 
 import inspect
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -88,8 +89,17 @@ def values_of(name: str, count: int, seed: int = 1) -> tuple[type[Vertex], dict[
     return codelet, {n: v.astype(codelet.fields[n].dtype.numpy) for n, v in found.items()}
 
 
-@pytest.mark.parametrize("lie", ["rows", "turned", "backwards"])
-@pytest.mark.parametrize("name", [name for name in CASES if name != "Racy"])
+# How the fields lie is a matter of the engine, which these five meet in every way.
+LYING = ["Histogram", "HalfSums", "Clip", "Life", "Shift"]
+
+
+@pytest.mark.parametrize(
+    ("name", "lie"),
+    [
+        *((name, "rows") for name in CASES if name != "Racy"),
+        *product(LYING, ["turned", "backwards"]),
+    ],
+)
 def test_students_codelets_have_the_plain_loops_bits_and_cycles(name: str, lie: str) -> None:
     for count, seed in ((1, 2), (41, 3)):
         built = Built(*values_of(name, count, seed), lie)

@@ -19,7 +19,7 @@ import test_branches
 import test_scalar
 from graphs import same_bits
 from student_codelets import CASES
-from test_scalar import Built, ragged, values_of
+from test_scalar import LYING, Built, ragged, values_of
 
 from ipu_teach import FLOAT, HALF, INT, UNSIGNED_CHAR, InOut, Input, Output, Vector, Vertex
 from ipu_teach.compile.scalar import ScalarCode, scalar_code
@@ -80,7 +80,7 @@ def test_compiled_loops_have_the_plain_loops_bits_and_cycles(name: str, at_once:
     assert at_once == []  # nothing had to go back
 
 
-@pytest.mark.parametrize("name", ["Histogram", "HalfSums", "Clip", "Life", "Shift"])
+@pytest.mark.parametrize("name", LYING)
 @pytest.mark.parametrize("lie", ["turned", "backwards"])
 def test_however_the_fields_lie(name: str, lie: str, at_once: list[int]) -> None:
     agree(Built(*values_of(name, 19, 5), lie), shuffle=4)
