@@ -817,6 +817,7 @@ def mypy(path: Path, source: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_mypy_accepts_a_learners_file_and_sees_its_slips(tmp_path: Path) -> None:
     pytest.importorskip("mypy")
     assert mypy(tmp_path / "lesson.py", LESSON) == (0, "")
