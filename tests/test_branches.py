@@ -498,6 +498,10 @@ REFUSED = {
     "if self.x[0] > 0: self.x[0] = np.average(self.x, weights=[1])": (
         "(write (x * w).sum() / w.sum() instead)"
     ),
+    "if self.x[0] > 0:\n   a, b = 1, 2, 3\n   self.x[0] = a + b": "an assignment to several names",
+    "if self.x[0] > 0: self.x[0] = math.isclose(self.x[0], 1, rel_tol=0.1)": (
+        "a named argument of math.isclose()"
+    ),
     "d = {}\n  d[int(self.x[0])] = 1": "a dict does not run as a scalar loop (write np.zeros(n)",
 }
 
@@ -506,7 +510,7 @@ REFUSED = {
 def test_why_a_codelet_does_not_run_as_a_scalar_loop(body: str, tmp_path: Path) -> None:
     file = tmp_path / "refused.py"
     head = (
-        "from ipu_teach import *\nimport numpy as np\nclass Refused(Vertex):\n x: "
+        "from ipu_teach import *\nimport math\nimport numpy as np\nclass Refused(Vertex):\n x: "
         "InOut[Vector[FLOAT]]\n WEIGHTS = [1, 2]\n"
     )
     text = f"{head} def compute(self):\n  {body}\n"
