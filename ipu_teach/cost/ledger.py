@@ -37,18 +37,14 @@ if TYPE_CHECKING:
     from ipu_teach.compile import Compiled
 
 VARIABLES, CONSTANTS, STATE = "Variables", "Constants", "Vertex state"
-POINTERS, CODE, EXCHANGE_CODE, CONTROL = (
-    "Edge pointers",
-    "Vertex code",
-    "Exchange code",
-    "Control code",
-)
-STACKS, HEADERS, BUFFERS, LANDING = (
-    "Stacks",
-    "Host packet headers",
-    "Exchange buffers",
-    "Host buffers",
-)
+POINTERS = "Edge pointers"
+CODE = "Vertex code"
+EXCHANGE_CODE = "Exchange code"
+CONTROL = "Control code"
+STACKS = "Stacks"
+HEADERS = "Host packet headers"
+BUFFERS = "Exchange buffers"
+LANDING = "Host buffers"
 CATEGORIES = (
     VARIABLES,
     CONSTANTS,

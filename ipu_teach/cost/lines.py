@@ -253,11 +253,9 @@ def listed(
     counted = dict.fromkeys(COUNTERS, 1.0) | dict(
         zip(BESIDE, (alone / np.maximum(total, 1)).tolist(), strict=True)
     )
-    naming, ran, parts = (
-        naming_of(codelet),
-        Counter[Statement](),
-        defaultdict[Statement, Counter[str]](Counter),
-    )
+    naming = naming_of(codelet)
+    ran = Counter[Statement]()
+    parts = defaultdict[Statement, Counter[str]](Counter)
     for spot, number in times:
         if number:
             ran[naming(spot)] = max(ran[naming(spot)], number)

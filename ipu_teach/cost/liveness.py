@@ -114,10 +114,8 @@ class Accesses:
 
     def _execute(self, step: ExecuteStep) -> VariableUse:
         written = [_bytes((step.out, *(copy.destination for copy in step.copies)))]
-        reads, writes = (
-            self.touched(*(copy.source for copy in step.copies)),
-            self._touched(*written[0]),
-        )
+        reads = self.touched(*(copy.source for copy in step.copies))
+        writes = self._touched(*written[0])
         for table in self.graph.compute_sets[step.compute_set].tables:
             for name, field in table.fields.items():
                 if field.kind != "state":
@@ -187,11 +185,9 @@ class _Place:
         self.live = accesses.none()  # of a leaf that never runs
         if node.step >= 0:
             access = accesses.of(node.step)
-            self.uses, self.fills, self.writes = (
-                access.reads,
-                access.fills & ~access.reads,
-                access.writes,
-            )
+            self.uses = access.reads
+            self.fills = access.fills & ~access.reads
+            self.writes = access.writes
         else:
             self.uses, self.fills = self._together(accesses)
 

@@ -393,10 +393,8 @@ class CostModel:
             for g, spent in self.vertices(number)
             if g.trace.stopped and UNKNOWN in spent
         }
-        compute, active = (
-            busiest * target.num_worker_contexts + supervised,
-            total_of(tiles, known, target.num_tiles),
-        )
+        compute = busiest * target.num_worker_contexts + supervised
+        active = total_of(tiles, known, target.num_tiles)
         return compute, active, tuple(sorted(unknown))
 
     def _sync(self, group: int) -> int:

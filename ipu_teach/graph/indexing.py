@@ -39,11 +39,9 @@ def cut(tensor: Tensor, key: Any) -> tuple[int, Form]:
             offset += (part if part >= 0 else part + length) * stride
             kept.append(None)
         elif type(part) is slice:
-            start, stop, step = (
-                0 if part.start is None else part.start,
-                length if part.stop is None else part.stop,
-                1,
-            )
+            start = 0 if part.start is None else part.start
+            stop = length if part.stop is None else part.stop
+            step = 1
             if (
                 part.step is not None
                 or type(start) is not int

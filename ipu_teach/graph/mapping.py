@@ -144,10 +144,8 @@ class MappingLog:
     def __init__(self) -> None:
         self.rows = array("q")
         self.images: Callable[[], None] = lambda: None  # adds those of other graphs' calls
-        self._painted, self._tile_map = (
-            0,
-            TileMap(np.zeros(1, np.int64), np.full(1, UNMAPPED, np.int32)),
-        )
+        self._painted = 0
+        self._tile_map = TileMap(np.zeros(1, np.int64), np.full(1, UNMAPPED, np.int32))
 
     def add(self, tensor: Tensor, tile: int) -> None:
         """Put all elements of `tensor` on `tile`."""
@@ -182,10 +180,8 @@ class MappingLog:
         self.images()
         if self._painted < len(self.rows):
             new = np.array(self.rows[self._painted :], np.int64).reshape(-1, 3)
-            self._painted, self._tile_map = (
-                len(self.rows),
-                over(self._tile_map, paint(new, np.iinfo(np.int64).max)),
-            )
+            self._tile_map = over(self._tile_map, paint(new, np.iinfo(np.int64).max))
+            self._painted = len(self.rows)
         return self._tile_map
 
 

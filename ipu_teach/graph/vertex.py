@@ -395,10 +395,8 @@ def _misfit(field: Field, region: Any, value: Any) -> str:
 
 def _check_arguments(cls: type[Vertex]) -> None:
     """Refuse a compute() that cannot be called as its kind of vertex calls it."""
-    method, takes = (
-        cls.__dict__.get("compute"),
-        "self, worker_id" if cls.context == "multi" else "self",
-    )
+    method = cls.__dict__.get("compute")
+    takes = "self, worker_id" if cls.context == "multi" else "self"
     if isinstance(method, FunctionType):
         try:
             inspect.signature(method).bind(*takes.split(", "))

@@ -107,10 +107,8 @@ class CompiledProfile(Profile):
 
     def _facts(self, number: int) -> facts.StepFacts:
         step = self.model.compiled_step(number)
-        which, transfer = (
-            step.compute_set if isinstance(step, p.ExecuteStep) else -1,
-            with_host(step),
-        )
+        which = step.compute_set if isinstance(step, p.ExecuteStep) else -1
+        transfer = with_host(step)
         lines = list(dict.fromkeys(copy.line for copy in p.copies(step)))[:3]
         return facts.StepFacts(
             which,

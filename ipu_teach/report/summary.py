@@ -110,11 +110,9 @@ def _graph(report: Report) -> list[str]:
 
 def _memory(report: Report) -> list[str]:
     memory = report.memory
-    held, used, always = (
-        memory.held_per_tile,
-        memory.bytes_per_tile.sum(),
-        memory.always_live_bytes_per_tile.sum(),
-    )
+    held = memory.held_per_tile
+    used = memory.bytes_per_tile.sum()
+    always = memory.always_live_bytes_per_tile.sum()
     fullest = int(np.argmax(held))
     lines = [
         f"Total for all IPUs:     {used:>12,} B ({always:,} B always live; modelled)",

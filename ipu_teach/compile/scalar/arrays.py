@@ -80,10 +80,8 @@ class Arrays(VariableWalk):
             f"m_f_{name}" if declared.kind == "output" or (self.multi and declared.written) else ""
         )
         readable = declared.kind != "output" or declared.depth > 0
-        sized, rows = (
-            VectorLayout.ONE_PTR not in declared.layouts[:1],
-            f"f_{name}_t" if name in self.lists else "",
-        )
+        sized = VectorLayout.ONE_PTR not in declared.layouts[:1]
+        rows = f"f_{name}_t" if name in self.lists else ""
         # a constant of the vertex
         free = declared.kind == "state" and not declared.depth and name not in self.assigned
         t, off, written = declared.dtype.numpy.str[1:], f"f_{name}_o", declared.written
@@ -510,10 +508,8 @@ class Arrays(VariableWalk):
                 else self.named(make(types, [v.item(k) for v in parts])[1])
             )
 
-        bufs, product = (
-            frozenset[str]().union(*(v.bufs for v in parts)),
-            name == "multiply" and t in ("f2", "f4"),
-        )
+        bufs = frozenset[str]().union(*(v.bufs for v in parts))
+        product = name == "multiply" and t in ("f2", "f4")
         return Vec(
             longest.dims,
             t,
@@ -671,10 +667,8 @@ class Arrays(VariableWalk):
         """One of numpy's functions of arrays that CPython's text calls, and the compiled one has
         not."""
         args = [self.as_vec(a, node) for a in args] if f in DENSE else args
-        told, known = (
-            [self._sample(a, node) for a in args],
-            {k: self._sample(a, node) for k, a in named.items()},
-        )
+        told = [self._sample(a, node) for a in args]
+        known = {k: self._sample(a, node) for k, a in named.items()}
         try:
             with np.errstate(all="ignore"):
                 found = f(*(x for _, x in told), **{k: x for k, (_, x) in known.items()})
@@ -683,10 +677,8 @@ class Arrays(VariableWalk):
             self.refuse(node, str(error))
         text = ", ".join([*(x for x, _ in told), *(f"{k}={x}" for k, (x, _) in known.items())])
         home = "np.linalg." if getattr(f, "__module__", "") == "numpy.linalg" else "np."
-        name, t = (
-            self.new("a"),
-            found.dtype.str[1:] if isinstance(found, np.ndarray) else kind_of(found),
-        )
+        name = self.new("a")
+        t = found.dtype.str[1:] if isinstance(found, np.ndarray) else kind_of(found)
         if t not in SAMPLES:
             self.refuse(node, f"{home}{f.__name__}()")
         if f not in DENSE or named:

@@ -240,11 +240,9 @@ class Expressions(Calls):
 
     def _is(self, node: ast.Compare) -> Num:
         """`is None`, `is not None`."""
-        a, other, wanted = (
-            self.value(node.left),
-            node.comparators[0],
-            isinstance(node.ops[0], ast.Is),
-        )
+        a = self.value(node.left)
+        other = node.comparators[0]
+        wanted = isinstance(node.ops[0], ast.Is)
         self.refuse_if(
             not isinstance(other, ast.Constant) or other.value is not None, node, "`is`", "=="
         )

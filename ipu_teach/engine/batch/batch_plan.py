@@ -67,19 +67,15 @@ class BatchPlan:
         self, site: Site, placement: GroupPlacement, rounding: RoundedStores | None = None
     ) -> None:
         group = site.group
-        self.table, self.trace, self.returned, self.rounding = (
-            group.table,
-            group.trace,
-            site.returned,
-            rounding,
-        )
+        self.table = group.table
+        self.trace = group.trace
+        self.returned = site.returned
+        self.rounding = rounding
         self.rows = group.rows if placement.running is None else group.rows[placement.running]
-        self.memory, self.xp, self.exact, self.placement = (
-            site.memory,
-            site.memory.backend,
-            site.how.exact,
-            placement,
-        )
+        self.memory = site.memory
+        self.xp = site.memory.backend
+        self.exact = site.how.exact
+        self.placement = placement
         self.last, self.stores = last_uses(self.trace)
         self.products = Products(self.xp, self.exact)
         self.buffers = Buffers(self.xp, self.trace, self.last, placement.side_by_side)

@@ -58,11 +58,9 @@ def _place(context, builder, kind, array, at):
 
 def _one_element(context, builder, signature, args):
     """numpy's inner loop for one element of each operand."""
-    kind, i64, p8 = (
-        context.get_value_type(signature.return_type),
-        ir.IntType(64),
-        ir.IntType(8).as_pointer(),
-    )
+    kind = context.get_value_type(signature.return_type)
+    i64 = ir.IntType(64)
+    p8 = ir.IntType(8).as_pointer()
     places = [cgutils.alloca_once(builder, kind) for _ in args[1:]]
     for place, x in zip(places[:-1], args[2:], strict=True):
         builder.store(x, place)
