@@ -88,13 +88,11 @@ Step = (
 def parts(step: Step) -> tuple[Step, ...]:
     """What a step was made of: the copies that are merged in it, after its compute set if it has
     one; else itself."""
-    return (
-        step.copies
-        if isinstance(step, MergedStep)
-        else (step, *step.copies)
-        if isinstance(step, ExecuteStep)
-        else (step,)
-    )
+    if isinstance(step, MergedStep):
+        return step.copies
+    if isinstance(step, ExecuteStep):
+        return (step, *step.copies)
+    return (step,)
 
 
 def copies(step: Step) -> tuple[CopyStep, ...]:

@@ -679,11 +679,9 @@ class Traced(NDArrayOperatorsMixin):
     def __array_function__(self, fn: Any, types: Any, args: Any, kwargs: Any) -> Any:
         trace = self._trace
         if fn in VIEWS:
-            return (
-                args[0]._view(fn, *args[1:], **kwargs)
-                if isinstance(args[0], Traced)
-                else _refuse(fn)
-            )
+            if isinstance(args[0], Traced):
+                return args[0]._view(fn, *args[1:], **kwargs)
+            return _refuse(fn)
         if fn in REDUCTIONS and isinstance(args[0], Traced):
             given = {
                 k: v

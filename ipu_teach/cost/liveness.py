@@ -236,11 +236,9 @@ class _Place:
 
     def leaves(self) -> list[_Place]:
         """The leaves below, in order."""
-        return (
-            [self]
-            if self.node.step >= 0
-            else [leaf for child in self.children for leaf in child.leaves()]
-        )
+        if self.node.step >= 0:
+            return [self]
+        return [leaf for child in self.children for leaf in child.leaves()]
 
 
 def liveness(compiled: Compiled) -> Liveness:

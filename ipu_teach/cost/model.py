@@ -333,11 +333,9 @@ class CostModel:
     def compute_set(self, number: int) -> FrozenComputeSet | None:
         """The compute set that step `number` executes, if it does."""
         step = self.compiled_step(number)
-        return (
-            self.compiled.graph.compute_sets[step.compute_set]
-            if isinstance(step, ExecuteStep)
-            else None
-        )
+        if isinstance(step, ExecuteStep):
+            return self.compiled.graph.compute_sets[step.compute_set]
+        return None
 
     def vertices(self, number: int) -> Iterator[tuple[Group, Array]]:
         """(a group, int64 modelled cycles of its vertices, `UNKNOWN` if not known) for all that

@@ -453,11 +453,9 @@ class Engine(WithoutSome):
 
     @cached_property
     def _profile(self) -> CompiledProfile:
-        return (
-            self._executable.profile
-            if self._cost is self._executable.cost
-            else CompiledProfile(self._cost)
-        )
+        if self._cost is self._executable.cost:
+            return self._executable.profile
+        return CompiledProfile(self._cost)
 
     @property
     def report(self) -> Report:

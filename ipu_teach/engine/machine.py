@@ -250,11 +250,9 @@ class Machine:
                 return partial(self._compare, step.tensor)
             case p.UndefStep():
                 defined = self._defined
-                return (
-                    partial(self.memory.poison, step.tensor)
-                    if defined is None
-                    else partial(defined.undefine, number)
-                )
+                if defined is None:
+                    return partial(self.memory.poison, step.tensor)
+                return partial(defined.undefine, number)
             case p.SyncStep():
                 return lambda: None
 

@@ -144,13 +144,11 @@ def _axes(part: Any) -> int:
         array = np.asarray(part)
     except (ValueError, OverflowError, PoplarTypeError):
         return -1
-    return (
-        array.ndim
-        if array.dtype.kind == "b"
-        else 1
-        if array.dtype.kind in "iu" or not array.size
-        else -1
-    )
+    if array.dtype.kind == "b":
+        return array.ndim
+    if array.dtype.kind in "iu" or not array.size:
+        return 1
+    return -1
 
 
 def check_key(tensor: Tensor, parts: tuple[Any, ...], key: Any) -> None:

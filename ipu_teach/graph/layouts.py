@@ -73,11 +73,9 @@ class Layout:
         if self.contiguous:
             n = 1 if self.size else 0
             return np.zeros(n, np.int64), np.full(n, self.size, np.int64)
-        return (
-            _runs(self.positions.reshape(-1))
-            if self.strides is None
-            else _strided_runs(self.shape, self.strides)
-        )
+        if self.strides is None:
+            return _runs(self.positions.reshape(-1))
+        return _strided_runs(self.shape, self.strides)
 
     @cached_property
     def extent(self) -> tuple[Array, Array]:

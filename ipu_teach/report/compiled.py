@@ -166,11 +166,9 @@ class CompiledProfile(Profile):
             Counter(of(table, row) for table, row in here)
             for of in (FrozenTable.line, FrozenTable.placed_by)
         )
-        return (
-            (in_words(added.most_common(1)[0][0]), in_words(placed.most_common(1)[0][0]))
-            if here
-            else ("", "")
-        )
+        if not here:
+            return "", ""
+        return in_words(added.most_common(1)[0][0]), in_words(placed.most_common(1)[0][0])
 
     def at(self, target: Target) -> Profile:
         return CompiledProfile(self.model.at(target), self._looped)

@@ -152,11 +152,9 @@ def _span(
         "ts": first / 1000,
         "args": details,
     }
-    return (
-        {"ph": "X", "dur": (last - first) / 1000, **one}
-        if last > first or process == DEVICE
-        else {"ph": "i", "s": "t", **one}
-    )
+    if last > first or process == DEVICE:
+        return {"ph": "X", "dur": (last - first) / 1000, **one}
+    return {"ph": "i", "s": "t", **one}
 
 
 def _name(what: str, process: int, row: int, name: str) -> _Event:

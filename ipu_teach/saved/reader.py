@@ -138,11 +138,9 @@ class _Reader:
                 if not isinstance(inner, Layout):
                     pair.fail("a part of a list")
                 parts.append((pair[0].whole(-MOST_BYTES, MOST_BYTES), inner))
-            return (
-                graph.list_layout(tuple(parts))
-                if parts and parts[0][0] == 0
-                else part.fail("a list layout")
-            )
+            if parts and parts[0][0] == 0:
+                return graph.list_layout(tuple(parts))
+            return part.fail("a list layout")
         shape = w.SHAPE.read(part["shape"])
         size = prod(max(n, 1) for n in shape)
         if size > MOST_BYTES:

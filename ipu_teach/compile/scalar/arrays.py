@@ -204,11 +204,9 @@ class Arrays(VariableWalk):
                 and len(array.dims) == 1
                 and isinstance(keys[0].const, int)
             ):
-                return (
-                    table.values[keys[0].const]
-                    if -len(table.values) <= keys[0].const < len(table.values)
-                    else keys[0]
-                )
+                if -len(table.values) <= keys[0].const < len(table.values):
+                    return table.values[keys[0].const]
+                return keys[0]
             at = self.named(at)
             held = {
                 slot: self.named(f"{array.buf}_{slot}[np.uintp({at})]")
@@ -502,11 +500,9 @@ class Arrays(VariableWalk):
         self.spend_on_all("vec", longest, FUSED if fused else name, t)
 
         def item(k: str) -> str:
-            return (
-                ZERO[SLOT[t]]
-                if make is None
-                else self.named(make(types, [v.item(k) for v in parts])[1])
-            )
+            if make is None:
+                return ZERO[SLOT[t]]
+            return self.named(make(types, [v.item(k) for v in parts])[1])
 
         bufs = frozenset[str]().union(*(v.bufs for v in parts))
         product = name == "multiply" and t in ("f2", "f4")

@@ -536,11 +536,9 @@ def text_of(f: Any) -> str:
     """A function as CPython's text calls it."""
     if f in (abs, int, float, bool, round):
         return str(f.__name__)
-    return (
-        numpys(f)
-        if isinstance(f, type)
-        else f"{'math' if inspect.isbuiltin(f) else 'np'}.{f.__name__}"
-    )
+    if isinstance(f, type):
+        return numpys(f)
+    return f"{'math' if inspect.isbuiltin(f) else 'np'}.{f.__name__}"
 
 
 def stored_names(tree: ast.AST) -> set[str]:

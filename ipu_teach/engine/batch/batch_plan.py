@@ -43,11 +43,9 @@ def bind(site: Site) -> list[Call]:
     for number, (worker, trace) in enumerate(group.workers):
         wanted = None if site.returned is None else answers[number]
         calls += _bound(replace(site, group=replace(group, trace=trace), returned=wanted), worker)
-    return (
-        calls
-        if site.returned is None
-        else [*calls, xp.reduction(np.logical_and, answers, 0, site.returned)]
-    )
+    if site.returned is None:
+        return calls
+    return [*calls, xp.reduction(np.logical_and, answers, 0, site.returned)]
 
 
 def _bound(site: Site, worker: int = 0) -> list[Call]:

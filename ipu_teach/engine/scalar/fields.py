@@ -151,11 +151,9 @@ class Fields:
         place = self.places[name]
         if self.code.multi:
             return np.zeros(len(place.flat), kind)
-        return (
-            self.defined[name]
-            if place.index is None
-            else np.zeros(len(place.flat), self.defined[name].dtype)
-        )
+        if place.index is None:
+            return self.defined[name]
+        return np.zeros(len(place.flat), self.defined[name].dtype)
 
     def arguments(self, vertex: int, numbers: VertexFloats | None) -> list[Any]:
         """Of one vertex: its fields, their marks, and the marks of reads, as CPython's text takes
