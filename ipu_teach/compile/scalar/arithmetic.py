@@ -338,15 +338,12 @@ class Arithmetic(Writer):
             raise Refused("an integer beyond 61 bits")
         plain = str((float if t in FLOATS else int if t in INTS else bool)(value))
         plain = _NOT_FINITE.get(plain, plain)
-        text = (
-            f"np.uint64({plain})"
-            if t == "u8"
-            else f"np.float32({plain})"
-            if t in ("f2", "f4")
-            else Known(plain)
-            if t in INTS
-            else plain
-        )
+        if t == "u8":
+            text = f"np.uint64({plain})"
+        elif t in ("f2", "f4"):
+            text = f"np.float32({plain})"
+        else:
+            text = Known(plain) if t in INTS else plain
         py = f"{numpys(dtype_of(t))}({plain})" if isinstance(value, np.generic) else plain
         return Num(
             {t: text},

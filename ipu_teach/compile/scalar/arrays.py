@@ -277,13 +277,10 @@ class Arrays(VariableWalk):
                 "a slice of a list" if len(parts) == 1 else "this index",
                 "a loop over its elements",
             )
-        off, dims, texts, rest, free = (
-            owner.off,
-            list[tuple[str, str]](),
-            [],
-            owner.dims[len(parts) :],
-            owner.free,
-        )
+        off, free = owner.off, owner.free
+        dims: list[tuple[str, str]] = []
+        texts = []
+        rest = owner.dims[len(parts) :]
         for part, (n, s) in zip(parts, owner.dims, strict=False):
             if isinstance(part, ast.Slice):
                 first, count, step, text = self._slice(part, n, node)
@@ -291,27 +288,27 @@ class Arrays(VariableWalk):
             else:
                 key = self.num(part)
                 first, text, free = self._index(key, n, node), key.py, free and not key.data
-            off = (
-                f"{off} + {first} * {s}"
-                if not owner.rows
-                else f"{off} + dims[{owner.rows} + 2 * {first}]"
-            )
+            off = self.further(owner, off, first, s)
             texts.append(text)
+        owner = replace(owner, sized=True, free=free)
+        return self.part(owner, off, first, (*dims, *rest), f"[{', '.join(texts)}]")
+
+    @staticmethod
+    def further(owner: Arr, off: str, first: str, step: str) -> str:
+        """Where number `first` of an axis begins; of a list of vectors a table says so."""
         if owner.rows:
-            rest = ((self.named(f"dims[{owner.rows} + 2 * {first} + 1]"), "1"),)
-        key_text = f"[{', '.join(texts)}]"
-        mark = owner.mark and owner.mark + key_text
-        py = owner.py + key_text
-        return replace(
-            owner,
-            off=self.named(off),
-            dims=(*dims, *rest),
-            py=py,
-            mark=mark,
-            sized=True,
-            rows="",
-            free=free,
-        )
+            return f"{off} + dims[{owner.rows} + 2 * {first}]"
+        return f"{off} + {first} * {step}"
+
+    def part(
+        self, owner: Arr, off: str, first: str, dims: tuple[tuple[str, str], ...], key: str
+    ) -> Arr:
+        """What begins at `off`, and is owner[key] in CPython's text. Of a list of vectors it is
+        vector number `first`, whose length the table has."""
+        if owner.rows:
+            dims = ((self.named(f"dims[{owner.rows} + 2 * {first} + 1]"), "1"),)
+        mark = owner.mark and owner.mark + key
+        return replace(owner, dims=dims, off=self.named(off), py=owner.py + key, mark=mark, rows="")
 
     def reshaped(self, owner: Any, *shape: Any, node: ast.expr) -> Arr:
         """A vector or matrix in another shape: the same elements, which lie row by row."""

@@ -53,13 +53,9 @@ class Expressions(Calls):
     def single(self, value: Any, node: ast.expr) -> Num:
         """`value`, which must be a number."""
         if not isinstance(value, Num):
-            instead = (
-                "np.where(…)"
-                if isinstance(value, Vec)
-                else "an element of it"
-                if isinstance(value, Arr)
-                else ""
-            )
+            instead = "an element of it" if isinstance(value, Arr) else ""
+            if isinstance(value, Vec):
+                instead = "np.where(…)"
             self.refuse(node, f"`{ast.unparse(node)}`, which is no single number,", instead)
         return value
 
