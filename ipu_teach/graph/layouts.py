@@ -288,6 +288,14 @@ def is_whole(value: object) -> TypeGuard[int]:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
+def as_array(given: object) -> Array:
+    """`given` as an array; of what is none, an array of None."""
+    try:
+        return np.asarray(given)
+    except (ValueError, OverflowError, MemoryError):
+        return np.asarray(None)
+
+
 def as_shape(given: object) -> Shape | None:
     """One number, or a sequence of numbers, as a tuple of whole numbers of 0 or more; None if it is
     no such thing."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ipu_teach.errors import InvalidTileMappingError, counted, shown
-from ipu_teach.graph.layouts import as_shape, is_whole
+from ipu_teach.graph.layouts import as_array, as_shape, is_whole
 from ipu_teach.graph.tile_map import UNMAPPED, TileMap, order_of, over, paint
 from ipu_teach.types import Array, DType
 
@@ -58,10 +58,7 @@ class Tiles:
 
     def numbers(self, tiles: Any, what: str) -> Array:
         """The machine's numbers of some tiles, as an array; `what` names whose they are."""
-        try:
-            numbers = np.asarray(tiles)
-        except (ValueError, OverflowError, MemoryError):
-            numbers = np.asarray(None)
+        numbers = as_array(tiles)
         if numbers.dtype.kind not in "iu" and numbers.size:
             raise InvalidTileMappingError(
                 f"{shown(tiles)} is no tile number, nor a list of them.",
