@@ -21,7 +21,7 @@ from ipu_teach.errors import (
     shown,
 )
 from ipu_teach.graph import ComputeSet, DataStream, Graph, RemoteBuffer, Tensor
-from ipu_teach.graph.graph import Function
+from ipu_teach.graph.compute_set import Function
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.source import caller
 from ipu_teach.types import (

@@ -31,9 +31,9 @@ from ipu_teach.errors import (
     shown,
 )
 from ipu_teach.flags import flagged
-from ipu_teach.graph.graph import DataStream, Graph, HostAccess
+from ipu_teach.graph import DataStream, Graph, Tensor
+from ipu_teach.graph.host_handles import HostAccess
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.graph.tensor import Tensor
 from ipu_teach.host.options import Options, Value, control_bits, effective, parsed
 from ipu_teach.host.streams import (
     CallbackFeed,
