@@ -490,13 +490,10 @@ class Traced(NDArrayOperatorsMixin):
         stop_unless_static(key, "an index")
         if not self._writable:
             raise ValueError("assignment destination is read-only")
-        value = (
-            stacked([settled(v, self.dtype) for v in value])
-            if isinstance(value, (list, tuple))
-            else value
-            if isinstance(value, Traced)
-            else settled(value, self.dtype)
-        )
+        if isinstance(value, (list, tuple)):
+            value = stacked([settled(v, self.dtype) for v in value])
+        elif not isinstance(value, Traced):
+            value = settled(value, self.dtype)
         target = self._sample[key]
         if (
             isinstance(target, np.ndarray)

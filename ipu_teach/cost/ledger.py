@@ -403,13 +403,11 @@ def _pointer_bytes(field: Field, target: Target, layout: Layout | ListLayout) ->
         return word
     half = (VectorLayout.SCALED_PTR32, VectorLayout.SCALED_PTR64, VectorLayout.SCALED_PTR128)
     inner = field.layouts[-1] if field.layouts else None
-    one = (
-        word // 2
-        if inner in half
-        else word
-        if inner in (VectorLayout.ONE_PTR, VectorLayout.SHORT_SPAN)
-        else 2 * word
-    )
+    one = 2 * word
+    if inner in half:
+        one = word // 2
+    elif inner in (VectorLayout.ONE_PTR, VectorLayout.SHORT_SPAN):
+        one = word
     if field.depth == 1 and field.form == "edges":
         elements = sum(part.size for _, part in layout.parts)
         return elements * word + 2 * word  # an address for each

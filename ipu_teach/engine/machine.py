@@ -351,11 +351,9 @@ class Machine:
             watch = watch_of(group, registers)
             overflows = watch is not None and any(kind.looks_at_stores for kind in watch.kinds)
             rounding = stochastic_rounding(group, registers, overflows)
-        cycles = (
-            np.zeros(len(group.rows), np.int64)
-            if group.trace.stopped and depends_on_data(group)
-            else None
-        )
+        cycles = None
+        if group.trace.stopped and depends_on_data(group):
+            cycles = np.zeros(len(group.rows), np.int64)
         return Site(
             group,
             self.memory,

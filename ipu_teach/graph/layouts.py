@@ -82,11 +82,9 @@ class Layout:
         """(starts, lengths) of the elements touched, each once, ascending."""
         if self.contiguous:
             return self.runs
-        found = (
-            _strided_extent(self.shape, self.strides)
-            if self.strides is not None and self.size
-            else None
-        )
+        found = None
+        if self.strides is not None and self.size:
+            found = _strided_extent(self.shape, self.strides)
         if found is not None:
             return found
         # The counts make numpy sort. Its hash table, which it takes without, is 15 times slower on

@@ -214,11 +214,8 @@ class VertexTable:
             words = ("a single element", "one dimension", "two dimensions, or a list of vectors")[
                 field.depth
             ]
-            words += (
-                ", or a list of single elements"
-                if field.depth == 1 and field.form == "edges"
-                else ""
-            )
+            if field.depth == 1 and field.form == "edges":
+                words += ", or a list of single elements"
             raise GraphConnectionError(f"""{what} is declared as {field.declaration()}, which takes
                 {words}, and was given {"a list with " if part else ""}shape
                 {tensor.shape[lead:]}{" for each vertex" if lead else ""}.

@@ -147,11 +147,9 @@ def _execution(report: Report) -> list[str]:
     def line(label: str, cycles: float) -> str:
         return f"{label:<54}{cycles:,.1f} ({100 * cycles / total if total else 0:.1f}% of total)"
 
-    without = (
-        f"; without {', '.join(report.unknown_codelets)}, of no estimate"
-        if report.unknown_codelets
-        else ""
-    )
+    without = ""
+    if report.unknown_codelets:
+        without = f"; without {', '.join(report.unknown_codelets)}, of no estimate"
     return [
         f"{'Total cycles:':<54}{total:,.0f} (approx {report.total_seconds * 1e6:,.1f} "
         f"microseconds, modelled{without})",

@@ -121,13 +121,9 @@ def why(report: Report, what: object = None, *, tile: int | None = None) -> Why:
         number = max(ran, key=lambda n: ran[n] * lost_in(report, n))
     else:
         number = max(among, key=lambda n: ran[n] * report.step_cost(n).cycles)
-        about = (
-            "the run"
-            if chosen is None
-            else f"step {what}"
-            if is_whole(what)
-            else _name(report, number)
-        )
+        about = f"step {what}" if is_whole(what) else _name(report, number)
+        if chosen is None:
+            about = "the run"
         said, question = partial(_long, report), f"Why {about} takes so long:"
     return Why(question, tuple(said(among, number)), number)
 

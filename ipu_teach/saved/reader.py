@@ -336,13 +336,9 @@ class _Reader:
             part["kind"].fail("a program that this kit knows")
         make, size, codec = w.COMPOSITES[kind]
         besides = codec.read(part)
-        if len(children) != (
-            len(besides["cases"]) + 1
-            if kind == "Switch"
-            else len(children)
-            if size is None
-            else size
-        ):
+        if kind == "Switch":
+            size = len(besides["cases"]) + 1
+        if size not in (None, len(children)):
             part.fail("a call" if kind == "Call" else f"a {kind}")
         below = [self.known["nodes"][child] for child in children]
         if kind != "Call":

@@ -267,11 +267,9 @@ class Chunk(Operations):
             )
         if not place.size:
             return
-        rounded = (
-            self.plan.rounding.call(number, place, source, self.rows)
-            if self.plan.rounding is not None
-            else None
-        )
+        rounded = None
+        if self.plan.rounding is not None:
+            rounded = self.plan.rounding.call(number, place, source, self.rows)
         if rounded is not None:
             self.calls.append(rounded)
         elif self.xp.on_host and place.dtype.kind == "u" and source.dtype.kind == "f":

@@ -88,11 +88,10 @@ def compiled_text(
     begin += [f"    {slot} = {zero}" for slot, zero in code.slots.items()]
     begin += [f"    cyc = {VERTEX_OVERHEAD * UNIT}"]
     begin += ["    vec = loads = stores = 0"] if code.vectors else []
-    begin += (
-        ["    wbit = np.uint8(1 << worker)" if small else "    wbit = np.uint64(1 << worker)"]
-        if code.multi
-        else []
-    )
+    if code.multi:
+        begin += [
+            "    wbit = np.uint8(1 << worker)" if small else "    wbit = np.uint64(1 << worker)"
+        ]
     tables = "".join(
         f"{name} = {text}\n"
         for table in code.tables.values()
