@@ -160,10 +160,9 @@ class _Merger:
     def _takes(self, node: Node) -> bool:
         """Whether copies go with the compute set of a node: there is one, and not on I/O tiles."""
         step = self.steps[node.step] if node.step >= 0 else None
-        if not isinstance(step, ExecuteStep):
-            return False
-        tables = self.graph.compute_sets[step.compute_set].tables
-        return not any(self._aside(table.tiles) for table in tables)
+        return isinstance(step, ExecuteStep) and not any(
+            self._aside(table.tiles) for table in self.graph.executed(step)
+        )
 
     def _aside(self, tiles: Array) -> str:
         """Which of some tiles are I/O tiles, none, all or some."""

@@ -320,12 +320,8 @@ def _always(
         transfer = None if isinstance(step, ExecuteStep) else with_host(step)
         if transfer is not None:
             headers += landing(graph, *transfer[0]).packets * target.host_packet_header_bytes
-        tables = (
-            graph.compute_sets[step.compute_set].tables if isinstance(step, ExecuteStep) else ()
-        )
-        control += control_code_bytes(
-            exchange, [table.tiles for table in tables], transfer is not None, target
-        )
+        tiles = [table.tiles for table in graph.executed(step)]
+        control += control_code_bytes(exchange, tiles, transfer is not None, target)
     return {
         POINTERS: pointers,
         CODE: code + copying.sum(0) * target.vertex_code_bytes,
@@ -453,9 +449,7 @@ def _moved(graph: FrozenGraph, step: Step) -> Iterator[tuple[int, int]]:
     transfer = None if isinstance(step, ExecuteStep) else with_host(step)
     for tensor in [into for _, into in moves(step)] if transfer is None else transfer[0]:
         yield tensor.num_elements * tensor.dtype.size, tensor.dtype.size
-    for table in (
-        graph.compute_sets[step.compute_set].tables if isinstance(step, ExecuteStep) else ()
-    ):
+    for table in graph.executed(step):
         for name, field in table.fields.items():
             if field.kind != "state":
                 yield graph.connected_bytes(table, name), field.dtype.size

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ipu_teach.compile.freeze import FrozenGraph
-from ipu_teach.compile.programs import ExecuteStep, Node, Step, extent_of, parts, touched
+from ipu_teach.compile.programs import Node, Step, extent_of, parts, touched
 from ipu_teach.graph.tile_map import covered, joined
 from ipu_teach.types import Array
 
@@ -74,8 +74,7 @@ class Accesses:
         reads = self.touched(*chain(*sources))
         written = [extent_of(chain(*destinations))]
         writes = self._touched(*written[0])
-        sets = self.graph.compute_sets
-        for table in sets[step.compute_set].tables if isinstance(step, ExecuteStep) else ():
+        for table in self.graph.executed(step):
             for name, field in table.fields.items():
                 if field.kind != "state":
                     found = self.graph.touched(table, name)

@@ -402,8 +402,8 @@ class CostModel:
     def by_set(self, number: int) -> tuple[Array, Array]:
         """`StepCost.by_set` of step `number`."""
         if number not in self._by_set:
-            found, cost = self.compute_set(number), self.step(number)
-            tiles = [] if found is None else [table.tiles for table in found.tables]
+            cost, step = self.step(number), self.compiled_step(number)
+            tiles = [table.tiles for table in self.compiled.graph.executed(step)]
             at_work = cost.at_work(tiles, self.target)
             self._by_set[number] = cost.by_set(self.together(number), at_work, self.target)
         return self._by_set[number]

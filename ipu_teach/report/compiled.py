@@ -157,8 +157,7 @@ class CompiledProfile(Profile):
         return count, longest, np.isin(np.arange(len(count)), tiles[alone])
 
     def lines_on(self, number: int, tile: int) -> tuple[str, str]:
-        compute_set = self.model.compute_set(number)
-        tables = () if compute_set is None else compute_set.tables
+        tables = self._compiled.graph.executed(self.model.compiled_step(number))
         here = [
             (table, row) for table in tables for row in np.flatnonzero(table.tiles == tile).tolist()
         ]
