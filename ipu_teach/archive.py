@@ -58,22 +58,19 @@ class Format:
         return f"ipu_teach {self.noun}"
 
     def pack(self, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
-        """`pack` with the name and the version of this format."""
-        return pack({"format": self.name, "version": self.version, **header}, arrays)
-
-
-def pack(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
-    """The file that holds `header` and `arrays` (of the dtypes in `KINDS`, one-dimensional)."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as file:
-        text = json.dumps(header, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-        file.writestr(zipfile.ZipInfo("header.json", _DATE), text)
-        for name, array in arrays.items():
-            member = io.BytesIO()
-            little = np.ascontiguousarray(array, KINDS[array.dtype.name])
-            _npy.write_array(member, little, (1, 0), allow_pickle=False)
-            file.writestr(zipfile.ZipInfo(f"{name}.npy", _DATE), member.getvalue())
-    return buffer.getvalue()
+        """The file that holds `header`, with the name and the version of this format before it, and
+        `arrays` (of the dtypes in `KINDS`, one-dimensional)."""
+        header = {"format": self.name, "version": self.version, **header}
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as file:
+            text = json.dumps(header, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+            file.writestr(zipfile.ZipInfo("header.json", _DATE), text)
+            for name, array in arrays.items():
+                member = io.BytesIO()
+                little = np.ascontiguousarray(array, KINDS[array.dtype.name])
+                _npy.write_array(member, little, (1, 0), allow_pickle=False)
+                file.writestr(zipfile.ZipInfo(f"{name}.npy", _DATE), member.getvalue())
+        return buffer.getvalue()
 
 
 def unpack(data: bytes, form: Format) -> tuple[dict[str, Any], dict[str, Array]]:

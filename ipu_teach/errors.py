@@ -370,20 +370,16 @@ class WithoutValue:
     def __eq__(self, other: object) -> bool:
         if isinstance(other, WithoutValue):
             return self._same(other)
-        return (
-            False
-            if other is None
-            else self._refuse(f"tensor == {shown(other)}", _compared_by("eq"))
-        )
+        if other is None:
+            return False
+        return self._refuse(f"tensor == {shown(other)}", _compared_by("eq"))
 
     def __ne__(self, other: object) -> bool:
         if isinstance(other, WithoutValue):
             return not self._same(other)
-        return (
-            True
-            if other is None
-            else self._refuse(f"tensor != {shown(other)}", _compared_by("neq"))
-        )
+        if other is None:
+            return True
+        return self._refuse(f"tensor != {shown(other)}", _compared_by("neq"))
 
 
 _READ = (

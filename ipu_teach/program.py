@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import NoReturn, cast
+from typing import ClassVar, NoReturn, cast
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from ipu_teach.errors import (
     shown,
 )
 from ipu_teach.graph import ComputeSet, DataStream, Graph, RemoteBuffer, Tensor
-from ipu_teach.graph.graph import Function
+from ipu_teach.graph.compute_set import Function
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.source import caller
 from ipu_teach.types import (
@@ -44,20 +44,27 @@ MOST_REPEATS = 10**12  # of one Repeat; a step takes some microseconds
 class Program(WithoutSome):
     """The base of all control programs."""
 
+    # the attributes that its text says, and those that hold the programs inside it
+    _said: ClassVar[tuple[str, ...]] = ()
+    _inside: ClassVar[tuple[str, ...]] = ()
+
     def children(self) -> tuple[Program, ...]:
         """The programs inside this one, in order."""
-        return ()
+        return tuple(getattr(self, name) for name in self._inside)
 
     def to_string(self) -> str:
         """The program as indented text, a line for each program in it."""
         inner = [line for child in self.children() for line in child.to_string().split("\n")]
         return "\n".join([self._title(), *("  " + line for line in inner)])
 
-    def _title(self) -> str:
-        return repr(self)
+    def _title(self, *inside: Program) -> str:
+        """What it is and says, with some of the programs inside it."""
+        values = (*(getattr(self, name) for name in self._said), *inside)
+        words = (v.graph.describe(v) if isinstance(v, Tensor) else repr(v) for v in values)
+        return f"{type(self).__name__}({', '.join(words)})"
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
+        return self._title(*self.children())
 
 
 def _program(given: object, where: str) -> Program:
@@ -99,7 +106,7 @@ class Sequence(Program):
     def children(self) -> tuple[Program, ...]:
         return tuple(self.programs)
 
-    def _title(self) -> str:
+    def _title(self, *inside: Program) -> str:
         return f"Sequence({self.name})"
 
     def __repr__(self) -> str:
@@ -121,7 +128,7 @@ class Execute(Program):
         self.compute_set = compute_set
         self.out = None if out is None else _single(out, "Execute", "out", (BOOL,))
 
-    def __repr__(self) -> str:
+    def _title(self, *inside: Program) -> str:
         return f"Execute({self.compute_set.name})"
 
 
@@ -191,7 +198,7 @@ class Copy(Program):
         self.offset = offset
         self.line = caller()
 
-    def __repr__(self) -> str:
+    def _title(self, *inside: Program) -> str:
         def name(side: Side) -> str:
             return side.graph.describe(side) if isinstance(side, Tensor) else side.handle
 
@@ -233,10 +240,10 @@ class CrossReplicaCopy(Copy):
         """By replica, the one that its elements come from."""
         return sorted(self.replica_map, key=self.replica_map.__getitem__)
 
-    def __repr__(self) -> str:
+    def _title(self, *inside: Program) -> str:
         pairs = [f"{i} to {j}" for i, j in self.replica_map.items()]
         more = ", …" if len(pairs) > 4 else ""
-        return f"{super().__repr__()[:-1]}, replicas {', '.join(pairs[:4])}{more})"
+        return f"{super()._title()[:-1]}, replicas {', '.join(pairs[:4])}{more})"
 
 
 def _check_rows(source: Side, destination: Side, offset: object) -> int | None:
@@ -295,6 +302,9 @@ def _check_replicas(side: DataStream | RemoteBuffer, tensor: Side, both: str) ->
 class Repeat(Program):
     """Run `body` `count` times; the count is fixed when the program is compiled and may be 0."""
 
+    _said = ("count",)
+    _inside = ("body",)
+
     def __init__(self, count: int, body: Program) -> None:
         if not is_whole(count) or not 0 <= count <= MOST_REPEATS:
             raise ControlProgramError(f"""Repeat was given the count {shown(count)}.
@@ -303,33 +313,19 @@ class Repeat(Program):
         self.count = int(count)
         self.body = _program(body, "Repeat")
 
-    def children(self) -> tuple[Program, ...]:
-        return (self.body,)
-
-    def _title(self) -> str:
-        return f"Repeat({self.count})"
-
-    def __repr__(self) -> str:
-        return f"Repeat({self.count}, {self.body!r})"
-
 
 class _While(Program):
+    _said = ("predicate",)
+    _inside = ("condition", "body")
+
     def __init__(self, condition: Program, predicate: Tensor, body: Program) -> None:
         name = type(self).__name__
         self.condition = _program(condition, name)
         self.predicate = _single(predicate, name, "predicate", PREDICATES)
         self.body = _program(body, name)
 
-    def children(self) -> tuple[Program, ...]:
-        return (self.condition, self.body)
-
-    def _title(self) -> str:
-        return f"{type(self).__name__}({_named(self.predicate)})"
-
     def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}({self.predicate.graph.describe(self.predicate)}, {self.body!r})"
-        )
+        return self._title(self.body)
 
 
 class RepeatWhileTrue(_While):
@@ -350,22 +346,13 @@ class If(Program):
     """Run `then` if the single element `predicate` (BOOL or integer) is not zero, else
     `otherwise`."""
 
+    _said = ("predicate",)
+    _inside = ("then", "otherwise")
+
     def __init__(self, predicate: Tensor, then: Program, otherwise: Program | None = None) -> None:
         self.predicate = _single(predicate, "If", "predicate", PREDICATES)
         self.then = _program(then, "If")
         self.otherwise = Sequence() if otherwise is None else _program(otherwise, "If")
-
-    def children(self) -> tuple[Program, ...]:
-        return (self.then, self.otherwise)
-
-    def _title(self) -> str:
-        return f"If({_named(self.predicate)})"
-
-    def __repr__(self) -> str:
-        return (
-            f"If({self.predicate.graph.describe(self.predicate)}, {self.then!r}, "
-            f"{self.otherwise!r})"
-        )
 
 
 class Switch(Program):
@@ -424,13 +411,15 @@ class Switch(Program):
     def children(self) -> tuple[Program, ...]:
         return (*self.cases.values(), self.default)
 
-    def __repr__(self) -> str:
+    def _title(self, *inside: Program) -> str:
         return f"Switch({self.control.graph.describe(self.control)}, cases {sorted(self.cases)})"
 
 
 class Call(Program):
     """Run a function made with `graph.add_function(program)`. Its code exists once, however often
     it is called."""
+
+    _inside = ("body",)
 
     def __init__(self, function: Function) -> None:
         if not isinstance(function, Function):
@@ -439,28 +428,19 @@ class Call(Program):
         self.function = function
         self.body = _program(function.program, "Call")
 
-    def children(self) -> tuple[Program, ...]:
-        return (self.body,)
-
-    def __repr__(self) -> str:
+    def _title(self, *inside: Program) -> str:
         return f"Call({self.function.name})"
 
 
 class Block(Program):
     """A program under a name, for the profile: `report.execution.blocks(tile)` says when it ran."""
 
+    _said = ("name",)
+    _inside = ("body",)
+
     def __init__(self, body: Program, name: str) -> None:
         self.body = _program(body, "Block")
         self.name = str(name)
-
-    def children(self) -> tuple[Program, ...]:
-        return (self.body,)
-
-    def _title(self) -> str:
-        return f"Block({self.name!r})"
-
-    def __repr__(self) -> str:
-        return f"Block({self.name!r}, {self.body!r})"
 
 
 @dataclass(frozen=True)
@@ -483,6 +463,8 @@ class PrintTensor(Program):
     It goes to standard error, or where `Engine.set_print_tensor_stream` says.
     """
 
+    _said = ("title",)
+
     def __init__(
         self, title: str | Tensor, tensor: Tensor | None = None, fmt: PrintTensorFmt | None = None
     ) -> None:
@@ -497,12 +479,11 @@ class PrintTensor(Program):
         self.title = title if isinstance(title, str) else given.graph.describe(given).strip("'")
         self.fmt = fmt if fmt is not None else PrintTensorFmt()
 
-    def __repr__(self) -> str:
-        return f"PrintTensor({self.title!r})"
-
 
 class WriteUndef(Program):
     """Declare a tensor's contents dead. Reading it before it is written again is an error."""
+
+    _said = ("tensor",)
 
     def __init__(self, tensor: Tensor) -> None:
         if not isinstance(tensor, Tensor):
@@ -510,9 +491,6 @@ class WriteUndef(Program):
                 f"WriteUndef was given {shown(tensor)}.", next_step="give a tensor."
             )
         self.tensor = tensor
-
-    def __repr__(self) -> str:
-        return f"WriteUndef({self.tensor.graph.describe(self.tensor)})"
 
 
 class SyncType(Enum):
@@ -532,37 +510,35 @@ class Sync(Program):
                 next:  give SyncType.INTERNAL, EXTERNAL or GLOBAL.""")
         self.sync_type = sync_type
 
-    def __repr__(self) -> str:
+    def _title(self, *inside: Program) -> str:
         return f"Sync({self.sync_type.value})"
 
 
 class Abort(Program):
     """Stop the run with an `ApplicationRuntimeError` that carries `message`."""
 
+    _said = ("message",)
+
     def __init__(self, message: str = "") -> None:
         self.message = str(message)
-
-    def __repr__(self) -> str:
-        return f"Abort({self.message!r})"
 
 
 class AbortOnCondition(Program):
     """Stop the run with an `ApplicationRuntimeError` if the single element `predicate` (BOOL or
     integer) is not zero."""
 
+    _said = ("predicate", "message")
+
     def __init__(self, predicate: Tensor, message: str = "") -> None:
         self.predicate = _single(predicate, "AbortOnCondition", "predicate", PREDICATES)
         self.message = str(message)
-
-    def __repr__(self) -> str:
-        return (
-            f"AbortOnCondition({self.predicate.graph.describe(self.predicate)}, {self.message!r})"
-        )
 
 
 class AssumeEqualAcrossReplicas(Program):
     """Say that `tensor` holds the same in every replica. Where it does not, the run stops with an
     `ApplicationRuntimeError`."""
+
+    _said = ("tensor",)
 
     def __init__(self, tensor: Tensor, name: str = "") -> None:
         if not isinstance(tensor, Tensor) or tensor.graph.replication.part is not None:
@@ -573,23 +549,20 @@ class AssumeEqualAcrossReplicas(Program):
         self.tensor = tensor
         self.name = str(name)
 
-    def __repr__(self) -> str:
-        return f"AssumeEqualAcrossReplicas({_named(self.tensor)})"
-
 
 class ErrorProgram(Program):
     """Run `program`, which may print what led here, then stop with an `ApplicationRuntimeError`
     that carries `message`."""
 
+    _said = ("message",)
+    _inside = ("body",)
+
     def __init__(self, message: str, program: Program) -> None:
         self.message = str(message)
         self.body = _program(program, "ErrorProgram")
 
-    def children(self) -> tuple[Program, ...]:
-        return (self.body,)
-
     def __repr__(self) -> str:
-        return f"ErrorProgram({self.message!r})"
+        return self._title()
 
 
 class CycleStamp(Program):
@@ -600,12 +573,11 @@ class CycleStamp(Program):
     `cycle_stamp`.
     """
 
+    _said = ("tensor",)
+
     def __init__(self, tensor: Tensor, since: Tensor | None = None) -> None:
         self.tensor = tensor
         self.since = since
-
-    def __repr__(self) -> str:
-        return f"CycleStamp({self.tensor.graph.describe(self.tensor)})"
 
 
 def cycle_stamp(
@@ -660,10 +632,6 @@ def _stamp(graph: Graph, tile: int, name: str) -> Tensor:
     tensor = graph.add_variable(UNSIGNED_INT, (2,), name)
     graph.set_tile_mapping(tensor, tile)
     return tensor
-
-
-def _named(tensor: Tensor) -> str:
-    return tensor.graph.describe(tensor)
 
 
 def _single(tensor: object, program: str, role: str, dtypes: tuple[type[DType], ...]) -> Tensor:

@@ -261,11 +261,9 @@ def _screen() -> _Screen | None:
         return None
     if sys.stderr is not None and sys.stderr.isatty():
         return _Screen(sys.stderr.file if isinstance(sys.stderr, _Beside) else sys.stderr)
-    shell = (
-        sys.modules["IPython"].get_ipython()
-        if "ipykernel" in sys.modules and "IPython" in sys.modules
-        else None
-    )
+    shell = None
+    if "ipykernel" in sys.modules and "IPython" in sys.modules:
+        shell = sys.modules["IPython"].get_ipython()
     parent: dict[str, Any] = getattr(shell, "get_parent", dict)()  # the request to run this cell
     return _Cell(sys.stderr, shell) if parent.get("metadata", {}).get("cellId") else None
 

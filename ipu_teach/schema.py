@@ -171,14 +171,10 @@ class HeaderValue:
     @property
     def where(self) -> str:
         """Its place, as an error names it."""
-        key = (
-            self.key
-            if self.above is None
-            else f".{self.key}"
-            if isinstance(self.key, str)
-            else f"[{self.key}]"
-        )
-        return f"{self.above.where if self.above else ''}{key}"
+        if self.above is None:
+            return str(self.key)
+        key = f".{self.key}" if isinstance(self.key, str) else f"[{self.key}]"
+        return self.above.where + key
 
     def fail(self, wanted: str) -> NoReturn:
         """Say that the value is not `wanted`."""

@@ -19,8 +19,10 @@ from ipu_teach.compile.merge import merged
 from ipu_teach.compile.programs import CopyStep, Node, ProgramFreezer, RemoteCopyStep, Step
 from ipu_teach.compile.replicas import Whole
 from ipu_teach.compile.workers import check_workers
-from ipu_teach.graph.graph import DataStream, Graph, HostAccess
+from ipu_teach.graph.graph import Graph
+from ipu_teach.graph.host_handles import HostAccess
 from ipu_teach.graph.remote_buffer import RemoteBuffer
+from ipu_teach.graph.stream import DataStream
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.program import Program
 

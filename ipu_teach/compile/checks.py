@@ -328,11 +328,9 @@ def _check_copy(graph: FrozenGraph, copy: Copy) -> None:
             where: {copy!r}
             line:  {in_words(copy.line)}
             next:  copy to a variable, made with graph.add_variable.""")
-    met = (
-        meet(d_start, d_stop, *copy.source.byte_extent())
-        if isinstance(copy.source, Tensor)
-        else None
-    )
+    met = None
+    if isinstance(copy.source, Tensor):
+        met = meet(d_start, d_stop, *copy.source.byte_extent())
     if met is not None:
         raise ControlProgramError(f"""The two sides of a Copy overlap: both hold
             {graph.element(met[2])}.

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ipu_teach.compile.programs import ExecuteStep, Step
 from ipu_teach.graph import Graph, Tensor
 from ipu_teach.graph.codelet_registry import Estimator
 from ipu_teach.graph.layouts import Layout, ListLayout
@@ -239,6 +240,10 @@ class FrozenGraph:
         if len(some):
             shortest[some] = np.minimum.reduceat(lengths, pointers[some])
         return shortest
+
+    def executed(self, step: Step) -> tuple[FrozenTable, ...]:
+        """The vertices that a step executes, by codelet; of other steps there are none."""
+        return self.compute_sets[step.compute_set].tables if isinstance(step, ExecuteStep) else ()
 
     def intervals(self, table: FrozenTable, field: str) -> Intervals:
         """The bytes that each vertex of `table` touches through `field`."""

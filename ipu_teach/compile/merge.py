@@ -30,7 +30,9 @@ from ipu_teach.compile.programs import (
     Node,
     RemoteCopyStep,
     Step,
+    extent_of,
     moves,
+    touched,
 )
 from ipu_teach.errors import counted
 from ipu_teach.graph.tensor import Tensor
@@ -151,21 +153,16 @@ class _Merger:
             (_, *read), (_, *written) = (
                 self.graph.edge_bytes(compute_set, kind) for kind in ("output", "input")
             )
-            if step.out is not None:
-                written = [
-                    np.append(one, more)
-                    for one, more in zip(written, step.out.byte_extent(), strict=True)
-                ]
+            written = [*map(np.append, written, extent_of((step.out,)))]
             self._bytes[node.step] = joined(*read), joined(*written)
         return self._bytes[node.step]
 
     def _takes(self, node: Node) -> bool:
         """Whether copies go with the compute set of a node: there is one, and not on I/O tiles."""
         step = self.steps[node.step] if node.step >= 0 else None
-        if not isinstance(step, ExecuteStep):
-            return False
-        tables = self.graph.compute_sets[step.compute_set].tables
-        return not any(self._aside(table.tiles) for table in tables)
+        return isinstance(step, ExecuteStep) and not any(
+            self._aside(table.tiles) for table in self.graph.executed(step)
+        )
 
     def _aside(self, tiles: Array) -> str:
         """Which of some tiles are I/O tiles, none, all or some."""
@@ -195,22 +192,18 @@ class _Merger:
 
     def _tiles(self, tensors: Sequence[Tensor]) -> Array:
         """The tiles on which tensors lie, some of them several times."""
-        start, stop = map(np.concatenate, zip(*(t.byte_extent() for t in tensors), strict=True))
-        return self.graph.tile_map.split(start, stop)[3]
+        return self.graph.tile_map.split(*extent_of(tensors))[3]
 
     def _sides(self, step: Step) -> tuple[Extent, Extent]:
         """(start, stop) of the bytes that a copy reads, and of those that it writes. Beyond the
         tiles' memory a remote buffer has a byte of its own."""
-        if not isinstance(step, RemoteCopyStep):
-            source, destination = moves(step)[0]
-            return source.byte_extent(), destination.byte_extent()
-        rows = [] if step.offset is None else [step.offset.byte_extent()]
-        place = self._buffers.setdefault(step.buffer.handle, len(self._buffers))
-        beyond = np.array([self.graph.memory_bytes + place])
-        tensor, buffer = step.tensor.byte_extent(), (beyond, beyond + 1)
-        read, written = (tensor, buffer) if step.store else (buffer, tensor)
-        start, stop = (np.concatenate(ends) for ends in zip(*rows, read, strict=True))
-        return (start, stop), written
+        read, written = map(extent_of, touched(step))
+        if isinstance(step, RemoteCopyStep):
+            place = self._buffers.setdefault(step.buffer.handle, len(self._buffers))
+            beyond = self.graph.memory_bytes + place
+            start, stop = map(np.append, written if step.store else read, (beyond, beyond + 1))
+            read, written = (read, (start, stop)) if step.store else ((start, stop), written)
+        return read, written
 
 
 def _pieces(extents: Sequence[Extent]) -> Pieces:

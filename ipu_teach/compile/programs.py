@@ -5,14 +5,17 @@ A leaf of the tree is a step, which does something; the other nodes decide what 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+
+import numpy as np
 
 from ipu_teach import program as p
 from ipu_teach.errors import ControlProgramError, GraphObjectCreationError
 from ipu_teach.graph import ComputeSet, DataStream, Graph, RemoteBuffer, Tensor
 from ipu_teach.graph.source import NOWHERE, Line
+from ipu_teach.types import Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,13 +91,11 @@ Step = (
 def parts(step: Step) -> tuple[Step, ...]:
     """What a step was made of: the copies that are merged in it, after its compute set if it has
     one; else itself."""
-    return (
-        step.copies
-        if isinstance(step, MergedStep)
-        else (step, *step.copies)
-        if isinstance(step, ExecuteStep)
-        else (step,)
-    )
+    if isinstance(step, MergedStep):
+        return step.copies
+    if isinstance(step, ExecuteStep):
+        return (step, *step.copies)
+    return (step,)
 
 
 def copies(step: Step) -> tuple[CopyStep, ...]:
@@ -112,6 +113,37 @@ def moves(step: Step) -> list[tuple[Tensor, Tensor]]:
     another step."""
     sides = [(copy.source, copy.destination) for copy in copies(step)]
     return [(a, b) for a, b in sides if isinstance(a, Tensor) and isinstance(b, Tensor)]
+
+
+def touched(part: Step) -> tuple[tuple[object, ...], tuple[object, ...]]:
+    """What one of the `parts` of a step reads, and what it writes, be it a tensor, a stream or
+    None. Of a compute set the fields of its vertices are not among them; a WriteUndef writes."""
+    match part:
+        case ExecuteStep():
+            return (), (part.out,)
+        case CopyStep():
+            return (part.source,), (part.destination,)
+        case RemoteCopyStep(store=True):
+            return (part.offset, part.tensor), ()
+        case RemoteCopyStep():
+            return (part.offset,), (part.tensor,)
+        case PrintStep() | EqualStep():
+            return (part.tensor,), ()
+        case UndefStep():
+            return (), (part.tensor,)
+        case AbortStep():
+            return (part.predicate,), ()
+        case StampStep():
+            return (part.since,), (part.tensor,)
+    return (), ()
+
+
+def extent_of(sides: Iterable[object]) -> tuple[Array, Array]:
+    """(start, stop) of the bytes of those that are tensors; what is none lies elsewhere."""
+    none: Array = np.zeros(0, np.int64)
+    extents = (side.byte_extent() for side in sides if isinstance(side, Tensor))
+    start, stop = zip((none, none), *extents, strict=True)
+    return np.concatenate(start), np.concatenate(stop)
 
 
 @dataclass(frozen=True, eq=False)

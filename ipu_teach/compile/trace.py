@@ -490,13 +490,10 @@ class Traced(NDArrayOperatorsMixin):
         stop_unless_static(key, "an index")
         if not self._writable:
             raise ValueError("assignment destination is read-only")
-        value = (
-            stacked([settled(v, self.dtype) for v in value])
-            if isinstance(value, (list, tuple))
-            else value
-            if isinstance(value, Traced)
-            else settled(value, self.dtype)
-        )
+        if isinstance(value, (list, tuple)):
+            value = stacked([settled(v, self.dtype) for v in value])
+        elif not isinstance(value, Traced):
+            value = settled(value, self.dtype)
         target = self._sample[key]
         if (
             isinstance(target, np.ndarray)
@@ -679,11 +676,9 @@ class Traced(NDArrayOperatorsMixin):
     def __array_function__(self, fn: Any, types: Any, args: Any, kwargs: Any) -> Any:
         trace = self._trace
         if fn in VIEWS:
-            return (
-                args[0]._view(fn, *args[1:], **kwargs)
-                if isinstance(args[0], Traced)
-                else _refuse(fn)
-            )
+            if isinstance(args[0], Traced):
+                return args[0]._view(fn, *args[1:], **kwargs)
+            return _refuse(fn)
         if fn in REDUCTIONS and isinstance(args[0], Traced):
             given = {
                 k: v

@@ -230,11 +230,9 @@ def moved(target: Target, source: Array, destination: Array, size: Array) -> Tra
     turns = np.flatnonzero(
         np.append(True, np.diff(destination[order]) | np.diff(source[order]))[: len(order)]
     )
-    ipus, home, away = (
-        target.num_ipus,
-        source // target.tiles_per_ipu,
-        destination // target.tiles_per_ipu,
-    )
+    ipus = target.num_ipus
+    home = source // target.tiles_per_ipu
+    away = destination // target.tiles_per_ipu
     links = total_of(home * ipus + away, np.where(home == away, 0, size), ipus**2).reshape(
         ipus, ipus
     )

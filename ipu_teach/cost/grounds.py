@@ -31,12 +31,10 @@ def codelet_ground(groups: Iterable[Group]) -> str:
     for group in groups:
         codelet, given = group.table.codelet, group.table.estimates[group.rows] >= 0
         said = group.estimator is not None or hasattr(codelet, "cycles")
-        found |= {GIVEN} if np.any(given) else set()
-        found |= (
-            set()
-            if np.all(given)
-            else {GRAPHCORE if of_library(codelet) else GIVEN if said else COUNTED}
-        )
+        if np.any(given):
+            found.add(GIVEN)
+        if not np.all(given):
+            found.add(GRAPHCORE if of_library(codelet) else GIVEN if said else COUNTED)
     return weakest(found or {COUNTED})
 
 

@@ -37,18 +37,14 @@ if TYPE_CHECKING:
     from ipu_teach.compile import Compiled
 
 VARIABLES, CONSTANTS, STATE = "Variables", "Constants", "Vertex state"
-POINTERS, CODE, EXCHANGE_CODE, CONTROL = (
-    "Edge pointers",
-    "Vertex code",
-    "Exchange code",
-    "Control code",
-)
-STACKS, HEADERS, BUFFERS, LANDING = (
-    "Stacks",
-    "Host packet headers",
-    "Exchange buffers",
-    "Host buffers",
-)
+POINTERS = "Edge pointers"
+CODE = "Vertex code"
+EXCHANGE_CODE = "Exchange code"
+CONTROL = "Control code"
+STACKS = "Stacks"
+HEADERS = "Host packet headers"
+BUFFERS = "Exchange buffers"
+LANDING = "Host buffers"
 CATEGORIES = (
     VARIABLES,
     CONSTANTS,
@@ -324,12 +320,8 @@ def _always(
         transfer = None if isinstance(step, ExecuteStep) else with_host(step)
         if transfer is not None:
             headers += landing(graph, *transfer[0]).packets * target.host_packet_header_bytes
-        tables = (
-            graph.compute_sets[step.compute_set].tables if isinstance(step, ExecuteStep) else ()
-        )
-        control += control_code_bytes(
-            exchange, [table.tiles for table in tables], transfer is not None, target
-        )
+        tiles = [table.tiles for table in graph.executed(step)]
+        control += control_code_bytes(exchange, tiles, transfer is not None, target)
     return {
         POINTERS: pointers,
         CODE: code + copying.sum(0) * target.vertex_code_bytes,
@@ -407,13 +399,11 @@ def _pointer_bytes(field: Field, target: Target, layout: Layout | ListLayout) ->
         return word
     half = (VectorLayout.SCALED_PTR32, VectorLayout.SCALED_PTR64, VectorLayout.SCALED_PTR128)
     inner = field.layouts[-1] if field.layouts else None
-    one = (
-        word // 2
-        if inner in half
-        else word
-        if inner in (VectorLayout.ONE_PTR, VectorLayout.SHORT_SPAN)
-        else 2 * word
-    )
+    one = 2 * word
+    if inner in half:
+        one = word // 2
+    elif inner in (VectorLayout.ONE_PTR, VectorLayout.SHORT_SPAN):
+        one = word
     if field.depth == 1 and field.form == "edges":
         elements = sum(part.size for _, part in layout.parts)
         return elements * word + 2 * word  # an address for each
@@ -459,9 +449,7 @@ def _moved(graph: FrozenGraph, step: Step) -> Iterator[tuple[int, int]]:
     transfer = None if isinstance(step, ExecuteStep) else with_host(step)
     for tensor in [into for _, into in moves(step)] if transfer is None else transfer[0]:
         yield tensor.num_elements * tensor.dtype.size, tensor.dtype.size
-    for table in (
-        graph.compute_sets[step.compute_set].tables if isinstance(step, ExecuteStep) else ()
-    ):
+    for table in graph.executed(step):
         for name, field in table.fields.items():
             if field.kind != "state":
                 yield graph.connected_bytes(table, name), field.dtype.size

@@ -134,11 +134,10 @@ class Observed:
         text = f"{self.codelet.__name__}: " + (
             f"{self.cycles:,} modelled cycles" if self.cycles >= 0 else "no estimate"
         )
-        text += (
-            f", {self.start} of them to start\n{listing(('times', 'cycles', 'line', ''), rows)}"
-            if rows
-            else ""
-        )
+        if rows:
+            text += (
+                f", {self.start} of them to start\n{listing(('times', 'cycles', 'line', ''), rows)}"
+            )
         if not self.turns:
             return text
         turns = [
@@ -161,11 +160,9 @@ def line_cycles(group: Group, row: int, target: Target) -> LineCosts:
     is given.
     """
     target = priced_for(group.table.codelet, target)
-    said = (
-        said_cycles(group.table.codelet, group.estimator, group.shapes, target, "")
-        if not group.trace.stopped
-        else None
-    )
+    said = None
+    if not group.trace.stopped:
+        said = said_cycles(group.table.codelet, group.estimator, group.shapes, target, "")
     if group.trace.stopped or said is not None or group.table.estimates[row] >= 0:
         return LineCosts()
     return lines_of_traces(group.table.codelet, group.traces, target)
@@ -253,11 +250,9 @@ def listed(
     counted = dict.fromkeys(COUNTERS, 1.0) | dict(
         zip(BESIDE, (alone / np.maximum(total, 1)).tolist(), strict=True)
     )
-    naming, ran, parts = (
-        naming_of(codelet),
-        Counter[Statement](),
-        defaultdict[Statement, Counter[str]](Counter),
-    )
+    naming = naming_of(codelet)
+    ran = Counter[Statement]()
+    parts = defaultdict[Statement, Counter[str]](Counter)
     for spot, number in times:
         if number:
             ran[naming(spot)] = max(ran[naming(spot)], number)

@@ -10,7 +10,6 @@ field writes all of its region. Where a program branches, what any branch needs 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -18,22 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ipu_teach.compile.freeze import FrozenGraph
-from ipu_teach.compile.programs import (
-    AbortStep,
-    CopyStep,
-    EqualStep,
-    ExecuteStep,
-    MergedStep,
-    Node,
-    PrintStep,
-    RemoteCopyStep,
-    StampStep,
-    Step,
-    SyncStep,
-    UndefStep,
-    parts,
-)
-from ipu_teach.graph.tensor import Tensor
+from ipu_teach.compile.programs import Node, Step, extent_of, parts, touched
 from ipu_teach.graph.tile_map import covered, joined
 from ipu_teach.types import Array
 
@@ -83,56 +67,25 @@ class Accesses:
     def touched(self, *tensors: object) -> Array:
         """The variables of which some element is in one of the tensors; what is no tensor lies
         elsewhere."""
-        return self._touched(*_bytes(tensors))
+        return self._touched(*extent_of(tensors))
 
     def _access(self, step: Step) -> VariableUse:
-        match step:
-            case ExecuteStep():
-                return self._execute(step)
-            case CopyStep() | RemoteCopyStep() | MergedStep():
-                return self._moved(
-                    *map(chain.from_iterable, zip(*map(_sides, parts(step)), strict=True))
-                )
-            case PrintStep() | EqualStep():
-                return self._moved((step.tensor,))
-            case UndefStep():
-                return self._moved((), (step.tensor,))
-            case AbortStep():
-                return self._moved((step.predicate,))
-            case StampStep():
-                return self._moved((step.since,), (step.tensor,))
-            case SyncStep():
-                return self._moved()
-
-    def _moved(
-        self, sources: Iterable[object] = (), destinations: Iterable[object] = ()
-    ) -> VariableUse:
-        start, stop = _bytes(destinations)
-        return VariableUse(
-            self.touched(*sources), self._touched(start, stop), self._filled(start, stop)
-        )
-
-    def _execute(self, step: ExecuteStep) -> VariableUse:
-        written = [_bytes((step.out, *(copy.destination for copy in step.copies)))]
-        reads, writes = (
-            self.touched(*(copy.source for copy in step.copies)),
-            self._touched(*written[0]),
-        )
-        for table in self.graph.compute_sets[step.compute_set].tables:
+        sources, destinations = zip(*map(touched, parts(step)), strict=True)
+        reads = self.touched(*chain(*sources))
+        written = [extent_of(chain(*destinations))]
+        writes = self._touched(*written[0])
+        for table in self.graph.executed(step):
             for name, field in table.fields.items():
                 if field.kind != "state":
                     found = self.graph.touched(table, name)
-                    touched = self._touched(found.start, found.stop)
+                    here = self._touched(found.start, found.stop)
                     if field.kind != "output":
-                        reads |= touched
+                        reads |= here
                     if field.written:
-                        writes |= touched
+                        writes |= here
                         written.append((found.start, found.stop))
-        return VariableUse(
-            reads,
-            writes,
-            self._filled(*(np.concatenate(side) for side in zip(*written, strict=True))),
-        )
+        start, stop = map(np.concatenate, zip(*written, strict=True))
+        return VariableUse(reads, writes, self._filled(start, stop))
 
     def _touched(self, start: Array, stop: Array) -> Array:
         keep = stop > start
@@ -155,27 +108,6 @@ class Accesses:
         return filled
 
 
-def _sides(part: Step) -> tuple[tuple[object, ...], tuple[object, ...]]:
-    """What a copy reads, and what it writes."""
-    match part:
-        case RemoteCopyStep(store=True):
-            return (part.offset, part.tensor), ()
-        case RemoteCopyStep():
-            return (part.offset,), (part.tensor,)
-        case CopyStep():
-            return (part.source,), (part.destination,)
-    return (), ()
-
-
-def _bytes(tensors: Iterable[object]) -> tuple[Array, Array]:
-    """(start, stop) of the bytes of those that are tensors."""
-    none: Array = np.zeros(0, np.int64)
-    start, stop = zip(
-        (none, none), *(t.byte_extent() for t in tensors if isinstance(t, Tensor)), strict=True
-    )
-    return np.concatenate(start), np.concatenate(stop)
-
-
 class _Place:
     """A node of a program, with what it needs (`uses`) and what it makes unneeded (`fills`),
     whatever comes after."""
@@ -187,11 +119,9 @@ class _Place:
         self.live = accesses.none()  # of a leaf that never runs
         if node.step >= 0:
             access = accesses.of(node.step)
-            self.uses, self.fills, self.writes = (
-                access.reads,
-                access.fills & ~access.reads,
-                access.writes,
-            )
+            self.uses = access.reads
+            self.fills = access.fills & ~access.reads
+            self.writes = access.writes
         else:
             self.uses, self.fills = self._together(accesses)
 
@@ -240,11 +170,9 @@ class _Place:
 
     def leaves(self) -> list[_Place]:
         """The leaves below, in order."""
-        return (
-            [self]
-            if self.node.step >= 0
-            else [leaf for child in self.children for leaf in child.leaves()]
-        )
+        if self.node.step >= 0:
+            return [self]
+        return [leaf for child in self.children for leaf in child.leaves()]
 
 
 def liveness(compiled: Compiled) -> Liveness:

@@ -333,11 +333,9 @@ class CostModel:
     def compute_set(self, number: int) -> FrozenComputeSet | None:
         """The compute set that step `number` executes, if it does."""
         step = self.compiled_step(number)
-        return (
-            self.compiled.graph.compute_sets[step.compute_set]
-            if isinstance(step, ExecuteStep)
-            else None
-        )
+        if isinstance(step, ExecuteStep):
+            return self.compiled.graph.compute_sets[step.compute_set]
+        return None
 
     def vertices(self, number: int) -> Iterator[tuple[Group, Array]]:
         """(a group, int64 modelled cycles of its vertices, `UNKNOWN` if not known) for all that
@@ -393,10 +391,8 @@ class CostModel:
             for g, spent in self.vertices(number)
             if g.trace.stopped and UNKNOWN in spent
         }
-        compute, active = (
-            busiest * target.num_worker_contexts + supervised,
-            total_of(tiles, known, target.num_tiles),
-        )
+        compute = busiest * target.num_worker_contexts + supervised
+        active = total_of(tiles, known, target.num_tiles)
         return compute, active, tuple(sorted(unknown))
 
     def _sync(self, group: int) -> int:
@@ -406,8 +402,8 @@ class CostModel:
     def by_set(self, number: int) -> tuple[Array, Array]:
         """`StepCost.by_set` of step `number`."""
         if number not in self._by_set:
-            found, cost = self.compute_set(number), self.step(number)
-            tiles = [] if found is None else [table.tiles for table in found.tables]
+            cost, step = self.step(number), self.compiled_step(number)
+            tiles = [table.tiles for table in self.compiled.graph.executed(step)]
             at_work = cost.at_work(tiles, self.target)
             self._by_set[number] = cost.by_set(self.together(number), at_work, self.target)
         return self._by_set[number]

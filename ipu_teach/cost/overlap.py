@@ -108,11 +108,9 @@ class Overlap:
 
     def _work(self, ipu: int) -> Array:
         """int64[stretches]: how long an IPU is at work in each."""
-        return (
-            np.add.reduceat(self.lasts[:, ipu][self.order], self.cuts)
-            if len(self.cuts)
-            else self.cuts
-        )
+        if len(self.cuts):
+            return np.add.reduceat(self.lasts[:, ipu][self.order], self.cuts)
+        return self.cuts
 
     def starts(self, first: int, last: int, ipus: slice = slice(None)) -> Array:
         """int64[last - first, ipus]: when each IPU comes to each step from `first` up to `last`."""

@@ -12,14 +12,12 @@ from ipu_teach.cost.model import StepCost
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
-SYNC, EXCHANGE, COMPUTE, LINKS, HOST, STREAMING = (
-    "sync",
-    "exchange",
-    "compute",
-    "exchange between IPUs",
-    "host exchange",
-    "streaming memory",
-)
+SYNC = "sync"
+EXCHANGE = "exchange"
+COMPUTE = "compute"
+LINKS = "exchange between IPUs"
+HOST = "host exchange"
+STREAMING = "streaming memory"
 
 
 @dataclass(frozen=True, eq=False)

@@ -141,11 +141,9 @@ def _vectors(layout: Layout | ListLayout, depth: int) -> tuple[Array, Array, Arr
             at = np.cumsum(sizes) - sizes
             run, row = expand(at // columns, (at + sizes - 1) // columns - at // columns + 1)
             low = np.maximum(at[run], row * columns)
-            runs, sizes, rows = (
-                runs[run] + low - at[run],
-                np.minimum(at[run] + sizes[run], (row + 1) * columns) - low,
-                row,
-            )
+            runs = runs[run] + low - at[run]
+            sizes = np.minimum(at[run] + sizes[run], (row + 1) * columns) - low
+            rows = row
         else:
             rows = np.zeros(len(runs), np.int64)
         start, vector, length = [*start, delta + runs], [*vector, count + rows], [*length, sizes]
@@ -162,11 +160,9 @@ def _pieces(
 ) -> Moves:
     """(tile, bytes) of the pieces that tiles move for some vertices whose fields lie alike."""
     delta, vector, length = vectors
-    tile, offset, size = (
-        table.tiles[rows].astype(np.int64),
-        table.offsets[name][rows],
-        table.fields[name].dtype.size,
-    )
+    tile = table.tiles[rows].astype(np.int64)
+    offset = table.offsets[name][rows]
+    size = table.fields[name].dtype.size
     if not table.fields[name].written:  # what several vertices of a tile read is gathered once
         _, once = np.unique(tile << 40 | offset, return_index=True)
         tile, offset = tile[once], offset[once]

@@ -366,11 +366,9 @@ def _name(op: Op) -> str:
     if name not in ("pow", "power"):
         return name
     exponent = op.args[1]
-    return (
-        "power"
-        if isinstance(exponent, Ref) or np.ndim(exponent)
-        else _POWERS.get(exponent, "power")
-    )
+    if isinstance(exponent, Ref) or np.ndim(exponent):
+        return "power"
+    return _POWERS.get(exponent, "power")
 
 
 def together(beside: Sequence[Any], target: Target) -> Any:

@@ -181,11 +181,9 @@ class CupyBackend(Backend):
         )
 
     def array(self, values: Any) -> Any:
-        return (
-            values
-            if isinstance(values, self._cupy.ndarray)
-            else self._cupy.asarray(np.asarray(values))
-        )
+        if isinstance(values, self._cupy.ndarray):
+            return values
+        return self._cupy.asarray(np.asarray(values))
 
     def operand(self, value: Any) -> Any:
         # Python's own numbers take the type of what they meet, here as there.

@@ -185,10 +185,8 @@ class MemoryAccess:
     def _edges(
         self, table: FrozenTable, name: str
     ) -> tuple[Array, Array, Callable[[int], WhoReads]]:
-        edges, compute_set = (
-            self.graph.intervals(table, name),
-            self.graph.compute_sets[table.compute_set],
-        )
+        edges = self.graph.intervals(table, name)
+        compute_set = self.graph.compute_sets[table.compute_set]
 
         def reader(piece: int) -> WhoReads:
             row = int(edges.row[piece])
@@ -352,20 +350,16 @@ class Definedness:
         """The bytes of some pieces, which may overlap."""
         # as it mostly is
         if len(pieces) == 1 and len(pieces[0][0]) == 1 and pieces[0][0] < pieces[0][1]:
-            (start, stop), number = (
-                pieces[0],
-                int(np.searchsorted(self._start, pieces[0][0], "right")[0]) - 1,
-            )
+            start, stop = pieces[0]
+            number = int(np.searchsorted(self._start, pieces[0][0], "right")[0]) - 1
             if stop <= self._stop[number]:
                 whole = start == self._start[number] and stop == self._stop[number]
                 return ByteSet(
                     start, stop, frozenset([number]), frozenset([number] if whole else [])
                 )
         start, stop = joined(*(np.concatenate(ends) for ends in zip(NONE, *pieces, strict=True)))
-        first, last = (
-            np.searchsorted(self._start, start, "right") - 1,
-            np.searchsorted(self._start, stop),
-        )
+        first = np.searchsorted(self._start, start, "right") - 1
+        last = np.searchsorted(self._start, stop)
         touched = np.array(numbers_in(expand(first, last - first)[1]), np.int64)
         low, high = self._start[touched], self._stop[touched]
         fills = touched[covered(start, stop, high) - covered(start, stop, low) == high - low]

@@ -31,9 +31,9 @@ from ipu_teach.errors import (
     shown,
 )
 from ipu_teach.flags import flagged
-from ipu_teach.graph.graph import DataStream, Graph, HostAccess
+from ipu_teach.graph import DataStream, Graph, Tensor
+from ipu_teach.graph.host_handles import HostAccess
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.graph.tensor import Tensor
 from ipu_teach.host.options import Options, Value, control_bits, effective, parsed
 from ipu_teach.host.streams import (
     CallbackFeed,
@@ -142,10 +142,8 @@ class Engine(WithoutSome):
         )
         if self._executable.out_of_memory is None:  # else it is for looking at alone
             check_variables(self._executable.compiled, self._how.reads)
-        self._compiled, self._cost = (
-            self._executable.compiled,
-            self._executable.cost.priced(self._options["codelet_prices"]),
-        )
+        self._compiled = self._executable.compiled
+        self._cost = self._executable.cost.priced(self._options["codelet_prices"])
         self._target = self._executable.target
         self._feeds: dict[str, Feed] = {}
         self._drains: dict[str, Drain] = {}
@@ -376,10 +374,8 @@ class Engine(WithoutSome):
         replicas.
         """
         access = self._access(handle, write=True)
-        advice, shape = (
-            "give one value for each element, in the order of the tensor",
-            access.tensor.shape,
-        )
+        advice = "give one value for each element, in the order of the tensor"
+        shape = access.tensor.shape
         if access.replicas > 1:
             advice = f"give an array of shape {shape}, or {shape[1:]} for all replicas"
         call = f"write_tensor({handle!r})"
@@ -412,10 +408,8 @@ class Engine(WithoutSome):
         buffer, number = find_buffer(
             self._compiled.remote_buffers, handle, row, replica, "copy_to_remote_buffer()"
         )
-        rows, advice = (
-            self._loaded().remote[buffer.handle],
-            "give the values of one row, and call it once for each row",
-        )
+        rows = self._loaded().remote[buffer.handle]
+        advice = "give the values of one row, and call it once for each row"
         rows.store(
             [number], host_values(f"copy_to_remote_buffer({handle!r})", values, buffer, advice)
         )
@@ -459,11 +453,9 @@ class Engine(WithoutSome):
 
     @cached_property
     def _profile(self) -> CompiledProfile:
-        return (
-            self._executable.profile
-            if self._cost is self._executable.cost
-            else CompiledProfile(self._cost)
-        )
+        if self._cost is self._executable.cost:
+            return self._executable.profile
+        return CompiledProfile(self._cost)
 
     @property
     def report(self) -> Report:

@@ -250,11 +250,9 @@ class Machine:
                 return partial(self._compare, step.tensor)
             case p.UndefStep():
                 defined = self._defined
-                return (
-                    partial(self.memory.poison, step.tensor)
-                    if defined is None
-                    else partial(defined.undefine, number)
-                )
+                if defined is None:
+                    return partial(self.memory.poison, step.tensor)
+                return partial(defined.undefine, number)
             case p.SyncStep():
                 return lambda: None
 
@@ -353,11 +351,9 @@ class Machine:
             watch = watch_of(group, registers)
             overflows = watch is not None and any(kind.looks_at_stores for kind in watch.kinds)
             rounding = stochastic_rounding(group, registers, overflows)
-        cycles = (
-            np.zeros(len(group.rows), np.int64)
-            if group.trace.stopped and depends_on_data(group)
-            else None
-        )
+        cycles = None
+        if group.trace.stopped and depends_on_data(group):
+            cycles = np.zeros(len(group.rows), np.int64)
         return Site(
             group,
             self.memory,

@@ -117,11 +117,9 @@ class RemoteRows:
         rows = self._memory.read(offset).reshape(-1)
         wrong = (rows < 0) | (rows >= buffer.repeats)
         if wrong.any():
-            number, way, most = (
-                wrong.tolist().index(True),
-                "to" if step.store else "from",
-                buffer.repeats - 1,
-            )
+            number = wrong.tolist().index(True)
+            way = "to" if step.store else "from"
+            most = buffer.repeats - 1
             advice = (
                 f"numbers from 0 to {most:,}."
                 if most

@@ -9,8 +9,9 @@ and registers that say how numbers behave.
 
 from ipu_teach.graph.clone import TensorCloneMethod
 from ipu_teach.graph.codelet_registry import codelet
+from ipu_teach.graph.compute_set import ComputeSet
 from ipu_teach.graph.debug import DebugContext
-from ipu_teach.graph.graph import ComputeSet, Graph
+from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.join import append, same_view
 from ipu_teach.graph.mapping import VariableMappingMethod
 from ipu_teach.graph.remote_buffer import RemoteBuffer

@@ -121,7 +121,7 @@ def _edge(
     listed = (
         isinstance(value, (list, tuple)) and value and all(isinstance(t, Tensor) for t in value)
     )
-    if not listed or (field.depth != 2 and field.form != "edges"):
+    if not listed or not field.takes_parts:
         several = ", or a list of them" if field.depth == 2 or field.form else ""
         raise GraphConnectionError(f"""{table.codelet.__name__}.{field.name} is declared as
             {field.declaration()} and was given {shown(value)}.

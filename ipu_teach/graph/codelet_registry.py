@@ -161,22 +161,16 @@ def _classes(source: object) -> list[type[Vertex]]:
 def _load(path: Path) -> ModuleType:
     """Run a Python file as a module of its own."""
     advice = "give the path of a Python file, a module, or vertex classes."
-    if path.suffix in (".cpp", ".hpp", ".gp", ".s", ".S"):
+    others = path.suffix in (".cpp", ".hpp", ".gp", ".s", ".S")
+    if others:
         advice = (
             "write the codelet in Python, as a class that derives from Vertex: "
             "docs/coming-from-poplar.md shows one twice."
         )
-        raise FileLoadError(
-            f"{str(path)!r} is no Python file.", where="add_codelets()", next_step=advice
-        )
-    if not path.is_file():
-        raise FileLoadError(
-            f"There is no file {str(path)!r}.", where="add_codelets()", next_step=advice
-        )
-    if path.suffix != ".py":
-        raise FileLoadError(
-            f"{str(path)!r} is no Python file.", where="add_codelets()", next_step=advice
-        )
+    found = others or path.is_file()
+    if not found or path.suffix != ".py":
+        said = f"{str(path)!r} is no Python file." if found else f"There is no file {str(path)!r}."
+        raise FileLoadError(said, where="add_codelets()", next_step=advice)
     # A file may be loaded more than once: each time is a module of its own. Dataclasses and pickles
     # look it up by name.
     name = f"codelets_{next(_numbers)}_{path.stem}"

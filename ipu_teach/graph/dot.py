@@ -132,11 +132,9 @@ def _ends(graph: Graph, side: Any) -> list[str]:
             [f"s{list(graph.streams).index(side.handle)}"] if side.handle in graph.streams else []
         )
     if isinstance(side, RemoteBuffer):
-        return (
-            [f"r{list(graph.remote_buffers).index(side.handle)}"]
-            if side.handle in graph.remote_buffers
-            else []
-        )
+        if side.handle in graph.remote_buffers:
+            return [f"r{list(graph.remote_buffers).index(side.handle)}"]
+        return []
     return [f"t{variable}" for variable in _behind(graph, side)] if isinstance(side, Tensor) else []
 
 

@@ -54,17 +54,6 @@ from ipu_teach.graph.vertex_table import FieldRef, VertexRange, VertexRef, Verte
 from ipu_teach.target import Target
 from ipu_teach.types import UNSIGNED_INT, Array, DType, as_dtype
 
-__all__ = [
-    "ComputeSet",
-    "DataStream",
-    "Function",
-    "Graph",
-    "HostAccess",
-    "Placement",
-    "RemoteBuffer",
-    "Variable",
-]
-
 Placement = int | Array | Sequence[Sequence[tuple[int, int]]]
 
 

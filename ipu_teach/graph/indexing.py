@@ -39,11 +39,9 @@ def cut(tensor: Tensor, key: Any) -> tuple[int, Form]:
             offset += (part if part >= 0 else part + length) * stride
             kept.append(None)
         elif type(part) is slice:
-            start, stop, step = (
-                0 if part.start is None else part.start,
-                length if part.stop is None else part.stop,
-                1,
-            )
+            start = 0 if part.start is None else part.start
+            stop = length if part.stop is None else part.stop
+            step = 1
             if (
                 part.step is not None
                 or type(start) is not int
@@ -146,13 +144,11 @@ def _axes(part: Any) -> int:
         array = np.asarray(part)
     except (ValueError, OverflowError, PoplarTypeError):
         return -1
-    return (
-        array.ndim
-        if array.dtype.kind == "b"
-        else 1
-        if array.dtype.kind in "iu" or not array.size
-        else -1
-    )
+    if array.dtype.kind == "b":
+        return array.ndim
+    if array.dtype.kind in "iu" or not array.size:
+        return 1
+    return -1
 
 
 def check_key(tensor: Tensor, parts: tuple[Any, ...], key: Any) -> None:

@@ -73,22 +73,18 @@ class Layout:
         if self.contiguous:
             n = 1 if self.size else 0
             return np.zeros(n, np.int64), np.full(n, self.size, np.int64)
-        return (
-            _runs(self.positions.reshape(-1))
-            if self.strides is None
-            else _strided_runs(self.shape, self.strides)
-        )
+        if self.strides is None:
+            return _runs(self.positions.reshape(-1))
+        return _strided_runs(self.shape, self.strides)
 
     @cached_property
     def extent(self) -> tuple[Array, Array]:
         """(starts, lengths) of the elements touched, each once, ascending."""
         if self.contiguous:
             return self.runs
-        found = (
-            _strided_extent(self.shape, self.strides)
-            if self.strides is not None and self.size
-            else None
-        )
+        found = None
+        if self.strides is not None and self.size:
+            found = _strided_extent(self.shape, self.strides)
         if found is not None:
             return found
         # The counts make numpy sort. Its hash table, which it takes without, is 15 times slower on
@@ -288,6 +284,14 @@ def dense(shape: Shape) -> Shape:
 def is_whole(value: object) -> TypeGuard[int]:
     """True for a whole number; True and False are none."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def as_array(given: object) -> Array:
+    """`given` as an array; of what is none, an array of None."""
+    try:
+        return np.asarray(given)
+    except (ValueError, OverflowError, MemoryError):
+        return np.asarray(None)
 
 
 def as_shape(given: object) -> Shape | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ipu_teach.errors import InvalidTileMappingError, counted, shown
-from ipu_teach.graph.layouts import as_shape, is_whole
+from ipu_teach.graph.layouts import as_array, as_shape, is_whole
 from ipu_teach.graph.tile_map import UNMAPPED, TileMap, order_of, over, paint
 from ipu_teach.types import Array, DType
 
@@ -58,10 +58,7 @@ class Tiles:
 
     def numbers(self, tiles: Any, what: str) -> Array:
         """The machine's numbers of some tiles, as an array; `what` names whose they are."""
-        try:
-            numbers = np.asarray(tiles)
-        except (ValueError, OverflowError, MemoryError):
-            numbers = np.asarray(None)
+        numbers = as_array(tiles)
         if numbers.dtype.kind not in "iu" and numbers.size:
             raise InvalidTileMappingError(
                 f"{shown(tiles)} is no tile number, nor a list of them.",
@@ -144,10 +141,8 @@ class MappingLog:
     def __init__(self) -> None:
         self.rows = array("q")
         self.images: Callable[[], None] = lambda: None  # adds those of other graphs' calls
-        self._painted, self._tile_map = (
-            0,
-            TileMap(np.zeros(1, np.int64), np.full(1, UNMAPPED, np.int32)),
-        )
+        self._painted = 0
+        self._tile_map = TileMap(np.zeros(1, np.int64), np.full(1, UNMAPPED, np.int32))
 
     def add(self, tensor: Tensor, tile: int) -> None:
         """Put all elements of `tensor` on `tile`."""
@@ -182,10 +177,8 @@ class MappingLog:
         self.images()
         if self._painted < len(self.rows):
             new = np.array(self.rows[self._painted :], np.int64).reshape(-1, 3)
-            self._painted, self._tile_map = (
-                len(self.rows),
-                over(self._tile_map, paint(new, np.iinfo(np.int64).max)),
-            )
+            self._tile_map = over(self._tile_map, paint(new, np.iinfo(np.int64).max))
+            self._painted = len(self.rows)
         return self._tile_map
 
 

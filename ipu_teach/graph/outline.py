@@ -103,10 +103,8 @@ def compute_set_table(compute_set: ComputeSet) -> str:
 
 def graph_line(graph: Graph) -> str:
     """A graph in one line: how much of everything there is."""
-    variables, sets = (
-        counted(len(graph.variables), "variable"),
-        counted(len(graph.compute_sets), "compute set"),
-    )
+    variables = counted(len(graph.variables), "variable")
+    sets = counted(len(graph.compute_sets), "compute set")
     return f"Graph({variables}, {sets}, {counted(graph.num_vertices, 'vertex', 'vertices')})"
 
 

@@ -23,13 +23,6 @@ from ipu_teach.graph.vertex_table import UNCONNECTED, FieldRef, VertexTable
 MOST_PARTS = 10**6
 
 
-def _by_parts(table: VertexTable, name: str) -> bool:
-    """True for an edge that takes a list of tensors."""
-    return name in table.edges and (
-        table.edges[name].depth == 2 or table.edges[name].form == "edges"
-    )
-
-
 def set_field_size(ref: FieldRef, size: Any) -> None:
     """`Graph.set_field_size`."""
     table, row, name = ref.vertex.table, ref.vertex.row, ref.name
@@ -38,7 +31,7 @@ def set_field_size(ref: FieldRef, size: Any) -> None:
         raise GraphObjectCreationError(f"""set_field_size() was given the size {shown(size)}.
             where: {ref!r}
             next:  give a whole number from 0 to {MOST_PARTS:,}.""")
-    if _by_parts(table, name):
+    if field.takes_parts:
         table.parts[name, row] = [None] * int(size)
         table.offsets[name][row] = table.layouts[name][row] = UNCONNECTED
     elif name in table.state and field.depth:
@@ -97,7 +90,7 @@ def connect_part(ref: FieldRef, value: Any) -> None:
     table, row, name, index = ref.vertex.table, ref.vertex.row, ref.name, ref.index
     field = table.codelet.fields[name]
     what = f"{table.codelet.__name__}.{name}"
-    if not _by_parts(table, name):
+    if not field.takes_parts:
         raise GraphConnectionError(f"""{what} is declared as {field.declaration()}, which has no
             parts to connect one by one.
             where: {ref!r}

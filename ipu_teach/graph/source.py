@@ -57,11 +57,9 @@ def line_of(row: int, spans: Iterable[tuple[int, int, Line]]) -> Line:
 
 def file_name(path: str) -> str:
     """A file as a person names it: its last part, or the notebook's cell."""
-    return (
-        "notebook cell"
-        if "ipykernel" in path or path.startswith("<")
-        else path.replace("\\", "/").rsplit("/", 1)[-1]
-    )
+    if "ipykernel" in path or path.startswith("<"):
+        return "notebook cell"
+    return path.replace("\\", "/").rsplit("/", 1)[-1]
 
 
 def in_words(*lines: Line) -> str:

@@ -166,10 +166,8 @@ def over(below: TileMap, top: TileMap) -> TileMap:
     tile = top.at(cuts)
     tile = np.where(tile == UNMAPPED, below.at(cuts), tile)
     change = np.diff(tile, prepend=below.tile[i - 1] if i else tile[0] + 1) != 0
-    start, tiles = (
-        (below.start[:i], cuts[change], below.start[j:]),
-        (below.tile[:i], tile[change], below.tile[j:]),
-    )
+    start = (below.start[:i], cuts[change], below.start[j:])
+    tiles = (below.tile[:i], tile[change], below.tile[j:])
     return TileMap(np.concatenate(start), np.concatenate(tiles).astype(np.int32))
 
 

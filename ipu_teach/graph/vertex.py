@@ -136,15 +136,14 @@ class Field:
     def written(self) -> bool:
         return self.kind != "input"
 
+    @property
+    def takes_parts(self) -> bool:
+        """True for an edge that takes a list of tensors."""
+        return self.depth == 2 or self.form == "edges"
+
     def declaration(self) -> str:
         """The field as its author wrote it."""
-        edge = (
-            ""
-            if self.kind == "state"
-            else "InOut"
-            if self.kind == "inout"
-            else self.kind.capitalize()
-        )
+        edge = {"state": "", "inout": "InOut"}.get(self.kind, self.kind.capitalize())
         layouts = [f", VectorLayout.{x.__name__}" if x else "" for x in self.layouts] or [
             ""
         ] * self.depth
@@ -395,10 +394,8 @@ def _misfit(field: Field, region: Any, value: Any) -> str:
 
 def _check_arguments(cls: type[Vertex]) -> None:
     """Refuse a compute() that cannot be called as its kind of vertex calls it."""
-    method, takes = (
-        cls.__dict__.get("compute"),
-        "self, worker_id" if cls.context == "multi" else "self",
-    )
+    method = cls.__dict__.get("compute")
+    takes = "self, worker_id" if cls.context == "multi" else "self"
     if isinstance(method, FunctionType):
         try:
             inspect.signature(method).bind(*takes.split(", "))

@@ -22,7 +22,7 @@ from ipu_teach.errors import (
     counted,
     shown,
 )
-from ipu_teach.graph.layouts import Form, Layout, ListLayout, is_whole
+from ipu_teach.graph.layouts import Form, Layout, ListLayout, as_array, is_whole
 from ipu_teach.graph.source import RowLines
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.vertex import Field, Vertex, unknown_field
@@ -168,15 +168,14 @@ class VertexTable:
     def _list(self, field: Field, value: Any) -> tuple[int, Layout | ListLayout]:
         what = f"{self.codelet.__name__}.{field.name}"
         takes = ".", " or a list of single elements.", " or a list of one-dimensional tensors."
-        several = field.depth == 2 or field.form == "edges"
         if (
-            not several
+            not field.takes_parts
             or not isinstance(value, (list, tuple))
             or not all(isinstance(t, Tensor) for t in value)
         ):
             raise GraphConnectionError(f"""{what} is declared as {field.declaration()} and was given
                 {shown(value)}.
-                next:  {"connect a tensor" + takes[field.depth if several else 0]}""")
+                next:  {"connect a tensor" + takes[field.depth if field.takes_parts else 0]}""")
         if not value:
             raise GraphConnectionError(
                 f"{what} was given an empty list.", next_step="connect at least one tensor."
@@ -215,11 +214,8 @@ class VertexTable:
             words = ("a single element", "one dimension", "two dimensions, or a list of vectors")[
                 field.depth
             ]
-            words += (
-                ", or a list of single elements"
-                if field.depth == 1 and field.form == "edges"
-                else ""
-            )
+            if field.depth == 1 and field.form == "edges":
+                words += ", or a list of single elements"
             raise GraphConnectionError(f"""{what} is declared as {field.declaration()}, which takes
                 {words}, and was given {"a list with " if part else ""}shape
                 {tensor.shape[lead:]}{" for each vertex" if lead else ""}.
@@ -246,10 +242,7 @@ class VertexTable:
 
 def _cycles(given: Any, count: int, vertex: VertexRef | VertexRange) -> Any:
     """Estimates for `count` vertices, int64: one for all of them, or one for each."""
-    try:
-        array = np.asarray(given)
-    except (ValueError, OverflowError, MemoryError):
-        array = np.asarray(None)
+    array = as_array(given)
     if array.dtype.kind not in "iu" or np.any(array < 0) or np.any(array > MOST_CYCLES):
         raise GraphObjectCreationError(f"""set_perf_estimate() was given {shown(given)} cycles.
             where: {vertex!r}

@@ -9,7 +9,7 @@ import numpy as np
 
 from ipu_teach.errors import GraphObjectCreationError, InvalidTileMappingError, shown
 from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.layouts import is_whole
+from ipu_teach.graph.layouts import as_array, is_whole
 from ipu_teach.graph.mapping import Tiles
 from ipu_teach.types import Array
 
@@ -58,10 +58,7 @@ def _choose(parent: Graph, given: tuple[Any, ...]) -> Array:
     if len(given) != 1 or not isinstance(given[0], (list, tuple, range, np.ndarray)):
         raise GraphObjectCreationError(f"""create_virtual_graph() was given {shown(given)}.
             next:  give a number of tiles, the first and the end of a range, or a list of tiles.""")
-    try:
-        numbers = np.asarray(given[0])
-    except (ValueError, OverflowError, MemoryError):
-        numbers = np.asarray(None)
+    numbers = as_array(given[0])
     if (
         numbers.ndim != 1
         or numbers.size == 0

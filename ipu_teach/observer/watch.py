@@ -77,10 +77,8 @@ def observed(codelet: type[Vertex], regions: Mapping[str, Any], target: Target) 
         codelet, frozenset(name for name, region in regions.items() if isinstance(region, list))
     )
     watches = [] if isinstance(code, str) else _watched(code, regions, target, len(calls))
-    result, slowest = (
-        run_on(codelet, regions),
-        max(watches, key=lambda watch: watch.cycles, default=None),
-    )
+    result = run_on(codelet, regions)
+    slowest = max(watches, key=lambda watch: watch.cycles, default=None)
     said = said_cycles(codelet, None, shapes, target, codelet.__name__)
     traced = (
         None

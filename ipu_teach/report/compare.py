@@ -93,9 +93,8 @@ class Comparison:
             if rows:
                 lines.append(f"{aspect}:")
                 lines += [_line(row) for row in rows[:MOST_LINES]]
-                lines += (
-                    [f"  … and {len(rows) - MOST_LINES:,} more"] if len(rows) > MOST_LINES else []
-                )
+                if len(rows) > MOST_LINES:
+                    lines += [f"  … and {len(rows) - MOST_LINES:,} more"]
         return "\n".join(lines)
 
     def sentence(self) -> str:
@@ -121,11 +120,9 @@ class Comparison:
             f"style='text-align:left'>{escape(plain(c.note))}</td></tr>"
             for c in self.changes[:50]
         )
-        more = (
-            f"<p>{len(self.changes) - 50:,} smaller ones are in .changes</p>"
-            if len(self.changes) > 50
-            else ""
-        )
+        more = ""
+        if len(self.changes) > 50:
+            more = f"<p>{len(self.changes) - 50:,} smaller ones are in .changes</p>"
         head = "".join(
             f"<th scope=col>{name}</th>"
             for name in ("name", "of", "before", "after", "change", "note")

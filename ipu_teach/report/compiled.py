@@ -107,10 +107,8 @@ class CompiledProfile(Profile):
 
     def _facts(self, number: int) -> facts.StepFacts:
         step = self.model.compiled_step(number)
-        which, transfer = (
-            step.compute_set if isinstance(step, p.ExecuteStep) else -1,
-            with_host(step),
-        )
+        which = step.compute_set if isinstance(step, p.ExecuteStep) else -1
+        transfer = with_host(step)
         lines = list(dict.fromkeys(copy.line for copy in p.copies(step)))[:3]
         return facts.StepFacts(
             which,
@@ -159,8 +157,7 @@ class CompiledProfile(Profile):
         return count, longest, np.isin(np.arange(len(count)), tiles[alone])
 
     def lines_on(self, number: int, tile: int) -> tuple[str, str]:
-        compute_set = self.model.compute_set(number)
-        tables = () if compute_set is None else compute_set.tables
+        tables = self._compiled.graph.executed(self.model.compiled_step(number))
         here = [
             (table, row) for table in tables for row in np.flatnonzero(table.tiles == tile).tolist()
         ]
@@ -168,11 +165,9 @@ class CompiledProfile(Profile):
             Counter(of(table, row) for table, row in here)
             for of in (FrozenTable.line, FrozenTable.placed_by)
         )
-        return (
-            (in_words(added.most_common(1)[0][0]), in_words(placed.most_common(1)[0][0]))
-            if here
-            else ("", "")
-        )
+        if not here:
+            return "", ""
+        return in_words(added.most_common(1)[0][0]), in_words(placed.most_common(1)[0][0])
 
     def at(self, target: Target) -> Profile:
         return CompiledProfile(self.model.at(target), self._looped)

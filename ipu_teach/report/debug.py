@@ -63,10 +63,8 @@ class DebugContexts(Table[DebugNode]):
 def debug_contexts(report: Report) -> DebugContexts:
     """The names of compute sets and variables as a tree; `.find("layer1")` looks one up."""
     root = DebugNode("", "", -1)
-    runs, profile = (
-        report.executions.tolist() if report.num_steps else [0] * len(report.profile.steps),
-        report.profile,
-    )
+    runs = report.executions.tolist() if report.num_steps else [0] * len(report.profile.steps)
+    profile = report.profile
     for number, (operation, step) in enumerate(zip(names(profile), profile.steps, strict=True)):
         cost = profile.cost(number)
         path = cost.name if step.compute_set >= 0 else operation

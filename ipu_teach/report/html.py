@@ -146,11 +146,9 @@ def _programs(report: Report) -> str:
         for depth, n in nodes[:MOST_NODES]
     )
     tree = "\n".join(f"{'  ' * min(depth, 30)}{_text(name)}" for depth, name in names)
-    note = (
-        f"<p>The first {MOST_NODES} parts; report.profile.programs has all.</p>"
-        if len(nodes) > MOST_NODES
-        else ""
-    )
+    note = ""
+    if len(nodes) > MOST_NODES:
+        note = f"<p>The first {MOST_NODES} parts; report.profile.programs has all.</p>"
     return _section(f"Programs: {len(report.profile.programs)}", f"<pre>{tree}</pre>{note}")
 
 

@@ -21,23 +21,19 @@ if TYPE_CHECKING:
 
 FULLEST = 5
 # From which share of the run, or of the memory, a rule speaks.
-NEARLY_FULL, UNEVEN, WAITING, MOVING, SYNCING, STREAMING, GATHERING = (
-    0.9,
-    1.5,
-    0.1,
-    0.3,
-    0.4,
-    0.5,
-    0.05,
-)
+NEARLY_FULL = 0.9
+UNEVEN = 1.5
+WAITING = 0.1
+MOVING = 0.3
+SYNCING = 0.4
+STREAMING = 0.5
+GATHERING = 0.05
 SIDE_BY_SIDE = (
     "let what a vertex or a Copy takes lie side by side on its tile: rows, not columns, or a copy "
     "transposed once."
 )
-MAPPING, SUPERSTEPS = (
-    "lesson 02, Variables, mapping, programs",
-    "lesson 01, Bulk synchronous parallel",
-)
+MAPPING = "lesson 02, Variables, mapping, programs"
+SUPERSTEPS = "lesson 01, Bulk synchronous parallel"
 
 
 @dataclass(frozen=True)
@@ -83,10 +79,8 @@ def _fit(report: Report) -> Iterator[Insight]:
     share = f"{most:,} of {limit:,} bytes ({100 * most / limit:.1f} %)"
     if over:
         part, size = max(report.memory.by_category(tile).items(), key=lambda item: item[1])
-        data, (name, own) = (
-            part in (VARIABLES, CONSTANTS),
-            next(iter(report.memory.at_fullest(tile).items()), ("", 0)),
-        )
+        data = part in (VARIABLES, CONSTANTS)
+        name, own = next(iter(report.memory.at_fullest(tile).items()), ("", 0))
         # what can be the cause
         part, size = (repr(name), own) if data and 10 * own >= size else (part.lower(), size)
         spread = (
@@ -253,10 +247,8 @@ def _shares(report: Report) -> Iterator[Insight]:
             "the device, or load the next one beside the computation."
         )
     elif shares["sync and waiting"] > SYNCING:
-        advice, lesson = (
-            "most of the run is sync and waiting: do more in each superstep, and balance it.",
-            SUPERSTEPS,
-        )
+        advice = "most of the run is sync and waiting: do more in each superstep, and balance it."
+        lesson = SUPERSTEPS
     yield Insight(
         "proportions",
         most,

@@ -166,10 +166,8 @@ class TileMemory(WithoutSome):
     @property
     def total(self) -> Total:
         """All of them."""
-        used, gaps = (
-            int(self._memory.bytes_per_tile[self._tile]),
-            int(self._memory.gaps_per_tile[self._tile]),
-        )
+        used = int(self._memory.bytes_per_tile[self._tile])
+        gaps = int(self._memory.gaps_per_tile[self._tile])
         return Total(used + gaps, used)
 
     @property
@@ -253,10 +251,8 @@ def exchanges(report: Report) -> Table[ExchangeRow]:
         )
         if received.any():
             tile, links = int(np.argmax(received)), sum(int(t.links.sum()) for t in cost.exchange)
-            total, cycles = (
-                int(received.sum()),
-                cost.exchange_duration + cost.global_exchange_cycles,
-            )
+            total = int(received.sum())
+            cycles = cost.exchange_duration + cost.global_exchange_cycles
             rows.append(
                 ExchangeRow(
                     number,

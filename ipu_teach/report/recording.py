@@ -60,11 +60,9 @@ class Track:
 
     def readable(self, values: Array) -> Array:
         """Values as a person reads them: fp8 in numbers."""
-        return (
-            from_quarter(values, self.tensor.get_metadata())
-            if self.tensor.has_metadata()
-            else values
-        )
+        if self.tensor.has_metadata():
+            return from_quarter(values, self.tensor.get_metadata())
+        return values
 
 
 def _checked(graph: FrozenGraph, tensors: Sequence[object], most: object) -> list[Tensor]:

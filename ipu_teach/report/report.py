@@ -249,10 +249,8 @@ class Report(WithoutSome):
         """The report as bytes, the same as `save` writes. Raises `NotOfferedError` for one that is
         too large."""
         names = (node.name for program in self.profile.programs for _, node in program.walk())
-        settings, events = (
-            self.instrumentation_settings.written(names),
-            self.host.written() if host else None,
-        )
+        settings = self.instrumentation_settings.written(names)
+        events = self.host.written() if host else None
         return serialize(
             self.profile,
             self._ran,

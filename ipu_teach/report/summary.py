@@ -110,11 +110,9 @@ def _graph(report: Report) -> list[str]:
 
 def _memory(report: Report) -> list[str]:
     memory = report.memory
-    held, used, always = (
-        memory.held_per_tile,
-        memory.bytes_per_tile.sum(),
-        memory.always_live_bytes_per_tile.sum(),
-    )
+    held = memory.held_per_tile
+    used = memory.bytes_per_tile.sum()
+    always = memory.always_live_bytes_per_tile.sum()
     fullest = int(np.argmax(held))
     lines = [
         f"Total for all IPUs:     {used:>12,} B ({always:,} B always live; modelled)",
@@ -149,11 +147,9 @@ def _execution(report: Report) -> list[str]:
     def line(label: str, cycles: float) -> str:
         return f"{label:<54}{cycles:,.1f} ({100 * cycles / total if total else 0:.1f}% of total)"
 
-    without = (
-        f"; without {', '.join(report.unknown_codelets)}, of no estimate"
-        if report.unknown_codelets
-        else ""
-    )
+    without = ""
+    if report.unknown_codelets:
+        without = f"; without {', '.join(report.unknown_codelets)}, of no estimate"
     return [
         f"{'Total cycles:':<54}{total:,.0f} (approx {report.total_seconds * 1e6:,.1f} "
         f"microseconds, modelled{without})",

@@ -96,10 +96,8 @@ def _events(report: Report, step: StepRun, tiles: list[int], scale: float) -> It
     row = _tile_row(report)
     for number, start in step.shares:
         phases = report.phases(step.step, number)
-        lasts, at = (
-            sum(p.cycles for p in phases),
-            range(report.target.num_sets) if number is None else (number,),
-        )
+        lasts = sum(p.cycles for p in phases)
+        at = range(report.target.num_sets) if number is None else (number,)
         details = {"cycles": lasts, "kind": step.kind, "bytes received": step.bytes_received}
         for ipu in at:
             yield _span(
@@ -154,11 +152,9 @@ def _span(
         "ts": first / 1000,
         "args": details,
     }
-    return (
-        {"ph": "X", "dur": (last - first) / 1000, **one}
-        if last > first or process == DEVICE
-        else {"ph": "i", "s": "t", **one}
-    )
+    if last > first or process == DEVICE:
+        return {"ph": "X", "dur": (last - first) / 1000, **one}
+    return {"ph": "i", "s": "t", **one}
 
 
 def _name(what: str, process: int, row: int, name: str) -> _Event:

@@ -17,11 +17,9 @@ def joints(report: Report) -> list[int]:
     begins, and where a predicate is read."""
     nodes = (node for program in report.profile.programs for _, node in program.walk())
     begins = [run.first for run in report.runs]
-    return (
-        begins + Walk(report, keep=lambda _: False).read
-        if any(node.predicate for node in nodes)
-        else begins
-    )
+    if any(node.predicate for node in nodes):
+        return begins + Walk(report, keep=lambda _: False).read
+    return begins
 
 
 @dataclass(eq=False)

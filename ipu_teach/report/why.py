@@ -121,13 +121,9 @@ def why(report: Report, what: object = None, *, tile: int | None = None) -> Why:
         number = max(ran, key=lambda n: ran[n] * lost_in(report, n))
     else:
         number = max(among, key=lambda n: ran[n] * report.step_cost(n).cycles)
-        about = (
-            "the run"
-            if chosen is None
-            else f"step {what}"
-            if is_whole(what)
-            else _name(report, number)
-        )
+        about = f"step {what}" if is_whole(what) else _name(report, number)
+        if chosen is None:
+            about = "the run"
         said, question = partial(_long, report), f"Why {about} takes so long:"
     return Why(question, tuple(said(among, number)), number)
 
@@ -198,10 +194,8 @@ def _long(report: Report, among: dict[int, int], number: int) -> Iterator[Cause]
 
 
 def _waiting(report: Report, among: dict[int, int], number: int) -> Iterator[Cause]:
-    waits, total = (
-        {n: times * lost_in(report, n) for n, times in among.items()},
-        report.total_cycles or 1,
-    )
+    waits = {n: times * lost_in(report, n) for n, times in among.items()}
+    total = report.total_cycles or 1
     share, most = (
         f"{100 * cycles / total:.1f} %" for cycles in (sum(waits.values()), waits[number])
     )
@@ -236,12 +230,10 @@ def _tile(report: Report, among: dict[int, int], number: int, tile: int) -> Iter
 
 def _slowest(report: Report, number: int, phase: Phase) -> Iterator[Cause]:
     """Why a phase lasts as long as it does."""
-    cost, line, placed, busy = (
-        report.step_cost(number),
-        report.profile.steps[number].line,
-        "",
-        phase.busy,
-    )
+    cost = report.step_cost(number)
+    line = report.profile.steps[number].line
+    placed = ""
+    busy = phase.busy
     if busy is None:
         across = sum(int(t.links.sum()) for t in cost.exchange)
         moved = {
@@ -279,11 +271,9 @@ def _slowest(report: Report, number: int, phase: Phase) -> Iterator[Cause]:
 
 def _computed(report: Report, number: int, phase: Phase, tile: int) -> Iterator[Cause]:
     """What the figures show of why a tile computes longest."""
-    cost, target, found = (
-        report.step_cost(number),
-        report.target,
-        report.profile.vertices_on(number),
-    )
+    cost = report.step_cost(number)
+    target = report.target
+    found = report.profile.vertices_on(number)
     names, cycles = codelets_on(report, number, tile), int(cost.compute_cycles[tile])
     gathered = sum(int(t.copy_cycles(target)[0][tile]) for t in cost.exchange)
     if 2 * gathered > cycles:
@@ -355,11 +345,9 @@ def _moved(report: Report, number: int, phase: Phase, tile: int) -> Iterator[Cau
 
 
 def _memory(report: Report, tile: int) -> Iterator[Cause]:
-    memory, limit, tiles = (
-        report.memory,
-        report.target.bytes_per_tile,
-        counted(report.target.num_tiles, "tile"),
-    )
+    memory = report.memory
+    limit = report.target.bytes_per_tile
+    tiles = counted(report.target.num_tiles, "tile")
     held, usual = int(memory.held_per_tile[tile]), _n(np.median(memory.held_per_tile))
     over = f", {held - limit:,} more than it has" if held > limit else ""
     yield Cause(

@@ -44,11 +44,9 @@ REPORT = Format("report", 5, "Report.save", ReportLoadError, ReportNotFoundError
 MOST_CELLS = 2**28
 MOST_MESSAGES = 2**22  # of one exchange
 
-CODELETS, COMPUTE_SETS, STEPS = (
-    s.many(s.row(CodeletFacts)),
-    s.many(s.row(ComputeSetFacts)),
-    s.many(s.row(StepFacts)),
-)
+CODELETS = s.many(s.row(CodeletFacts))
+COMPUTE_SETS = s.many(s.row(ComputeSetFacts))
+STEPS = s.many(s.row(StepFacts))
 COST, CYCLES, RUN, NODE = s.keyed(StepCost), s.named(s.whole()), s.keyed(RunLog), s.row(ProgramNode)
 NODES = s.once("nodes", NODE)
 BY_CATEGORY = s.named(s.column("tiles"), CATEGORIES, "bytes by category")

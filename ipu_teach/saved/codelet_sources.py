@@ -103,11 +103,9 @@ def _misfit(codelet: type[Vertex], part: HeaderValue) -> str:
     if codelet.context != context:
         return f"it ran as a {context} and runs as a {codelet.context}"
     saved, now = part["hash"].value, _fingerprint(codelet)
-    return (
-        "the text of its methods has changed"
-        if saved is not None and now is not None and saved != now
-        else ""
-    )
+    if saved is not None and now is not None and saved != now:
+        return "the text of its methods has changed"
+    return ""
 
 
 def _fields(codelet: type[Vertex]) -> list[tuple[str, str, str, int]]:

@@ -138,11 +138,9 @@ class _Reader:
                 if not isinstance(inner, Layout):
                     pair.fail("a part of a list")
                 parts.append((pair[0].whole(-MOST_BYTES, MOST_BYTES), inner))
-            return (
-                graph.list_layout(tuple(parts))
-                if parts and parts[0][0] == 0
-                else part.fail("a list layout")
-            )
+            if parts and parts[0][0] == 0:
+                return graph.list_layout(tuple(parts))
+            return part.fail("a list layout")
         shape = w.SHAPE.read(part["shape"])
         size = prod(max(n, 1) for n in shape)
         if size > MOST_BYTES:
@@ -338,13 +336,9 @@ class _Reader:
             part["kind"].fail("a program that this kit knows")
         make, size, codec = w.COMPOSITES[kind]
         besides = codec.read(part)
-        if len(children) != (
-            len(besides["cases"]) + 1
-            if kind == "Switch"
-            else len(children)
-            if size is None
-            else size
-        ):
+        if kind == "Switch":
+            size = len(besides["cases"]) + 1
+        if size not in (None, len(children)):
             part.fail("a call" if kind == "Call" else f"a {kind}")
         below = [self.known["nodes"][child] for child in children]
         if kind != "Call":

@@ -117,10 +117,8 @@ def _handle(table: str, wanted: str) -> s.Codec:
     )
 
 
-STREAM_OF, BUFFER_OF = (
-    _handle("streams", "a stream of the graph"),
-    _handle("remote_buffers", "a remote buffer"),
-)
+STREAM_OF = _handle("streams", "a stream of the graph")
+BUFFER_OF = _handle("remote_buffers", "a remote buffer")
 
 
 def _write_side(side: object, out: s.Columns) -> Any:
@@ -258,10 +256,8 @@ COMPOSITES = {  # calls, which need a function, are made by `reader`
     "ErrorProgram": _of(2, lambda name, body, _: p.ErrorProgram(name, body)),
     "Call": _of(1, p.Call),
 }
-CHILDREN, NODES = (
-    s.numbers(s.whole(below="nodes")),
-    s.once("nodes", s.Codec(lambda entry, _: entry, lambda _: None)),
-)
+CHILDREN = s.numbers(s.whole(below="nodes"))
+NODES = s.once("nodes", s.Codec(lambda entry, _: entry, lambda _: None))
 
 
 class _Writer:

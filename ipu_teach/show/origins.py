@@ -11,7 +11,7 @@ import numpy as np
 from ipu_teach.compile import programs as p
 from ipu_teach.compile.freeze import FrozenTable
 from ipu_teach.cost import CostModel
-from ipu_teach.graph.graph import DataStream
+from ipu_teach.graph.stream import DataStream
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.tile_map import expand
 from ipu_teach.show.scene import Origins, element

@@ -67,13 +67,11 @@ class Arithmetic(Writer):
             return text
         if to in FLOATS:
             if t in FLOATS and t in ("f2", "f4"):
-                return (
-                    text
-                    if to == "f4"
-                    else f"to_half(np.float64({text}))"
-                    if to == "f2"
-                    else f"np.float64({text})"
-                )
+                if to == "f4":
+                    return text
+                if to == "f2":
+                    return f"to_half(np.float64({text}))"
+                return f"np.float64({text})"
             if t == "wi" and not isinstance(text, Known):
                 self.bail(f"abs({text}) > {2**53}", node)
             wide = text if t in FLOATS else f"np.float64({text})"
@@ -125,11 +123,9 @@ class Arithmetic(Writer):
         if t == to:
             return x
         if to[0] == "u" and t not in WEAK:
-            return (
-                f"np.uint64({x})"
-                if to == "u8"
-                else f"({'np.int64' if t == 'u8' else ''}({x}) & {2 ** (8 * int(to[1])) - 1})"
-            )
+            if to == "u8":
+                return f"np.uint64({x})"
+            return f"({'np.int64' if t == 'u8' else ''}({x}) & {2 ** (8 * int(to[1])) - 1})"
         if t in BOOLS:
             return self.convert(x, t, to, node)
         low, high = np.iinfo(to).min, np.iinfo(to).max
@@ -342,15 +338,12 @@ class Arithmetic(Writer):
             raise Refused("an integer beyond 61 bits")
         plain = str((float if t in FLOATS else int if t in INTS else bool)(value))
         plain = _NOT_FINITE.get(plain, plain)
-        text = (
-            f"np.uint64({plain})"
-            if t == "u8"
-            else f"np.float32({plain})"
-            if t in ("f2", "f4")
-            else Known(plain)
-            if t in INTS
-            else plain
-        )
+        if t == "u8":
+            text = f"np.uint64({plain})"
+        elif t in ("f2", "f4"):
+            text = f"np.float32({plain})"
+        else:
+            text = Known(plain) if t in INTS else plain
         py = f"{numpys(dtype_of(t))}({plain})" if isinstance(value, np.generic) else plain
         return Num(
             {t: text},
@@ -394,11 +387,9 @@ def _affine(sign: str, a: Num, b: Num) -> tuple[str, int] | None:
     """A counter of a loop and a constant, added."""
     if a.affine is not None and b.const is not None and sign in "+-":
         return a.affine[0], a.affine[1] + (b.const if sign == "+" else -b.const)
-    return (
-        (b.affine[0], b.affine[1] + a.const)
-        if b.affine is not None and a.const is not None and sign == "+"
-        else None
-    )
+    if b.affine is not None and a.const is not None and sign == "+":
+        return b.affine[0], b.affine[1] + a.const
+    return None
 
 
 def _bound(sign: str, a: int | None, b: int | None, types: dict[str, str]) -> int | None:

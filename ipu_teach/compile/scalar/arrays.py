@@ -80,10 +80,8 @@ class Arrays(VariableWalk):
             f"m_f_{name}" if declared.kind == "output" or (self.multi and declared.written) else ""
         )
         readable = declared.kind != "output" or declared.depth > 0
-        sized, rows = (
-            VectorLayout.ONE_PTR not in declared.layouts[:1],
-            f"f_{name}_t" if name in self.lists else "",
-        )
+        sized = VectorLayout.ONE_PTR not in declared.layouts[:1]
+        rows = f"f_{name}_t" if name in self.lists else ""
         # a constant of the vertex
         free = declared.kind == "state" and not declared.depth and name not in self.assigned
         t, off, written = declared.dtype.numpy.str[1:], f"f_{name}_o", declared.written
@@ -206,11 +204,9 @@ class Arrays(VariableWalk):
                 and len(array.dims) == 1
                 and isinstance(keys[0].const, int)
             ):
-                return (
-                    table.values[keys[0].const]
-                    if -len(table.values) <= keys[0].const < len(table.values)
-                    else keys[0]
-                )
+                if -len(table.values) <= keys[0].const < len(table.values):
+                    return table.values[keys[0].const]
+                return keys[0]
             at = self.named(at)
             held = {
                 slot: self.named(f"{array.buf}_{slot}[np.uintp({at})]")
@@ -281,13 +277,10 @@ class Arrays(VariableWalk):
                 "a slice of a list" if len(parts) == 1 else "this index",
                 "a loop over its elements",
             )
-        off, dims, texts, rest, free = (
-            owner.off,
-            list[tuple[str, str]](),
-            [],
-            owner.dims[len(parts) :],
-            owner.free,
-        )
+        off, free = owner.off, owner.free
+        dims: list[tuple[str, str]] = []
+        texts = []
+        rest = owner.dims[len(parts) :]
         for part, (n, s) in zip(parts, owner.dims, strict=False):
             if isinstance(part, ast.Slice):
                 first, count, step, text = self._slice(part, n, node)
@@ -295,27 +288,27 @@ class Arrays(VariableWalk):
             else:
                 key = self.num(part)
                 first, text, free = self._index(key, n, node), key.py, free and not key.data
-            off = (
-                f"{off} + {first} * {s}"
-                if not owner.rows
-                else f"{off} + dims[{owner.rows} + 2 * {first}]"
-            )
+            off = self.further(owner, off, first, s)
             texts.append(text)
+        owner = replace(owner, sized=True, free=free)
+        return self.part(owner, off, first, (*dims, *rest), f"[{', '.join(texts)}]")
+
+    @staticmethod
+    def further(owner: Arr, off: str, first: str, step: str) -> str:
+        """Where number `first` of an axis begins; of a list of vectors a table says so."""
         if owner.rows:
-            rest = ((self.named(f"dims[{owner.rows} + 2 * {first} + 1]"), "1"),)
-        key_text = f"[{', '.join(texts)}]"
-        mark = owner.mark and owner.mark + key_text
-        py = owner.py + key_text
-        return replace(
-            owner,
-            off=self.named(off),
-            dims=(*dims, *rest),
-            py=py,
-            mark=mark,
-            sized=True,
-            rows="",
-            free=free,
-        )
+            return f"{off} + dims[{owner.rows} + 2 * {first}]"
+        return f"{off} + {first} * {step}"
+
+    def part(
+        self, owner: Arr, off: str, first: str, dims: tuple[tuple[str, str], ...], key: str
+    ) -> Arr:
+        """What begins at `off`, and is owner[key] in CPython's text. Of a list of vectors it is
+        vector number `first`, whose length the table has."""
+        if owner.rows:
+            dims = ((self.named(f"dims[{owner.rows} + 2 * {first} + 1]"), "1"),)
+        mark = owner.mark and owner.mark + key
+        return replace(owner, dims=dims, off=self.named(off), py=owner.py + key, mark=mark, rows="")
 
     def reshaped(self, owner: Any, *shape: Any, node: ast.expr) -> Arr:
         """A vector or matrix in another shape: the same elements, which lie row by row."""
@@ -504,16 +497,12 @@ class Arrays(VariableWalk):
         self.spend_on_all("vec", longest, FUSED if fused else name, t)
 
         def item(k: str) -> str:
-            return (
-                ZERO[SLOT[t]]
-                if make is None
-                else self.named(make(types, [v.item(k) for v in parts])[1])
-            )
+            if make is None:
+                return ZERO[SLOT[t]]
+            return self.named(make(types, [v.item(k) for v in parts])[1])
 
-        bufs, product = (
-            frozenset[str]().union(*(v.bufs for v in parts)),
-            name == "multiply" and t in ("f2", "f4"),
-        )
+        bufs = frozenset[str]().union(*(v.bufs for v in parts))
+        product = name == "multiply" and t in ("f2", "f4")
         return Vec(
             longest.dims,
             t,
@@ -671,10 +660,8 @@ class Arrays(VariableWalk):
         """One of numpy's functions of arrays that CPython's text calls, and the compiled one has
         not."""
         args = [self.as_vec(a, node) for a in args] if f in DENSE else args
-        told, known = (
-            [self._sample(a, node) for a in args],
-            {k: self._sample(a, node) for k, a in named.items()},
-        )
+        told = [self._sample(a, node) for a in args]
+        known = {k: self._sample(a, node) for k, a in named.items()}
         try:
             with np.errstate(all="ignore"):
                 found = f(*(x for _, x in told), **{k: x for k, (_, x) in known.items()})
@@ -683,10 +670,8 @@ class Arrays(VariableWalk):
             self.refuse(node, str(error))
         text = ", ".join([*(x for x, _ in told), *(f"{k}={x}" for k, (x, _) in known.items())])
         home = "np.linalg." if getattr(f, "__module__", "") == "numpy.linalg" else "np."
-        name, t = (
-            self.new("a"),
-            found.dtype.str[1:] if isinstance(found, np.ndarray) else kind_of(found),
-        )
+        name = self.new("a")
+        t = found.dtype.str[1:] if isinstance(found, np.ndarray) else kind_of(found)
         if t not in SAMPLES:
             self.refuse(node, f"{home}{f.__name__}()")
         if f not in DENSE or named:

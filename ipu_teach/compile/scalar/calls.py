@@ -174,10 +174,8 @@ class Calls(Arrays):
         function = self.value(node.func)
         if isinstance(function, Inner):
             return self._inline(function, node)
-        f, given = (
-            function.value if isinstance(function, StaticValue) else None,
-            {str(k.arg): k.value for k in node.keywords},
-        )
+        f = function.value if isinstance(function, StaticValue) else None
+        given = {str(k.arg): k.value for k in node.keywords}
         self.refuse_if(
             any(isinstance(a, ast.Starred) for a in node.args) or "None" in given,
             node,
@@ -370,10 +368,8 @@ class Calls(Arrays):
         first: Any = self.value(rest.pop(0)) if rest else None
         default: Any = float
         if f in LIKE and isinstance(first, Arr) and not first.box and not first.rows:
-            default, first = (
-                dtype_of(first.type),
-                [self.length(first, k, node) for k in range(len(first.dims))],
-            )
+            default = dtype_of(first.type)
+            first = [self.length(first, k, node) for k in range(len(first.dims))]
         if f is np.full and rest:
             full = self.single(self.value(rest.pop(0)), node)
             default = dtype_of(next(iter(full.alts)))
@@ -540,11 +536,9 @@ def text_of(f: Any) -> str:
     """A function as CPython's text calls it."""
     if f in (abs, int, float, bool, round):
         return str(f.__name__)
-    return (
-        numpys(f)
-        if isinstance(f, type)
-        else f"{'math' if inspect.isbuiltin(f) else 'np'}.{f.__name__}"
-    )
+    if isinstance(f, type):
+        return numpys(f)
+    return f"{'math' if inspect.isbuiltin(f) else 'np'}.{f.__name__}"
 
 
 def stored_names(tree: ast.AST) -> set[str]:

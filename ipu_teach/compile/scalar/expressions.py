@@ -53,13 +53,9 @@ class Expressions(Calls):
     def single(self, value: Any, node: ast.expr) -> Num:
         """`value`, which must be a number."""
         if not isinstance(value, Num):
-            instead = (
-                "np.where(…)"
-                if isinstance(value, Vec)
-                else "an element of it"
-                if isinstance(value, Arr)
-                else ""
-            )
+            instead = "an element of it" if isinstance(value, Arr) else ""
+            if isinstance(value, Vec):
+                instead = "np.where(…)"
             self.refuse(node, f"`{ast.unparse(node)}`, which is no single number,", instead)
         return value
 
@@ -240,11 +236,9 @@ class Expressions(Calls):
 
     def _is(self, node: ast.Compare) -> Num:
         """`is None`, `is not None`."""
-        a, other, wanted = (
-            self.value(node.left),
-            node.comparators[0],
-            isinstance(node.ops[0], ast.Is),
-        )
+        a = self.value(node.left)
+        other = node.comparators[0]
+        wanted = isinstance(node.ops[0], ast.Is)
         self.refuse_if(
             not isinstance(other, ast.Constant) or other.value is not None, node, "`is`", "=="
         )

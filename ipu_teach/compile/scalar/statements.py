@@ -483,7 +483,7 @@ class Statements(Expressions):
                 if bounds and isinstance(bounds[0], Known) and bounds[2] == "1":
                     self.ranges[counter] = bounds[:2]
                 control, self.control = self.control, 0  # a counter of a loop is the chip's
-                self.give(node.target, item, node)
+                self.store(node.target, item, node)
                 self.control = control
             return seq.data
 
@@ -580,18 +580,6 @@ class Statements(Expressions):
 
     def s__Line(self, node: _Line) -> None:
         self.emit(None, node.text)
-
-    def give(self, target: ast.expr, item: Any, node: ast.AST) -> None:
-        """Give a loop's variables their values."""
-        if isinstance(target, ast.Name):
-            self.bind(target.id, item, node)
-        elif isinstance(target, ast.Tuple):
-            for part, one in zip(
-                target.elts, self.unpacked(item, len(target.elts), node), strict=True
-            ):
-                self.give(part, one, node)
-        else:
-            self.refuse(target, "this loop variable")
 
     def _target(self, node: ast.expr) -> str:
         """A loop's variables in CPython's text."""
@@ -706,38 +694,29 @@ class Statements(Expressions):
             if len(array.dims) == 1:
                 self.ranges[k] = "0", n
                 return self.load(array, [Num({"wi": k}, k, affine=(k, 0))], node)
-            off = (
-                f"{array.off} + {k} * {s}"
-                if not array.rows
-                else f"{array.off} + dims[{array.rows} + 2 * {k}]"
-            )
-            rest = (
-                ((self.named(f"dims[{array.rows} + 2 * {k} + 1]"), "1"),)
-                if array.rows
-                else array.dims[1:]
-            )
-            mark = array.mark and f"{array.mark}[{k}]"
-            return replace(
-                array, dims=rest, off=self.named(off), py=f"{array.py}[{k}]", mark=mark, rows=""
-            )
+            off = self.further(array, array.off, k, s)
+            return self.part(array, off, k, array.dims[1:], f"[{k}]")
 
         counted = bool(array.mark) and (len(array.dims) > 1 or self.multi)
         return LoopSequence(n, item, array.py, size, counted=counted)
 
 
+_BEST = """
+F = True
+for T in I:
+    if F:
+        A = E
+        F = False
+    else:
+        A = M(A, E)
+"""
 # What Python's functions of many are, as loops.
 _LOOPS = {
     sum: "A = S\nfor T in I:\n    A = A + E",
     any: "A = False\nfor T in I:\n    if E:\n        A = True\n        break",
     all: "A = True\nfor T in I:\n    if not E:\n        A = False\n        break",
-    max: (
-        "F = True\nfor T in I:\n    if F:\n        A = E\n        F = False\n    else:\n        A "
-        "= M(A, E)"
-    ),
-    min: (
-        "F = True\nfor T in I:\n    if F:\n        A = E\n        F = False\n    else:\n        A "
-        "= M(A, E)"
-    ),
+    max: _BEST,
+    min: _BEST,
 }
 _BY_KEY = """
 F = True

@@ -111,10 +111,8 @@ class VariableWalk(Arithmetic):
         result: State = {}
         for name in dict.fromkeys(n for s in states for n in s):
             found = [s[name] for s in states if name in s]
-            first, settled = (
-                found[0],
-                len(found) == len(states) and not getattr(found[0], "maybe", True),
-            )
+            first = found[0]
+            settled = len(found) == len(states) and not getattr(found[0], "maybe", True)
             if settled and len(first.alts) == 1 and all(v is first for v in found):
                 result[name] = first
             elif all(isinstance(v, Num) for v in found):

@@ -35,21 +35,16 @@ Price = tuple[str, str, Spot]
 PricedPiece = tuple[tuple[Price, int], ...]
 PieceRate = tuple[str, str, Spot]  # an operation on whole regions; no name: one data path a cycle
 WORD = "word"  # in place of its type: an instruction of a store of less than a word
-# What is none of numpy's operations, and priced by who wrote the instructions: a sum that may be
-# one with a product; the start of a loop over vectors; what is loaded once more in one loop, or
-# beside a product; products of a @ b; what of an array that lasts the registers cannot hold; a
-# column of what np.linalg solves for; a row or a column more than a square has.
-FUSED, LOOP, AGAIN, OF_PRODUCT, PRODUCT, BEYOND, COLUMN, TALL, WIDE = (
-    "a sum of a product",
-    "a loop",
-    "again",
-    "of a product",
-    "product",
-    "beyond",
-    "a column",
-    "a row more",
-    "a column more",
-)
+# What is none of numpy's operations, and priced by who wrote the instructions:
+FUSED = "a sum of a product"  # which may be one with the product
+LOOP = "a loop"  # the start of one over vectors
+AGAIN = "again"  # what is loaded once more in one loop,
+OF_PRODUCT = "of a product"  # or beside a product
+PRODUCT = "product"  # of a @ b
+BEYOND = "beyond"  # what of an array that lasts the registers cannot hold
+COLUMN = "a column"  # of what np.linalg solves for
+TALL = "a row more"  # than a square has
+WIDE = "a column more"
 
 Make = Callable[[list[str], list[str]], tuple[str, str]]
 

@@ -109,13 +109,11 @@ def find(rates: Rates, op: str, dtype: type[DType], vertex: str) -> Rate:
 
     Raises `MissingPerfEstimateError` for an operation, or a type, that PopLibs has no estimate of.
     """
-    substitutes = (
-        (LONGLONG,)
-        if dtype.size == 8
-        else (INT,)
-        if dtype.numpy.kind == "i"
-        else (UNSIGNED_INT, INT)
-    )
+    substitutes: list[type[DType]] = [UNSIGNED_INT, INT]
+    if dtype.size == 8:
+        substitutes = [LONGLONG]
+    elif dtype.numpy.kind == "i":
+        substitutes = [INT]
     for kind in (dtype,) if is_float(dtype) or dtype is BOOL else (dtype, *substitutes):
         if (op, kind) in rates:
             return rates[op, kind]

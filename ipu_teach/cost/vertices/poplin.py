@@ -79,10 +79,8 @@ def conv_partial_1x1(
     # older and dearer.
     newer = partials is FLOAT or dtype is FLOAT or units == 16
     kept = 7 if dtype is HALF and newer else 0
-    add, write = (
-        _rows(rows, dtype, target, units, newer, kept, False),
-        _rows(rows, dtype, target, units, newer, kept, True),
-    )
+    add = _rows(rows, dtype, target, units, newer, kept, False)
+    write = _rows(rows, dtype, target, units, newer, kept, True)
     further = (deep - 1) * ((15 if newer else 16) + wide * (19 + 6 + load + add))
     first = 11 + wide * ((18 if newer else 19) + 7 + load + write)
     retained = target.num_worker_contexts * (kept + (3 if kept else 0) * (deep * groups - 1))

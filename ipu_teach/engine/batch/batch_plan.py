@@ -43,11 +43,9 @@ def bind(site: Site) -> list[Call]:
     for number, (worker, trace) in enumerate(group.workers):
         wanted = None if site.returned is None else answers[number]
         calls += _bound(replace(site, group=replace(group, trace=trace), returned=wanted), worker)
-    return (
-        calls
-        if site.returned is None
-        else [*calls, xp.reduction(np.logical_and, answers, 0, site.returned)]
-    )
+    if site.returned is None:
+        return calls
+    return [*calls, xp.reduction(np.logical_and, answers, 0, site.returned)]
 
 
 def _bound(site: Site, worker: int = 0) -> list[Call]:
@@ -67,19 +65,15 @@ class BatchPlan:
         self, site: Site, placement: GroupPlacement, rounding: RoundedStores | None = None
     ) -> None:
         group = site.group
-        self.table, self.trace, self.returned, self.rounding = (
-            group.table,
-            group.trace,
-            site.returned,
-            rounding,
-        )
+        self.table = group.table
+        self.trace = group.trace
+        self.returned = site.returned
+        self.rounding = rounding
         self.rows = group.rows if placement.running is None else group.rows[placement.running]
-        self.memory, self.xp, self.exact, self.placement = (
-            site.memory,
-            site.memory.backend,
-            site.how.exact,
-            placement,
-        )
+        self.memory = site.memory
+        self.xp = site.memory.backend
+        self.exact = site.how.exact
+        self.placement = placement
         self.last, self.stores = last_uses(self.trace)
         self.products = Products(self.xp, self.exact)
         self.buffers = Buffers(self.xp, self.trace, self.last, placement.side_by_side)

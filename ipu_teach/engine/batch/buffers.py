@@ -58,15 +58,11 @@ class Buffers:
             buffer, turned = used.reshape([all_axes[a] for a in order]), _undone(order)
         elif self._side_by_side:
             self.spread[value] = count
-            buffer, turned = (
-                used.reshape(*shape, *lead),
-                [*range(sample.ndim, sample.ndim + axes), *inverse],
-            )
+            buffer = used.reshape(*shape, *lead)
+            turned = [*range(sample.ndim, sample.ndim + axes), *inverse]
         else:
-            buffer, turned = (
-                used.reshape(*lead, *shape),
-                [*range(axes), *(axes + i for i in inverse)],
-            )
+            buffer = used.reshape(*lead, *shape)
+            turned = [*range(axes), *(axes + i for i in inverse)]
         view: Array = buffer.transpose(turned)
         return view
 

@@ -80,10 +80,8 @@ class Chunk(Operations):
                     (self.xp.copyto, (self.placement.place(root, self.piece), buffer))
                 )
             else:
-                flat, index = (
-                    self.plan.memory.flat(region.field.dtype),
-                    self.xp.array(region.index(self.rows)),
-                )
+                flat = self.plan.memory.flat(region.field.dtype)
+                index = self.xp.array(region.index(self.rows))
                 self.calls.append((scatter, (flat, index, buffer)))
 
     def _result(self, number: int, op: Op, done: set[int]) -> Array:
@@ -164,11 +162,9 @@ class Chunk(Operations):
         """A view of a root, by the distance and strides that the sample's view has from the
         sample's root."""
         root, axes = self.trace.roots[op.result], self.axes
-        sample, base, source = (
-            self.trace.samples[op.result],
-            self.values[root],
-            self.values[op.args[0].id],
-        )
+        sample = self.trace.samples[op.result]
+        base = self.values[root]
+        source = self.values[op.args[0].id]
         lead, steps = base.shape[:axes], base.strides[:axes]
         if sample.size == 0:
             return self.xp.empty((*lead, *sample.shape), sample.dtype)  # type: ignore[no-any-return]
@@ -271,11 +267,9 @@ class Chunk(Operations):
             )
         if not place.size:
             return
-        rounded = (
-            self.plan.rounding.call(number, place, source, self.rows)
-            if self.plan.rounding is not None
-            else None
-        )
+        rounded = None
+        if self.plan.rounding is not None:
+            rounded = self.plan.rounding.call(number, place, source, self.rows)
         if rounded is not None:
             self.calls.append(rounded)
         elif self.xp.on_host and place.dtype.kind == "u" and source.dtype.kind == "f":

@@ -105,13 +105,9 @@ class Operations:
         (value,) = op.args
         array, sample, axes = self.values[value.id], self.trace.samples[value.id], self.axes
         axis, keepdims = op.kwargs["axis"], op.kwargs["keepdims"]
-        reduced = (
-            tuple(range(sample.ndim))
-            if axis is None
-            else axis
-            if isinstance(axis, tuple)
-            else (axis,)
-        )
+        reduced = axis if isinstance(axis, tuple) else (axis,)
+        if axis is None:
+            reduced = tuple(range(sample.ndim))
         if self.xp.on_host and len({a % sample.ndim for a in reduced}) == sample.ndim:
             dense = sample.flags.c_contiguous or sample.flags.f_contiguous
             if not dense or sample.size == 0:

@@ -40,10 +40,8 @@ class Products:
         if ranks[1] == 1:
             right, whole = b[..., None], whole[..., None]
         if ranks[0] == 1:
-            left, whole = (
-                a[..., None, :],
-                out[..., None, :] if ranks[1] == 2 else out[..., None, None],
-            )
+            left = a[..., None, :]
+            whole = out[..., None, :] if ranks[1] == 2 else out[..., None, None]
         if joins and not self._exact:
             left, right, whole = join_products(self._xp, left, right, whole)
         if whole.dtype == left.dtype == right.dtype == np.float16 and self._xp.on_host:

@@ -37,10 +37,8 @@ class StochasticRounding:
 
     def __init__(self, group: Group, registers: Registers, watched: bool) -> None:
         table = group.table
-        self._vertices, self._tiles = (
-            table.order[group.rows][:, None],
-            table.tiles[group.rows][:, None],
-        )
+        self._vertices = table.order[group.rows][:, None]
+        self._tiles = table.tiles[group.rows][:, None]
         self._workers = np.arange(len(group.workers)) if group.workers else None
         self.chosen: Array = registers.behaviour[self._tiles[:, 0]] & np.uint32(ESR) != 0
         self.everyone = bool(self.chosen.all())

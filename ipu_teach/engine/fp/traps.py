@@ -114,10 +114,8 @@ class Guarded:
     """
 
     def __init__(self, sites: Sequence[Site], calls: list[Call], loops: list[Call]) -> None:
-        memory, kinds = (
-            sites[0].memory,
-            {kind for site in sites if site.watch is not None for kind in site.watch.kinds},
-        )
+        memory = sites[0].memory
+        kinds = {kind for site in sites if site.watch is not None for kind in site.watch.kinds}
         self._raising = {
             "invalid": "raise" if any(k.inv for k in kinds) else "ignore",
             "divide": "raise" if any(k.div0 for k in kinds) else "ignore",

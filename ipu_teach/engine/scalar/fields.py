@@ -46,11 +46,9 @@ class FieldPlace:
         self.memory = memory.flat(self.declared.dtype)
         self.index: Array | None = None
         if not packed and not listed and region.strides is not None:
-            self.flat, self.offsets, steps = (
-                self.memory,
-                region.starts,
-                region.strides[: len(self.shape)],
-            )
+            self.flat = self.memory
+            self.offsets = region.starts
+            steps = region.strides[: len(self.shape)]
         else:
             self.index = np.concatenate([part.index(slice(None)) for part in parts], axis=1)
             size = self.index.shape[1]
@@ -92,10 +90,8 @@ class FieldPlace:
     def _of(self, flat: Array, vertex: int, begin: int) -> Array:
         if 0 in self.shape:
             return np.zeros(self.shape, flat.dtype)
-        offset, strides = (
-            int(self.offsets[vertex]) - begin,
-            tuple(step * flat.itemsize for _, step in self.dims),
-        )
+        offset = int(self.offsets[vertex]) - begin
+        strides = tuple(step * flat.itemsize for _, step in self.dims)
         view: Array = np.ndarray(self.shape, flat.dtype, flat, offset * flat.itemsize, strides)
         return view
 
@@ -155,11 +151,9 @@ class Fields:
         place = self.places[name]
         if self.code.multi:
             return np.zeros(len(place.flat), kind)
-        return (
-            self.defined[name]
-            if place.index is None
-            else np.zeros(len(place.flat), self.defined[name].dtype)
-        )
+        if place.index is None:
+            return self.defined[name]
+        return np.zeros(len(place.flat), self.defined[name].dtype)
 
     def arguments(self, vertex: int, numbers: VertexFloats | None) -> list[Any]:
         """Of one vertex: its fields, their marks, and the marks of reads, as CPython's text takes

@@ -78,10 +78,8 @@ def compiled_text(
     """
     arrays = [*(f"f_{n}" for n in code.fields), *(f"m_f_{n}" for n in code.marked)]
     arrays += [f"r_f_{n}" for n in code.marked] if code.multi else []
-    shared, dims = (
-        ["workers", "starts", "dims", "stop", "loops", "cycles", "returned", *arrays],
-        dims_of(code),
-    )
+    shared = ["workers", "starts", "dims", "stop", "loops", "cycles", "returned", *arrays]
+    dims = dims_of(code)
     strides = {f"f_{n}_s{f.depth - 1}" for n, f in code.fields.items() if f.depth and n in unit}
     known = [
         f"    {name} = {'1' if name in strides else f'dims[{k}]'}" for k, name in enumerate(dims)
@@ -90,20 +88,17 @@ def compiled_text(
     begin += [f"    {slot} = {zero}" for slot, zero in code.slots.items()]
     begin += [f"    cyc = {VERTEX_OVERHEAD * UNIT}"]
     begin += ["    vec = loads = stores = 0"] if code.vectors else []
-    begin += (
-        ["    wbit = np.uint8(1 << worker)" if small else "    wbit = np.uint64(1 << worker)"]
-        if code.multi
-        else []
-    )
+    if code.multi:
+        begin += [
+            "    wbit = np.uint8(1 << worker)" if small else "    wbit = np.uint64(1 << worker)"
+        ]
     tables = "".join(
         f"{name} = {text}\n"
         for table in code.tables.values()
         for name, text in table.compiled.items()
     )
-    body, ahead = (
-        "\n".join([*begin, *_printed(code, target, "compiled")]),
-        "".join(line + "\n" for line in known),
-    )
+    body = "\n".join([*begin, *_printed(code, target, "compiled")])
+    ahead = "".join(line + "\n" for line in known)
     worker = "        for worker in range(workers):\n" if code.multi else ""
     inner = "            " if worker else "        "
     of_run = ", ".join(shared)

@@ -56,19 +56,35 @@ def _place(context, builder, kind, array, at):
     return builder.bitcast(builder.gep(data, [at]), ir.IntType(8).as_pointer())
 
 
+def _over(context, builder, signature, args, arrays, steps, counts):
+    """numpy's inner loop of matrices. `arrays`: their numbers among the arguments, each followed by
+    the number of the element from which on it is one, but for the last; steps count elements."""
+    size = context.get_abi_sizeof(context.get_data_type(signature.args[2].dtype))
+    begins = [*(args[k + 1] for k in arrays[:-1]), _whole(0)]
+    ends = [
+        _place(context, builder, signature.args[k], args[k], at)
+        for k, at in zip(arrays, begins, strict=True)
+    ]
+    steps = [builder.mul(step, _whole(size)) for step in steps]
+    once = [_whole(0)] * len(arrays)  # there is one product
+    _called(builder, args[0], args[1], ends, [*once, *steps], [_whole(1), *counts])
+    return context.get_dummy_value()
+
+
+def _whole(n):
+    return ir.Constant(ir.IntType(64), n)
+
+
 def _one_element(context, builder, signature, args):
     """numpy's inner loop for one element of each operand."""
-    kind, i64, p8 = (
-        context.get_value_type(signature.return_type),
-        ir.IntType(64),
-        ir.IntType(8).as_pointer(),
-    )
+    kind = context.get_value_type(signature.return_type)
+    p8 = ir.IntType(8).as_pointer()
     places = [cgutils.alloca_once(builder, kind) for _ in args[1:]]
     for place, x in zip(places[:-1], args[2:], strict=True):
         builder.store(x, place)
-    size = ir.Constant(i64, context.get_abi_sizeof(kind))
+    size = _whole(context.get_abi_sizeof(kind))
     ends = [builder.bitcast(place, p8) for place in places]
-    _called(builder, args[0], args[1], ends, [size] * len(ends), [ir.Constant(i64, 1)])
+    _called(builder, args[0], args[1], ends, [size] * len(ends), [_whole(1)])
     return builder.load(places[-1])
 
 
@@ -90,11 +106,11 @@ def reduce_loop(typingctx, function, data, array, at, count, step, start):
     first operand."""
 
     def codegen(context, builder, signature, args):
-        kind, i64, p8 = context.get_data_type(start), ir.IntType(64), ir.IntType(8).as_pointer()
+        kind, p8 = context.get_data_type(start), ir.IntType(8).as_pointer()
         result = cgutils.alloca_once(builder, kind)
         builder.store(args[6], result)
-        total, none = builder.bitcast(result, p8), ir.Constant(i64, 0)
-        step = builder.mul(args[5], ir.Constant(i64, context.get_abi_sizeof(kind)))
+        total, none = builder.bitcast(result, p8), _whole(0)
+        step = builder.mul(args[5], _whole(context.get_abi_sizeof(kind)))
         items = _place(context, builder, signature.args[2], args[2], args[3])
         _called(builder, args[0], args[1], [total, items, total], [none, step, none], [args[4]])
         return builder.load(result)
@@ -110,16 +126,8 @@ def product_loop(typingctx, function, data, x, xo, y, yo, out, m, n, p, xm, xn, 
     Strides count elements."""
 
     def codegen(context, builder, signature, args):
-        i64 = ir.IntType(64)
-        none, one = ir.Constant(i64, 0), ir.Constant(i64, 1)
-        size = ir.Constant(i64, context.get_abi_sizeof(context.get_data_type(x.dtype)))
-        ends = [
-            _place(context, builder, signature.args[k], args[k], at)
-            for k, at in ((2, args[3]), (4, args[5]), (6, none))
-        ]
-        steps = [builder.mul(step, size) for step in (*args[10:], one)]
-        _called(builder, args[0], args[1], ends, [none, none, none, *steps], [one, *args[7:10]])
-        return context.get_dummy_value()
+        steps = (*args[10:], _whole(1))
+        return _over(context, builder, signature, args, (2, 4, 6), steps, args[7:10])
 
     i8 = types.int64
     return types.void(i8, i8, x, i8, y, i8, out, *[i8] * 8), codegen
@@ -131,16 +139,7 @@ def matrix_loop(typingctx, function, data, x, xo, out, m, n):
     of x on. A vector that comes out has its elements n apart."""
 
     def codegen(context, builder, signature, args):
-        i64 = ir.IntType(64)
-        none, one = ir.Constant(i64, 0), ir.Constant(i64, 1)
-        size = ir.Constant(i64, context.get_abi_sizeof(context.get_data_type(x.dtype)))
-        ends = [
-            _place(context, builder, signature.args[k], args[k], at)
-            for k, at in ((2, args[3]), (4, none))
-        ]
-        row, counts = builder.mul(args[6], size), [one, *args[5:]]
-        _called(builder, args[0], args[1], ends, [none, none, *[row, size] * 2], counts)
-        return context.get_dummy_value()
+        return _over(context, builder, signature, args, (2, 4), [args[6], _whole(1)] * 2, args[5:])
 
     i8 = types.int64
     return types.void(i8, i8, x, i8, out, i8, i8), codegen

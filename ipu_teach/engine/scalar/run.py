@@ -89,10 +89,8 @@ class ScalarRun:
         group = site.group
         assert group.scalar is not None
         self.group, self.site, self.races = group, site, site.how.races and group.scalar.multi
-        self.program, self.plain = (
-            program_of(group.scalar, site.target),
-            site.rounding is None and site.watch is None,
-        )
+        self.program = program_of(group.scalar, site.target)
+        self.plain = site.rounding is None and site.watch is None
         self.fields = Fields(group, group.scalar, site.graph, site.memory, site.defined)
         self.count = len(group.rows)
         self.cycles = np.zeros(self.count, np.int64) if site.cycles is None else site.cycles
@@ -149,13 +147,11 @@ class ScalarRun:
     def _by_python(self, first: int, last: int, wait: float = inf) -> int:
         """Run some vertices. Returns with which a loop that runs after `wait` seconds had better go
         on."""
-        begin, look, end, calls, counted = (
-            perf_counter(),
-            FIRST_LOOK,
-            first,
-            self.calls,
-            self.cycles.data,
-        )
+        begin = perf_counter()
+        look = FIRST_LOOK
+        end = first
+        calls = self.calls
+        counted = self.cycles.data
         self.patience.until, noted = begin + wait, NOTED.odd
         for v in range(first, last):
             try:
