@@ -267,6 +267,9 @@ FUNCTIONS: list[Callable[[Any], Any]] = [
     lambda x: x.mean(1, True) + x.var(-1, keepdim=True) + x.amax((0, 2), True) + x.std(),
     lambda x: x.relu().max(1, keepdim=True)[0] + x.min(2)[0].unsqueeze(-1) + x.argmax(1, True),
     lambda x: x.logsumexp(1, True) + x.cumsum(1) + x.softmax(1) + (x > 0).any(1, True) + x.prod(),
+    lambda x: (
+        x.topk(2, 1)[0].sum(1, True) + x.sort()[0] * x.argsort(0) + x.topk(3, -1, False)[1].sum()
+    ),
     lambda x: F.normalize(x, dim=1) + F.cosine_similarity(x, x * x + 1, -1).unsqueeze(-1),
     # views and look-ups
     lambda x: x.unflatten(2, (2, -1)).permute(-1, 0, 1, 2)[:, :, ::2, -1] @ x[0, :2, :2].mT,
