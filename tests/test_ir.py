@@ -588,6 +588,7 @@ def test_names_travel_to_the_program_the_report_and_errors() -> None:
 
 def test_a_graph_is_read_as_lines() -> None:
     lines = str(small("momentum", momentum=0.5)[0]).splitlines()
+    assert str(small("sgd", momentum=0.5)[0]).splitlines() == lines
     assert lines[:3] == [
         "permute0 = permute(net.first.weight, dims=(1, 0))  # forward, net.first",
         "matmul1 = matmul(x, permute0)  # forward, net.first",

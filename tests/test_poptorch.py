@@ -571,9 +571,15 @@ def test_rates_change_and_nothing_compiles() -> None:
     torch.manual_seed(0)
     net = Mlp()
     other = copy.deepcopy(net)
-    groups = [{"params": net.first.parameters(), "lr": 0.3}, {"params": net.second.parameters()}]
+    groups = [
+        {"params": net.first.parameters(), "lr": 0.3},
+        {"params": net.second.parameters(), "momentum": 0.0},
+    ]
     optimizer = poptorch.optim.SGD(groups, lr=0.1, momentum=0.5, loss_scaling=64.0)
-    same = [{"params": other.first.parameters(), "lr": 0.3}, {"params": other.second.parameters()}]
+    same = [
+        {"params": other.first.parameters(), "lr": 0.3},
+        {"params": other.second.parameters(), "momentum": 0.0},
+    ]
     plain = torch.optim.SGD(same, lr=0.1, momentum=0.5)
     training = poptorch.trainingModel(net, options(3), optimizer)
     schedules = [torch.optim.lr_scheduler.StepLR(o, 1, 0.5) for o in (optimizer, plain)]
@@ -588,6 +594,13 @@ def test_rates_change_and_nothing_compiles() -> None:
     assert training.compiles == 1
     training.copyWeightsToHost()
     assert apart(net, other) < 1e-6
+    for model, its in ((net, optimizer), (other, plain)):  # as torch, by group
+        moving = [
+            n
+            for n, p in model.named_parameters()
+            if its.state[p].get("momentum_buffer") is not None
+        ]
+        assert moving == ["first.weight", "first.bias"]
     with pytest.raises(ModelError, match="differs in more than its rates"):
         training.setOptimizer(torch.optim.SGD(net.parameters(), 0.1))
 
