@@ -142,6 +142,11 @@ def do_one_hot(x: Any, classes: int, dtype: Any) -> Any:
     return (np.asarray(x)[..., None] == np.arange(classes)) * 1.0
 
 
+def do_top_k(x: Any, k: int, largest: bool = True) -> list[Any]:
+    places = np.argsort(-x if largest else x, -1, kind="stable")[..., :k]
+    return [np.take_along_axis(x, places, -1), places]
+
+
 def do_gather(x: Any, index: Any) -> Any:
     return x[index]
 

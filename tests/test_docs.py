@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -307,7 +308,10 @@ def test_a_recipe_is_one_screen_and_names_files_that_exist(recipe: str) -> None:
 def test_the_code_on_a_page_runs(path: Path) -> None:
     """From top to bottom, in one namespace, as a reader would, and says what the page says."""
     text = path.read_text(encoding="utf-8")
-    assert written.page(path, text) == text, "your-own.md: run docs/make_your_own.py"
+    here = text if find_spec("torch") else text.partition("import torch\n")[0]
+    assert written.page(path, here) == here, "your-own.md: run docs/make_your_own.py"
+    if here != text:
+        pytest.skip("the rest of the page needs PyTorch")
 
 
 def test_a_block_that_fails_says_what_to_do_next_or_is_no_example() -> None:

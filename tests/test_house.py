@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import minutes
+import numpy as np
 import pytest
 import rooms
 import size
 
 import run
-from ipu_teach import errors
+from ipu_teach import errors, keras, schedules, show
+from ipu_teach.keras import ipu
 from ipu_teach.poplibs import poplin, popnn, popops
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -223,6 +225,46 @@ def test_the_way_of_a_group_grows_no_longer() -> None:
         if any(a.arg == "group" for a in (*args.posonlyargs, *args.args, *args.kwonlyargs))
     ]
     assert 10 < len(taken) <= MOST_HANDED_ON
+
+
+def trained_on_four() -> None:
+    """A model of two stages, of which two replicas run, down to its picture."""
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus, config.ipu_model.tiles_per_ipu = 4, 4
+    config.configure_ipu_system()
+    with ipu.ipu_strategy.IPUStrategy().scope():
+        layers = [keras.layers.Dense(8, input_shape=(8,)), keras.layers.Dense(4)]
+        model = keras.Sequential(layers)
+    model.set_pipeline_stage_assignment([0, 1])
+    model.set_pipelining_options(gradient_accumulation_steps_per_replica=4)
+    model.compile("sgd", "mse", steps_per_execution=8)
+    model.fit(np.ones((16, 8), np.float32), np.ones((16, 4), np.float32), 2, verbose=0)
+    show.pipeline(schedules.pipeline_schedule(2, 4), model.report)
+
+
+@pytest.mark.parametrize(
+    ("names", "rooms_on_the_way"),
+    [
+        (
+            "replication_factor get_replication_factor replication replicas",
+            "frontends graph poplibs compile host report cost show",
+        ),
+        ("stage stages", "frontends ipu_teach.schedules show"),
+    ],
+    ids=["replicas", "stage"],
+)
+def test_a_value_comes_back_to_a_room_three_times_at_most(
+    names: str, rooms_on_the_way: str
+) -> None:
+    found = rooms.way(set(names.split()), trained_on_four)
+    assert {*rooms_on_the_way.split()} <= {*found} and max(map(found.count, found)) <= 1 + 3, found
+
+
+def test_the_lower_of_a_row_is_called_in_one_place() -> None:
+    """From the table to the lowering, and back once for what PopLibs calls the row makes."""
+    files = (PACKAGE / "frontends").rglob("*.py")
+    called = [label(path) for path in files if "row.lower(" in path.read_text(encoding="utf-8")]
+    assert called == ["ipu_teach/frontends/ir/lowering.py"]
 
 
 ROOMS = [

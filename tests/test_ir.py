@@ -104,6 +104,11 @@ def scanned(d: Draw) -> Value:
     return d.op("concat", *rows, dim=0)
 
 
+def topped(d: Draw, x: Value, **how: Any) -> Value:
+    values, places = d.graph.emit("top_k", x, **how)
+    return d.op("mul", values, d.op("cast", places, dtype=FLOAT))
+
+
 def labelled(loss: Callable[..., Value], *shape: int, **how: Any) -> Case:
     def case(d: Draw) -> Value:
         x = d.x(*shape)
@@ -172,6 +177,8 @@ GROUPS: dict[str, dict[str, Case]] = {
         "mean": lambda d: ir.mean(d.graph, d.x(3, 4), (1,)),
         "arg_max": lambda d: d.op("cast", d.op("arg_max", d.x(5, 4)), dtype=FLOAT),
         "arg_min": lambda d: d.op("cast", d.op("arg_min", d.x(5, 4)), dtype=FLOAT),
+        "top_k": lambda d: topped(d, d.x(2, 3, 6), k=2),
+        "top_k of the least": lambda d: topped(d, d.x(5), k=3, largest=False),
         "one_hot": lambda d: d.op(
             "mul", d.op("one_hot", d.numbers(4, 5), classes=4, dtype=FLOAT), d.x(5, 4)
         ),
@@ -355,7 +362,7 @@ def by_torch(graph: Ir, loss: Value) -> dict[Value, Any]:
         "expand": lambda x, shape: x.expand(shape), "slice": cut, "reverse": lambda x, dim: x.flip(dim), "concat": lambda *x, dim: torch.cat(x, dim),
         "pad": lambda x, lower, upper, value=0.0: f.pad(x, pads(lower, upper), value=value), "sum": lambda x, dims: x.sum(tuple(dims)) if dims else x,
         "reduce_max": extreme(torch.amax), "reduce_min": extreme(torch.amin), "reduce_prod": product, "arg_max": lambda x: x.argmax(-1),
-        "arg_min": lambda x: x.argmin(-1), "one_hot": lambda x, classes, dtype: f.one_hot(x, classes).double(), "softmax": lambda x: x.softmax(-1),
+        "arg_min": lambda x: x.argmin(-1), "top_k": torch.topk, "one_hot": lambda x, classes, dtype: f.one_hot(x, classes).double(), "softmax": lambda x: x.softmax(-1),
         "log_softmax": lambda x: x.log_softmax(-1), "gather": lambda x, i: x[i], "scatter": lambda i, u, shape: torch.zeros(shape, dtype=u.dtype).index_add(0, i, u),
         "scatter_add": lambda x, i, u: x.index_add(0, i, u), "pick": lambda x, i: x.gather(1, i[:, None])[:, 0], "conv": conv, "conv_input_grad": transposed,
         "max_pool": lambda x, kernel, stride, lower, upper: f.max_pool2d(x, kernel, stride, lower), "avg_pool": avg, "norm": norm,
@@ -581,6 +588,7 @@ def test_names_travel_to_the_program_the_report_and_errors() -> None:
 
 def test_a_graph_is_read_as_lines() -> None:
     lines = str(small("momentum", momentum=0.5)[0]).splitlines()
+    assert str(small("sgd", momentum=0.5)[0]).splitlines() == lines
     assert lines[:3] == [
         "permute0 = permute(net.first.weight, dims=(1, 0))  # forward, net.first",
         "matmul1 = matmul(x, permute0)  # forward, net.first",
@@ -723,6 +731,7 @@ def errs(call: Callable[[Ir, Value], object]) -> Any:
             "1 to 9 by 1 is no part of dimension 0, of 3",
         ),
         (lambda g, x: g.op("sum", x, dims=(4,)), "there is no dimension [4] of 2"),
+        (lambda g, x: g.emit("top_k", x, k=5), "k is 5, and a row has 4|give a k from 1 to 4"),
         (lambda g, x: g.op("gather", x, x), "its numbers are FLOAT"),
         (lambda g, x: ir.conv(g, x, x), "give [batch, channels, *field]"),
         (

@@ -267,6 +267,9 @@ FUNCTIONS: list[Callable[[Any], Any]] = [
     lambda x: x.mean(1, True) + x.var(-1, keepdim=True) + x.amax((0, 2), True) + x.std(),
     lambda x: x.relu().max(1, keepdim=True)[0] + x.min(2)[0].unsqueeze(-1) + x.argmax(1, True),
     lambda x: x.logsumexp(1, True) + x.cumsum(1) + x.softmax(1) + (x > 0).any(1, True) + x.prod(),
+    lambda x: (
+        x.topk(2, 1)[0].sum(1, True) + x.sort()[0] * x.argsort(0) + x.topk(3, -1, False)[1].sum()
+    ),
     lambda x: F.normalize(x, dim=1) + F.cosine_similarity(x, x * x + 1, -1).unsqueeze(-1),
     # views and look-ups
     lambda x: x.unflatten(2, (2, -1)).permute(-1, 0, 1, 2)[:, :, ::2, -1] @ x[0, :2, :2].mT,
@@ -568,9 +571,15 @@ def test_rates_change_and_nothing_compiles() -> None:
     torch.manual_seed(0)
     net = Mlp()
     other = copy.deepcopy(net)
-    groups = [{"params": net.first.parameters(), "lr": 0.3}, {"params": net.second.parameters()}]
+    groups = [
+        {"params": net.first.parameters(), "lr": 0.3},
+        {"params": net.second.parameters(), "momentum": 0.0},
+    ]
     optimizer = poptorch.optim.SGD(groups, lr=0.1, momentum=0.5, loss_scaling=64.0)
-    same = [{"params": other.first.parameters(), "lr": 0.3}, {"params": other.second.parameters()}]
+    same = [
+        {"params": other.first.parameters(), "lr": 0.3},
+        {"params": other.second.parameters(), "momentum": 0.0},
+    ]
     plain = torch.optim.SGD(same, lr=0.1, momentum=0.5)
     training = poptorch.trainingModel(net, options(3), optimizer)
     schedules = [torch.optim.lr_scheduler.StepLR(o, 1, 0.5) for o in (optimizer, plain)]
@@ -585,6 +594,13 @@ def test_rates_change_and_nothing_compiles() -> None:
     assert training.compiles == 1
     training.copyWeightsToHost()
     assert apart(net, other) < 1e-6
+    for model, its in ((net, optimizer), (other, plain)):  # as torch, by group
+        moving = [
+            n
+            for n, p in model.named_parameters()
+            if its.state[p].get("momentum_buffer") is not None
+        ]
+        assert moving == ["first.weight", "first.bias"]
     with pytest.raises(ModelError, match="differs in more than its rates"):
         training.setOptimizer(torch.optim.SGD(net.parameters(), 0.1))
 

@@ -519,6 +519,25 @@ def _place(kind: str, g: Ir, x: Value, dim: int | None = None, keepdim: bool = F
 ATEN["argmax"], ATEN["argmin"] = partial(_place, "max"), partial(_place, "min")
 
 
+@row("topk")
+def _topk(
+    g: Ir, x: Value, k: int, dim: int = -1, largest: bool = True, ordered: bool = True
+) -> list[Value]:
+    """The largest first, whether that is asked for or not; of those that are alike the first."""
+    made = g.emit("top_k", _moved(g, x, dim, -1), k=k, largest=largest)
+    return [_moved(g, v, -1, dim) for v in made]
+
+
+@row("sort")
+def _sort(g: Ir, x: Value, dim: int = -1, descending: bool = False, **_: bool) -> list[Value]:
+    return _topk(g, x, x.shape[dim], dim, descending)  # type: ignore[no-any-return]
+
+
+@row("argsort")
+def _argsort(g: Ir, *given: Any, **how: Any) -> Value:
+    return _sort(g, *given, **how)[1]  # type: ignore[no-any-return]
+
+
 @row("var")
 def _var(
     g: Ir,

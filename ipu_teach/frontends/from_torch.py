@@ -696,8 +696,6 @@ def recipe(optimizer: Any, module: Any) -> tuple[str, list[Group]]:
             numbers |= {"beta1": group["betas"][0], "beta2": group["betas"][1], "eps": group["eps"]}
         mine = [names[id(p)] for p in group["params"] if id(p) in names]
         groups.append(Group(float(group["lr"]), numbers, mine))
-    if kind == "sgd" and any(group.numbers["momentum"] for group in groups):
-        kind = "momentum"
     return kind, groups
 
 

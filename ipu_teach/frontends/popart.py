@@ -373,8 +373,6 @@ class SGD:
         self.rate = given.pop("defaultLearningRate", 0.1)
         self.scale = given.pop("lossScaling", 1.0)
         self.numbers = {self.names[n]: v for n, v in given.items() if v}
-        if "momentum" in self.numbers:
-            self.kind = "momentum"
 
 
 def ConstSGD(learningRate: float, weightDecay: float = 0.0) -> SGD:

@@ -32,7 +32,7 @@ import numpy as np
 
 from ipu_teach.device import IPUModel
 from ipu_teach.errors import InvalidOptionError, ModelError, WithoutSome, shown
-from ipu_teach.frontends import from_torch, ir
+from ipu_teach.frontends import from_torch, ir, session
 from ipu_teach.frontends.aten import IGNORED
 from ipu_teach.frontends.from_torch import lowering
 from ipu_teach.frontends.ir import Ir
@@ -115,10 +115,7 @@ class TensorLocationSettings:
 
 
 def _number(name: str, value: Any, least: int = 1) -> int:
-    if type(value) is not int or value < least:
-        raise InvalidOptionError(f"""{name}() was given {shown(value)}.
-            next:  give a whole number of {least} or more.""")
-    return value
+    return session.whole(f"{name}()", value, least, InvalidOptionError)
 
 
 class _Some(WithoutSome):

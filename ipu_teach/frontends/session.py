@@ -124,10 +124,10 @@ def machine(version: str = "ipu2", tiles: int = 0, ipus: int = 1) -> IPUModel:
     return IPUModel(version, num_ipus=ipus, **({"tiles_per_ipu": tiles} if tiles else {}))
 
 
-def whole(what: str, number: object, least: int = 1) -> int:
-    """`number`, a whole one. Raises `ModelError`."""
+def whole(what: str, number: object, least: int = 1, error: Any = ModelError) -> int:
+    """`number`, a whole one. Raises `ModelError`, or the error that is given."""
     if type(number) is not int or number < least:
-        raise ModelError(f"""{what} was given {shown(number)}.
+        raise error(f"""{what} was given {shown(number)}.
             next:  give a whole number of {least} or more.""")
     return number
 

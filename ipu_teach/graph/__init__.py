@@ -3,7 +3,7 @@
 Beside `tiny`: tensors are views of any shape, with layouts shared by all that are alike; vertices
 are rows of a table for each codelet, added one at a time or in bulk; codelets have every kind of
 field Poplar has, and contexts of six workers; the line of the learner's that made each thing is
-kept for errors. Also linear mappings, streams, remote buffers, clones, replicas as virtual graphs,
+kept for errors. Also linear mappings, streams, remote buffers, clones, virtual graphs, replicas,
 and registers that say how numbers behave.
 """
 

@@ -93,7 +93,8 @@ def optimise(
     **numbers: float,
 ) -> Ir:
     """The graph with a step of an optimiser for each variable in `grads`, behind all else: "sgd",
-    "momentum", "adam", "adamw" or "lars", with its `numbers` as in `poplibs.optim`.
+    "momentum", "adam", "adamw" or "lars", with its `numbers` as in `poplibs.optim`; "sgd" with a
+    momentum is "momentum".
 
     What it keeps are variables too: `weight.first` of "weight". A `rate` that is a number becomes
     the variable "rate", which the host may write. Gradients are divided by `scale`, in FLOAT, where
@@ -102,6 +103,7 @@ def optimise(
     if kind not in STATE:
         raise ModelError(f"""optimise() was given {shown(kind)}.
             next:  {did_you_mean(kind, STATE)}there are {", ".join(STATE)}.""")
+    kind = "momentum" if kind == "sgd" and numbers.get("momentum") else kind
     made = ir.but()
     length = rate if isinstance(rate, Value) else made.variable(rate, "rate", FLOAT)
     with made.at(part=UPDATE):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.frontends.ir.rows import axes
-from ipu_teach.frontends.ir.rows_nn import turned
+from ipu_teach.frontends.ir.rows_nn import transpose, turned
 from ipu_teach.frontends.ir.scans import scan
 from ipu_teach.frontends.ir.values import Ir, Value
 from ipu_teach.poplibs.popops import MASKED_LABEL_CODE
@@ -29,13 +29,6 @@ def linear(ir: Ir, x: Value, w: Value, b: Value | None = None) -> Value:
     """x [..., in] times the transpose of w [out, in], plus b."""
     y = ir.op("matmul", x, turned(ir, w))
     return y if b is None else ir.op("add", y, b)
-
-
-def transpose(ir: Ir, x: Value, a: int, b: int) -> Value:
-    """Two dimensions changed for each other."""
-    order = [*range(len(x.shape))]
-    order[a], order[b] = order[b], order[a]
-    return ir.op("permute", x, dims=tuple(order))
 
 
 def reduced(ir: Ir, kind: str, x: Value, dims: Ints | None = None, keep: bool = False) -> Value:
@@ -263,9 +256,10 @@ def recurrent(
     b: Value | None = None,
     d: Value | None = None,
 ) -> tuple[Value, list[Value]]:
-    """The outputs and the last state of an or a plain cell of "tanh" or "relu", step
-    by step of x [steps, batch, in]. `state`: h, and of an lstm c. w [gates hidden, in] and r [gates
-    hidden, hidden] have their gates in torch's order; b is the bias beside w, and d beside r."""
+    """The outputs and the last state of an "lstm", a "gru", or a plain cell of "tanh" or "relu",
+    step by step of x [steps, batch, in]. `state`: h, and of an lstm c. w [gates hidden, in] and r
+    [gates hidden, hidden] have their gates in torch's order; b is the bias beside w, and d beside
+    r."""
     if kind != "gru" and b is not None and d is not None:
         b, d = ir.op("add", b, d), None
 

@@ -446,6 +446,26 @@ def _of_rows(x: Value) -> Out:
     return Out(x.shape[:-1], UNSIGNED_INT)
 
 
+def _top_shape(x: Value, k: int, largest: bool = True) -> list[Out]:
+    rows, n = _of_rows(x).shape, x.shape[-1]
+    need(1 <= k <= n, f"k is {k}, and a row has {n}", f"give a k from 1 to {n}.")
+    return [Out((*rows, k), x.dtype), Out((*rows, k), UNSIGNED_INT)]
+
+
+def _top_k(low: Any, x: Any, k: int, largest: bool = True) -> Any:
+    return low.call(popops.top_k_with_permutation, popops.TopKParams(k, largest), x)
+
+
+def _top_grad(ir: Ir, op: Op, g: Value, _: Value | None) -> Slopes:
+    """To each place its gradient, and 0 to what was left out."""
+    x, places = op.inputs[0], op.outs[1]
+    rows = np.arange(0, x.size, x.shape[-1]).reshape((*x.shape[:-1], 1))
+    at = ir.op("add", places, ir.constant(rows, UNSIGNED_INT))
+    flat, given = (ir.op("reshape", v, shape=s) for v, s in ((at, (-1,)), (g, (-1, 1))))
+    made = ir.op("scatter", flat, given, shape=(x.size, 1))
+    return [ir.op("reshape", made, shape=x.shape)]
+
+
 def _one_hot(low: Any, x: Any, classes: int, dtype: Kind) -> Any:
     made = low.new(dtype, (x.num_elements, classes))
     low.call(popops.encode_one_hot, x.flatten(), made)
@@ -459,6 +479,7 @@ OPS |= {
     "reduce_prod": _reduce("MUL", _product_grad),
     "arg_max": Row(_of_rows, calls(popops.arg_max), flat),
     "arg_min": Row(_of_rows, calls(popops.arg_min), flat),
+    "top_k": Row(_top_shape, _top_k, _top_grad),
     "one_hot": Row(lambda x, classes, dtype: Out((*x.shape, classes), dtype), _one_hot, flat),
 }
 

@@ -54,11 +54,16 @@ def _matmul_lays(low: Any, op: Op, place: int) -> Any:
     return made.reshape(op.inputs[place].shape)
 
 
+def transpose(ir: Ir, x: Value, a: int, b: int) -> Value:
+    """Two dimensions changed for each other."""
+    order = [*range(len(x.shape))]
+    order[a], order[b] = order[b], order[a]
+    return ir.op("permute", x, dims=tuple(order))
+
+
 def turned(ir: Ir, x: Value) -> Value:
     """The last two dimensions, changed for each other."""
-    order = [*range(len(x.shape))]
-    order[-2:] = order[:-3:-1]
-    return ir.op("permute", x, dims=tuple(order))
+    return transpose(ir, x, -1, -2)
 
 
 OPS["matmul"] = Row(_matmul_shape, _matmul, _matmul_grad, lays=_matmul_lays)

@@ -36,8 +36,7 @@ class SGD(Optimizer):
     """w -= rate g; with momentum v = momentum v + g and w -= rate v."""
 
     def __init__(self, learning_rate: float = 0.01, momentum: float = 0.0) -> None:
-        super().__init__(learning_rate, **({"momentum": momentum} if momentum else {}))
-        self.kind = "momentum" if momentum else "sgd"
+        super().__init__(learning_rate, momentum=momentum)
 
 
 class Adam(Optimizer):
