@@ -4,6 +4,8 @@ pytest]
 It runs the tests, all of them if nothing else is said, in every process that they start, and ends
 with 1 if one failed or a function was left out: one none of whose lines ran. coverage.py counts
 them; `tool.coverage` in pyproject.toml says what it looks at.
+
+Python 3.10 has an older coverage.py, which knows of functions of one name in a file only one.
 """
 
 from __future__ import annotations
