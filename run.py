@@ -25,8 +25,7 @@ For those who work on the kit:
   fuzz        run random programs on every way, against a judge (--minutes N, --seed S)
   mutants     damage the lessons' answers in small ways, and see that no check lets one pass
               (mutants 01.2)
-  entered     run the tests, and name the functions that nothing enters (from Python 3.12 on;
-              arguments go to pytest)
+  entered     run the tests, and name the functions that nothing enters (arguments go to pytest)
   names       say which lesson shows what each exercise needs, on every path through them
   site        make `site`: the lessons with their pictures live, the pages of docs and a reference,
               to be read without a kernel (its tools are fetched once)
@@ -710,7 +709,7 @@ def command_of(words):
         "cheatsheet": "docs/make_cheat_sheet.py",
         "release": "pack/release.py",
         "fuzz": "tests/fuzz",
-        "entered": "tests/entered",
+        "entered": "tests/entered.py",
         "mutants": "tests/lessons/mutants.py",
         "bench": "bench",
         "pack": "pack",

@@ -14,16 +14,15 @@ from __future__ import annotations
 import io
 import json
 import os
-import tempfile
 import zipfile
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
+from ipu_teach import places
 from ipu_teach.errors import InvalidOptionError, IPUTeachError, shown
 from ipu_teach.types import Array
 
@@ -167,25 +166,9 @@ def write_whole(given: object, data: bytes, call: str, what: str) -> None:
     the errors call it."""
     place = path_of(given, call)
     try:
-        handle, name = tempfile.mkstemp(prefix=place.name + ".", suffix=".part", dir=place.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-            os.chmod(name, 0o666 & ~_umask())
-            os.replace(name, place)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(name)
-            raise
+        places.write_whole(place, data)
     except OSError as error:
         raise InvalidOptionError(f"""The {what} cannot be written to {shown(str(place))}:
             {error.strerror or error}.
             next:  give the path of a file in a folder that exists and may be written
             to.""") from None
-
-
-def _umask() -> int:
-    """What this process takes from the permissions of new files; mkstemp takes more."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -12,6 +12,7 @@ import errno
 import os
 import re
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from ipu_teach.errors import LessonError
@@ -61,6 +62,18 @@ def not_kept(what: str, where: object, error: OSError) -> LessonError:
         "on another disk, or make room on this one" if error.errno in FULL else "that you may write"
     )
     return LessonError(f"{what}: {error.strerror}.", where=str(where), next_step=step)
+
+
+def write_whole(file: Path, content: bytes | str) -> None:
+    """Write a whole file, or none and leave what was there. Raises `OSError`."""
+    data = content if isinstance(content, bytes) else content.encode("utf-8")
+    part = file.with_name(f".{file.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
+    try:
+        part.write_bytes(data)
+        os.replace(part, file)
+    finally:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
 
 
 def try_writing(folder: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +37,13 @@ ROOMS = (
 FACES = ("keras", "popart", "poptorch")  # names by which users import what is in frontends
 
 
-def modules() -> dict[str, Path]:
-    """The package's modules by name."""
+def modules() -> dict[str, str]:
+    """The texts of the package's modules by name."""
     found = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        found[name] = path.read_text(encoding="utf-8")
     return found
 
 
@@ -54,14 +55,15 @@ def room_of(module: str) -> str:
 
 
 def imports(
-    path: Path, known: dict[str, Path], late: bool = True
+    text: str, known: Collection[str], late: bool = True, types: bool = False
 ) -> Iterator[tuple[str, str, int]]:
     """(module, name or "", line) for every import of the package at run time; with `late` those
-    within functions too."""
-    waiting: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    within functions too, with `types` those for types alone. ruff sees to it that none is
+    relative."""
+    waiting: list[ast.AST] = [ast.parse(text)]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+        if not types and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             waiting += node.orelse
         elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "ipu_teach":
             for alias in node.names:
@@ -82,9 +84,9 @@ def imports(
 def doors() -> dict[str, set[str]]:
     """For each room those that it imports."""
     known, found = modules(), {room: set[str]() for room in ROOMS}
-    for module, path in known.items():
+    for module, text in known.items():
         found[room_of(module)] |= (
-            {room_of(other) for other, _, _ in imports(path, known)}
+            {room_of(other) for other, _, _ in imports(text, known)}
             if module != "ipu_teach"
             else set()
         )
@@ -96,8 +98,8 @@ def back_doors() -> list[str]:
     known = modules()
     return [
         f"{module}, line {line}: {other}.{name}"
-        for module, path in known.items()
-        for other, name, line in imports(path, known)
+        for module, text in known.items()
+        for other, name, line in imports(text, known)
         if room_of(module) != room_of(other)
         and any(p.startswith("_") for p in (*other.split("."), name) if not p.endswith("__"))
     ]
@@ -107,8 +109,8 @@ def circles() -> list[list[str]]:
     """Modules that import each other when they are imported: a list for each circle."""
     known = modules()
     found = {
-        module: {other for other, _, _ in imports(path, known, late=False)} - {module}
-        for module, path in known.items()
+        module: {other for other, _, _ in imports(text, known, late=False)} - {module}
+        for module, text in known.items()
     }
     reached = {module: set(others) for module, others in found.items()}
     for middle in known:  # after Warshall

@@ -174,7 +174,7 @@ def test_what_was_trained_is_saved_and_asked(tmp_path: Path) -> None:
         made.updateOptimizerFromHost(popart.Adam({"defaultLearningRate": (0.1, False)}))
 
 
-def test_operations_are_those_of_onnx() -> None:
+def test_operations_are_those_of_onnx(tmp_path: Path) -> None:
     """Beside numpy, one model with what the others have not."""
     builder, rng = popart.Builder(), np.random.default_rng(2)
     x = rng.standard_normal((2, 3, 6, 6)).astype(np.float32)
@@ -203,7 +203,8 @@ def test_operations_are_those_of_onnx() -> None:
     assert builder.getTensorShape(ids["conv"]) == [2, 4, 3, 4]
     flow = popart.DataFlow(1, {i: popart.AnchorReturnType("FINAL") for i in ids.values()})
     device = popart.DeviceManager().createIpuModelDevice({"tilesPerIPU": 12})
-    asked = popart.InferenceSession(builder.getModelProto(), flow, device)
+    builder.saveModelProto(tmp_path / "model")
+    asked = popart.InferenceSession(tmp_path / "model", flow, device)
     asked.prepareDevice()
     anchors = asked.initAnchorArrays()
     asked.run(popart.PyStepIO({a: x}, anchors))
@@ -230,6 +231,11 @@ def test_operations_are_those_of_onnx() -> None:
     }
     for name, array in expected.items():
         np.testing.assert_allclose(found[name], array, 1e-5, 1e-5, err_msg=name)
+
+
+def test_a_device_is_of_whole_ipus() -> None:
+    target = popart.DeviceManager().acquireAvailableDevice(2).target
+    assert (target.num_ipus, target.tiles_per_ipu) == (2, 1472)
 
 
 def test_what_does_not_fit_is_said_by_name() -> None:

@@ -459,6 +459,16 @@ def test_blocks_are_stages() -> None:
         poptorch.trainingModel(net, options(3)).compile(*parts[0])
 
 
+def test_of_shares_of_memory_by_ipu_products_get_the_least() -> None:
+    x, opts = torch.ones(4, 3), options(3)
+    opts.setAvailableMemoryProportion({"IPU0": 0.5, "IPU1": -1.0})
+    with pytest.raises(PoplarError, match=r"availableMemoryProportion.* -1\.0"):
+        poptorch.inferenceModel(nn.Linear(3, 2), opts)(x)
+    opts.setAvailableMemoryProportion(0.5)
+    net = nn.Linear(3, 2)
+    torch.testing.assert_close(poptorch.inferenceModel(net, opts)(x), net(x).detach())
+
+
 def test_state_of_the_optimiser_off_chip_shared_and_what_is_computed_again() -> None:
     class Again(Mlp):
         def forward(self, x: Any, y: Any = None) -> Any:
@@ -666,7 +676,7 @@ def test_operations_of_ones_own(capfd: pytest.CaptureFixture[str]) -> None:
             elif self.way == "custom_op":
                 (h,) = poptorch.custom_op([h], "sloped", "mine", 1, [h], {"slope": 0.1})
             else:
-                h = poptorch.ipu_print_tensor(sloping(h, 0.1), "sloped")
+                h = poptorch.nop(poptorch.ipu_print_tensor(sloping(h, 0.1), "sloped"))
             return h, poptorch.identity_loss(h * h, reduction="sum")
 
     try:

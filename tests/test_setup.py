@@ -20,9 +20,9 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import entered
 import pytest
 import yaml
-from entered import __main__ as entered
 from size import BUDGETS
 from tools_said import NOBODY, SAID
 
@@ -998,47 +998,54 @@ def test_without_nbval_the_other_tests_run(tmp_path: Path) -> None:
 
 # --- python3 run.py entered -----------------------------------------------------------------------
 
+PART = """\
+from abc import abstractmethod
+def ran():
+    def inner():
+        return 1
+    return inner
+class C:
+    @property
+    def by_a_child(self):
+        return 2
+    @abstractmethod
+    def abstract(self):
+        raise TypeError
+    def bare(self):
+        ...
+    def never(self):
+        return 3
+    def said(self):
+        "Words alone."
+"""
+ITS_TEST = """\
+import subprocess, sys
+from ipu_teach import part
+def test_it():
+    part.ran()
+    words = "import os; from ipu_teach.part import C; C().by_a_child; os._exit(0)"
+    assert subprocess.run([sys.executable, "-c", words], cwd="..").returncode == 0
+"""
 
-def test_functions_that_nothing_enters_are_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+
+def test_functions_that_no_process_enters_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    source = (
-        "def a():\n    def b():\n        return 1\n    return b\nclass C:\n    @property\n    def "
-        "d(self):\n        return 2\n"
-    )
-    source += (
-        "    @abstractmethod\n    def e(self):\n        raise TypeError\n    def f(self):\n        "
-        "...\n"
-    )
-    package = tmp_path / "ipu_teach"
-    package.mkdir()
-    (package / "one.py").write_text(source, encoding="utf-8")
-    monkeypatch.setattr(entered, "ROOT", tmp_path)
-    monkeypatch.setattr(entered, "PACKAGE", package)
-    notes = tmp_path / "notes"
-    notes.mkdir()
-    (notes / "1").write_text(f"1 {package / 'one.py'}\n", encoding="utf-8")
-    (notes / "2").write_text(f"1 {package / 'one.py'}\n99 {package / 'one.py'}\n", encoding="utf-8")
-    assert entered.left_out(notes) == ["ipu_teach/one.py:2 a.b", "ipu_teach/one.py:6 C.d"]
-
-
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="sys.monitoring came with Python 3.12")
-def test_what_any_process_enters_is_noted(tmp_path: Path) -> None:
-    env = dict(os.environ, IPU_TEACH_ENTERED=str(tmp_path), IPU_TEACH_PACKAGE=str(entered.PACKAGE))
-    env["PYTHONPATH"] = str(ROOT / "tests" / "entered")
-    code = (
-        "import os; from ipu_teach.errors import counted; counted(1, 'tile'); counted(2, 'tile'); "
-        "os._exit(0)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], env=env, cwd=ROOT).returncode == 0
-    left = entered.left_out(tmp_path)
-    names = [name.split()[1] for name in left if name.startswith("ipu_teach/errors.py:")]
-    assert "counted" not in names and "shown" in names
-
-
-def test_entering_is_counted_from_python_3_12_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(entered.sys, "version_info", (3, 11, 7))
-    with pytest.raises(
-        SystemExit, match=r"^entered: this needs Python 3\.12 or newer, and this is "
-    ):
-        entered.main([])
+    """A kit of one module, by the kit's own settings: what a child enters that ends without a word
+    counts."""
+    root = tmp_path / "kit"
+    (root / "ipu_teach").mkdir(parents=True)
+    (root / "ipu_teach" / "__init__.py").touch()
+    (root / "ipu_teach" / "part.py").write_text(PART, encoding="utf-8")
+    (root / "test_part.py").write_text(ITS_TEST, encoding="utf-8")
+    shutil.copy(ROOT / "pyproject.toml", root)
+    monkeypatch.setattr(entered, "ROOT", root)
+    monkeypatch.setenv("PYTHONPATH", str(root))
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    assert entered.main(["-q", "-o", "addopts=", "test_part.py"]) == 1
+    said = capfd.readouterr().out.splitlines()
+    assert said[-3:] == [
+        "ipu_teach/part.py:3 ran.inner",
+        "ipu_teach/part.py:15 C.never",
+        "2 functions were entered by no test that ran.",
+    ]

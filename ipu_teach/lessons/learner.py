@@ -15,7 +15,7 @@ from ipu_teach.lessons import notebooks
 from ipu_teach.lessons.gaps import blanked, gaps_in, parsed, read_notebook, source_of
 from ipu_teach.lessons.naming import lesson_of
 from ipu_teach.lessons.state import learned
-from ipu_teach.places import not_kept
+from ipu_teach.places import not_kept, write_whole
 
 Notebook = dict[str, Any]
 
@@ -61,7 +61,7 @@ def write() -> int:
         text = as_text(learners_form(read_notebook(solved), solved.name))
         same = target.exists() and target.read_text(encoding="utf-8", errors="replace") == text
         if not same:
-            notebooks.write_whole(target, text)
+            write_whole(target, text)
         print(f"{target.name}: {'as it was' if same else 'written'}")
     return 0
 

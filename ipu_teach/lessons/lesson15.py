@@ -27,10 +27,11 @@ from ipu_teach.lessons.judging import (
     returned,
 )
 from ipu_teach.lessons.mistakes import first, suspects
-from ipu_teach.lessons.notebooks import work_folder, write_whole
+from ipu_teach.lessons.notebooks import work_folder
 from ipu_teach.lessons.programs import TILES, device_of
 from ipu_teach.lessons.trial import Ran, Trial, Var, codelet, codelet_of
 from ipu_teach.lessons.verdict_panel import Bars, number
+from ipu_teach.places import write_whole
 from ipu_teach.program import Program
 from ipu_teach.report.compare import compare as compared
 from ipu_teach.target import GIVEN

@@ -19,7 +19,7 @@ from typing import Any
 
 from ipu_teach.errors import LessonError
 from ipu_teach.lessons.naming import Key, lesson_meant, lesson_of, sort_key
-from ipu_teach.places import bundled, checkout, not_kept, try_writing
+from ipu_teach.places import bundled, checkout, not_kept, try_writing, write_whole
 
 NOTEBOOKS = bundled("notebooks")
 PAGES = bundled("docs")
@@ -202,17 +202,6 @@ def need(module: str, extra: str) -> None:
 
 def install_line(requirement: str) -> str:
     return f"{sys.executable} -m pip install '{requirement}'"
-
-
-def write_whole(target: Path, text: str) -> None:
-    """Write a whole file, or none and leave what was there."""
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        with open(part, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        os.replace(part, target)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def read_json(file: Path) -> Any:

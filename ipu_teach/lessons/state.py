@@ -24,7 +24,8 @@ from typing import Any
 
 from ipu_teach.errors import LessonError
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.lessons.notebooks import read_json, set_aside, work_folder, work_path, write_whole
+from ipu_teach.lessons.notebooks import read_json, set_aside, work_folder, work_path
+from ipu_teach.places import write_whole
 
 FORMAT = 1
 FILE = "progress.json"

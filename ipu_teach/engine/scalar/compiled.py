@@ -16,7 +16,6 @@ import hashlib
 import importlib.util
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -26,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from ipu_teach import datasets
+from ipu_teach.places import write_whole
 from ipu_teach.progress import working
 from ipu_teach.types import Array
 
@@ -104,21 +104,13 @@ def _made(text: str, cached: bool, arguments: Callable[[], Sequence[Any]]) -> Lo
 
 
 def _imported(text: str) -> ModuleType:
-    """The module of `text`, in a file of the cache: written aside and renamed, so that it is there
-    whole or not at all."""
+    """The module of `text`, in a file of the cache, which is there whole or not at all."""
     folder, name = cache_folder(), _name(text)
     path = folder / f"{name}.py"
     source = text.replace("CACHED", "True")
     if not path.is_file() or path.read_text(encoding="utf-8") != source:
         folder.mkdir(parents=True, exist_ok=True)
-        handle, beside = tempfile.mkstemp(".new", name, folder)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(source)
-            os.replace(beside, path)
-        except OSError:
-            os.unlink(beside)
-            raise
+        write_whole(path, source)
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
