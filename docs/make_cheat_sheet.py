@@ -174,7 +174,9 @@ def print_pdf(target: Path) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="run.py cheatsheet", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python3 run.py cheatsheet", description=__doc__.splitlines()[0]
+    )
     parser.add_argument(
         "--check", action="store_true", help="write nothing; 1 if it is not as made"
     )

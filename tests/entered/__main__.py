@@ -58,6 +58,9 @@ def left_out(folder: Path) -> list[str]:
 
 def main(words: list[str]) -> int:
     """Run pytest with `words`, and say what it left out."""
+    if words in (["-h"], ["--help"]):
+        print((__doc__ or "").strip())
+        return 0
     if sys.version_info < (3, 12):
         sys.exit(f"entered: this needs Python 3.12 or newer, and this is {sys.version.split()[0]}.")
     with tempfile.TemporaryDirectory() as folder:

@@ -1,6 +1,6 @@
 """Which names of the kit an exercise needs, and which cell of its path showed them first.
 
-    python3 tests/lessons/names.py
+    python3 run.py names
 
 prints, for each path through the lessons, every exercise with the names that its reference answer
 uses, and the lesson and cell where each was used or explained before; it ends with 1 where one was
@@ -156,8 +156,11 @@ def asked_before(lesson: str) -> set[str]:
     return set(re.findall(rf"\(({LESSON}|tiny)(?:_\w+)?\.ipynb\)", needed[0])) if needed else set()
 
 
-def main() -> int:
+def main(words: list[str]) -> int:
     """The command."""
+    if words in (["-h"], ["--help"]):
+        print((__doc__ or "").strip())
+        return 0
     holes = 0
     for title, path in PATHS.items():
         print(f"{title}: {', '.join(path)}")
@@ -170,4 +173,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
