@@ -641,13 +641,7 @@ def main():
         )
     words = sys.argv[1:] or ["lab"]
     jobs = runpy.run_path(os.path.join(ROOT, "ipu_teach", "jobs.py"))
-    told = jobs["told"]("python3 run.py", words)
-    if told:
-        status, text = told
-        if status:
-            stop(text, status)
-        print(text)
-        return 0
+    jobs["answer"]("python3 run.py", words)
     try:
         setup()
         if words[0] == "site" and words[1:] != ["--help"]:

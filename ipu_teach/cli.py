@@ -403,10 +403,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Do what the words ask; the exit status."""
     speak_unicode()
     words = list(sys.argv[1:] if argv is None else argv)
-    if told := jobs.told(program(), words):
-        status, text = told
-        print(*["ipu-teach:"] * (status > 0), text, file=sys.stderr if status else sys.stdout)
-        sys.exit(status)
+    jobs.answer(program(), words)
     job, *rest = words = ["run", *words] if words[0] in ("mnist", "cnn") else words
     try:
         if job in jobs.SCRIPTS:
@@ -422,8 +419,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments.to_jupyter = to_jupyter
         if job in ("lab", "run", "reset", "doctor"):
             move_in()
-        done: int = arguments.do(arguments)
-        return done
+        status: int = arguments.do(arguments)
+        return status
     except IPUTeachError as error:
         print(error, file=sys.stderr)
         return 2 if isinstance(error, LessonError) else 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import sys
 from collections.abc import Sequence
 
 LISTED = """\
@@ -61,17 +62,16 @@ SCRIPTS = {
 }
 
 
-def told(program: str, words: Sequence[str]) -> tuple[int, str] | None:
-    """The exit status and what is said where the first word asks for help or is no job; else
-    None."""
+def answer(program: str, words: Sequence[str]) -> None:
+    """Say help, or what is wrong with a job's name, and exit; nothing where the job is there."""
     job = words[0] if words else ""
     if job in WORDS or job == "--version":
-        return None
-    helped = f"usage: {program} JOB [arguments]\n\n{LISTED}\n{program} JOB --help says more of one."
+        return
+    listed = f"usage: {program} JOB [arguments]\n\n{LISTED}\n{program} JOB --help says more of one."
     if job in ("-h", "--help", "help"):
-        return 0, helped
-    if not job:
-        return 2, f"which job? These are there:\n\n{helped}"
+        print(listed)
+        sys.exit(0)
     near = [f"lab {job}"] if job.isdigit() else difflib.get_close_matches(job, WORDS, 1)
-    said = f"there is no job {job!r}" + (f": {near[0]}? " if near else ". ")
-    return 2, f"{said}These are there:\n\n{helped}"
+    said = f"there is no job {job!r}" + (f": {near[0]}?" if near else ".") if job else "which job?"
+    print(f"{program.split()[-1]}: {said} These are there:\n\n{listed}", file=sys.stderr)
+    sys.exit(2)

@@ -17,72 +17,51 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[1]
-STOPPED = 130  # what a shell shows for a program that Ctrl-C ended
+# from 3.12 on the lock has a numpy whose annotations no older Python reads
+NEWER = ["--python-version", f"3.{sys.version_info[1]}"] if sys.version_info >= (3, 12) else []
+MYPY = [sys.executable, "-m", "mypy", *NEWER]
+INTERRUPTED = 2  # pytest's word for Ctrl-C
+STOPPED = 130  # a shell's
 
 
-def command_of(words: Sequence[str]) -> list[str]:
-    """The command that runs what the words after `test` ask for, in this folder."""
-    if words[:1] == ["--as-in-a-browser"]:
-        return [sys.executable, os.path.join("tests", "as_in_a_browser.py"), *words[1:]]
+def for_pytest(words: list[str]) -> list[str]:
+    """The arguments of pytest for the words after `test`."""
     if words == ["--browser-all"]:  # with anything else it is an option of pytest
-        views = [f"tests/browser/test_{name}.py" for name in ("every_view", "site")]
-        return [sys.executable, "-m", "pytest", *words, *views]
-    chosen = list(words)
-    if "--quick" in words:
-        quick = (ROOT / "tests" / "quick.txt").read_text(encoding="utf-8")
-        files = [
-            f"tests/{name}"
-            for line in quick.splitlines()
-            if (name := line.partition("#")[0].strip())
-        ]
-        chosen = ["-q", "-m", "not slow", *files, *(word for word in words if word != "--quick")]
-    return [sys.executable, "-m", "pytest", *chosen]
+        return [*words, *(f"tests/browser/test_{name}.py" for name in ("every_view", "site"))]
+    if "--quick" not in words:
+        return words
+    quick = (ROOT / "tests" / "quick.txt").read_text(encoding="utf-8")
+    files = [f"tests/{name}" for line in quick.splitlines() if (name := line.split("#")[0].strip())]
+    return ["-q", "-m", "not slow", *files, *(word for word in words if word != "--quick")]
 
 
-def all_tests(words: Sequence[str]) -> bool:
+def all_tests(words: list[str]) -> bool:
     """Whether every test runs: then mypy runs beside them."""
     return re.fullmatch("(-n ?[0-9a-z]+)?", " ".join(words)) is not None
 
 
-def mypy_command() -> list[str]:
-    """mypy as it runs beside the tests; from 3.12 on the lock has a numpy whose annotations no
-    older Python reads."""
-    minor = sys.version_info[1]
-    newer = ["--python-version", f"3.{minor}"] if minor >= 12 else []
-    return [sys.executable, "-m", "mypy", *newer]
-
-
-def wait_for(process: subprocess.Popen[bytes]) -> int:
-    """The exit status of a process; Ctrl-C reaches it, too, and it decides."""
-    while True:
-        try:
-            return process.wait()
-        except KeyboardInterrupt:
-            pass
-
-
-def beside(command: list[str], other: list[str]) -> int:
-    """Run a command, and another beside it, whose words follow when both are done; the first status
-    that is not 0."""
+def with_mypy(words: list[str]) -> int:
+    """Run pytest, and mypy beside it; the first status that is not 0."""
     with tempfile.TemporaryFile() as said:
-        second = subprocess.Popen(other, stdout=said, stderr=subprocess.STDOUT)
+        mypy = subprocess.Popen(MYPY, stdout=said, stderr=subprocess.STDOUT)
         try:
-            status = wait_for(subprocess.Popen(command))
-            # Ctrl-C, by pytest's word and by the signal's: nobody waits for the other
-            if status in (2, -2):
+            status = int(pytest.main(words))
+            if status == INTERRUPTED:
                 return STOPPED
-            second_status = wait_for(second)
+            second = mypy.wait()
+        except KeyboardInterrupt:
+            return STOPPED
         finally:
-            if second.poll() is None:
-                second.terminate()
-                second.wait()
+            mypy.terminate()
+            mypy.wait()
         said.seek(0)
         print("mypy: " + said.read().decode("utf-8", "replace").rstrip())
-    return STOPPED if second_status == -2 else status or second_status
+    return status or second
 
 
 def main(words: list[str]) -> int:
@@ -91,13 +70,12 @@ def main(words: list[str]) -> int:
         print((__doc__ or "").strip())
         return 0
     os.chdir(ROOT)
-    command = command_of(words)
-    if all_tests(words):
-        return beside(command, mypy_command())
-    if os.name != "nt":
-        sys.stdout.flush()
-        os.execv(command[0], command)
-    return wait_for(subprocess.Popen(command))
+    sys.path.insert(0, str(ROOT))
+    if words[:1] == ["--as-in-a-browser"]:
+        import as_in_a_browser
+
+        return as_in_a_browser.main(words[1:])
+    return with_mypy(words) if all_tests(words) else int(pytest.main(for_pytest(words)))
 
 
 if __name__ == "__main__":

@@ -148,9 +148,9 @@ def test_the_rooms_can_be_measured() -> None:
 
 
 def test_the_quick_tests_are_files_that_exist() -> None:
-    python, *words = TESTS["command_of"](["--quick", "-x"])
-    assert words[:5] == ["-m", "pytest", "-q", "-m", "not slow"] and words[-1] == "-x"
-    files = words[5:-1]
+    words = TESTS["for_pytest"](["--quick", "-x"])
+    assert words[:3] == ["-q", "-m", "not slow"] and words[-1] == "-x"
+    files = words[3:-1]
     assert (
         len(set(files)) == len(files) >= 30
         and [name for name in files if not (ROOT / name).is_file()] == []
@@ -159,19 +159,27 @@ def test_the_quick_tests_are_files_that_exist() -> None:
 
 
 def test_all_views_in_a_browser_are_a_command_of_their_own() -> None:
-    command_of = TESTS["command_of"]
-    words = command_of(["--browser-all"])
-    assert words[1:] == [
-        "-m",
-        "pytest",
+    for_pytest = TESTS["for_pytest"]
+    words = for_pytest(["--browser-all"])
+    assert words == [
         "--browser-all",
         "tests/browser/test_every_view.py",
         "tests/browser/test_site.py",
     ]
     assert (ROOT / words[-1]).is_file() and (ROOT / words[-2]).is_file()
-    assert command_of(["--browser-all", "tests/browser"])[-1] == "tests/browser"
-    python, script, *lessons = command_of(["--as-in-a-browser", "03"])
-    assert (ROOT / script).is_file() and lessons == ["03"] and not TESTS["all_tests"]([script])
+    alone = ["--browser-all", "tests/browser"]
+    assert for_pytest(alone) == alone and not TESTS["all_tests"](alone)
+
+
+def test_lessons_as_in_a_browser_are_a_command_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run: list[str] = []
+    stand_in = SimpleNamespace(main=lambda words: run.extend(words) or 7)
+    monkeypatch.setitem(sys.modules, "as_in_a_browser", stand_in)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.chdir(ROOT)
+    assert TESTS["main"](["--as-in-a-browser", "03"]) == 7 and run == ["03"]
 
 
 # A uv that notes what it was asked and makes a Python that says what it runs.
@@ -255,27 +263,30 @@ def clone(tmp_path: Path) -> Clone:
     return Clone(tmp_path)
 
 
-# A Python of which each job ends with a status of its own, or, with SLEEP, only by a signal.
-TWO_JOBS = r"""#!/bin/sh
-if [ -n "$SLEEP" ]; then echo "$2 $$" >> "$LOG"; exec sleep 60; fi
-echo job "$@"
-[ "$2" = pytest ] && exit ${PYTEST:-0}
-exit ${MYPY:-0}
+# Stand-ins for pytest and mypy: each ends with a status of its own, or, with SLEEP, only by a signal.
+STAND_IN = """
+import os, signal, sys, time
+def main(words=sys.argv[1:]):
+    print("job", __name__, *words, flush=True)
+    if os.environ.get("SLEEP"):
+        print(os.getpid(), file=open(os.environ["LOG"], "a"), flush=True)
+        try:
+            time.sleep(60)
+        except KeyboardInterrupt:
+            return 2
+    return int(os.environ.get({!r}, 0))
+if __name__ == "__main__":
+    sys.exit(main())
 """
 
 
 def two_jobs(folder: Path, *words: str, **extra: str) -> subprocess.Popen[str]:
-    """The job `test`, started as its own process group, with that Python for pytest and mypy."""
-    stand_in = folder / "python"
-    stand_in.write_text(TWO_JOBS, encoding="utf-8")
-    stand_in.chmod(0o755)
-    program = (
-        f"import runpy, sys; sys.argv = {['tests', *words]}; sys.executable = {str(stand_in)!r}; "
-        f"runpy.run_path({str(ROOT / 'tests')!r}, run_name='__main__')"
-    )
+    """The job `test` with these, as a group of processes of its own."""
+    for name in ("pytest", "mypy"):
+        (folder / f"{name}.py").write_text(STAND_IN.format(name.upper()), encoding="utf-8")
     return subprocess.Popen(
-        [sys.executable, "-c", program],
-        env=os.environ | extra | {"LOG": str(folder / "log")},
+        [sys.executable, str(ROOT / "tests"), *words],
+        env=os.environ | extra | {"LOG": str(folder / "log"), "PYTHONPATH": str(folder)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -293,11 +304,11 @@ def test_mypy_runs_beside_all_tests_and_its_status_counts(
     process = two_jobs(tmp_path, PYTEST=str(pytest_ends), MYPY=str(mypy_ends))
     out, err = process.communicate(timeout=60)
     first, second = out.splitlines()
-    assert (process.returncode, first, err) == (both, "job -m pytest", "") and second.startswith(
-        "mypy: job -m mypy"
+    assert (process.returncode, first, err) == (both, "job pytest", "") and second.startswith(
+        "mypy: job __main__"
     )
     process = two_jobs(tmp_path, "tests/test_cli.py", MYPY="1")
-    assert process.communicate(timeout=60)[0] == "job -m pytest tests/test_cli.py\n"
+    assert process.communicate(timeout=60)[0] == "job pytest tests/test_cli.py\n"
     assert process.returncode == 0
 
 
@@ -309,7 +320,7 @@ def test_ctrl_c_ends_the_tests_and_mypy(tmp_path: Path) -> None:
         assert time.monotonic() < deadline
         time.sleep(0.02)
     time.sleep(0.2)
-    jobs = [int(line.split()[1]) for line in log.read_text(encoding="utf-8").splitlines()]
+    jobs = [int(line) for line in log.read_text(encoding="utf-8").splitlines()]
     os.killpg(process.pid, signal.SIGINT)  # as a terminal sends it
     _, err = process.communicate(timeout=30)
     assert process.returncode == 130 and "Traceback" not in err
