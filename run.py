@@ -35,11 +35,8 @@ UNFINISHED = "unfinished"  # the stamp by which earlier editions marked a .venv 
 
 
 def python_of(venv):
-    return (
-        os.path.join(venv, "Scripts", "python.exe")
-        if os.name == "nt"
-        else os.path.join(venv, "bin", "python")
-    )
+    folder, program = ("Scripts", "python.exe") if os.name == "nt" else ("bin", "python")
+    return os.path.join(venv, folder, program)
 
 
 PYTHON = python_of(VENV)
@@ -99,14 +96,10 @@ def system_family():
 
 def one_command():
     """The one command that gives this system what the set-up needs."""
-    if os.name == "nt":
+    if sys.platform == "darwin" and shutil.which("brew"):
+        return "brew install uv"
+    if os.name == "nt" or sys.platform == "darwin":
         return '"' + sys.executable + '" -m ensurepip --upgrade'
-    if sys.platform == "darwin":
-        return (
-            "brew install uv"
-            if shutil.which("brew")
-            else '"' + sys.executable + '" -m ensurepip --upgrade'
-        )
     family = system_family()
     for names, command in (
         (("debian", "ubuntu"), "sudo apt install python3-pip"),
@@ -304,19 +297,8 @@ def uv_installer(env):
     there is none."""
     if answers([sys.executable, "-m", "pip"], env):
         # --target works without the venv module, and on a Python that its system manages
-        return [
-            sys.executable,
-            "-m",
-            "pip",
-            "install",
-            "-q",
-            "--retries",
-            "1",
-            "--upgrade",
-            "--target",
-            TOOLS,
-            "uv",
-        ]
+        words = ["-m", "pip", "install", "-q", "--retries", "1", "--upgrade", "--target"]
+        return [sys.executable] + words + [TOOLS, "uv"]
     for name in ("mamba", "micromamba", "conda"):
         path = shutil.which(name)
         if path and answers([path], env):
@@ -497,10 +479,8 @@ def build(want):
     folders = carried()
     options = []
     if folders:
-        say(
-            "setting up .venv, once, from the wheels in this folder: about 125 packages, 600 MB on "
-            "disk"
-        )
+        text = "setting up .venv, once, from the wheels in this folder: about 125 packages, "
+        say(text + "600 MB on disk")
         check_wheels(folders)
         uv = unpacked_uv(folders, env)
         env["UV_CACHE_DIR"] = CACHE  # on the same disk, so that nothing lies there twice
@@ -521,11 +501,8 @@ def build(want):
         make = uv + ["venv", "-q", "--relocatable", "--allow-existing"] + options
         do("making .venv", make + ["--python", sys.executable, NEW], env)
         install = ["pip", "install", "-q", "--python", python_of(NEW)] + options
-        do(
-            "installing the packages",
-            uv + install + ["pip", "-r", "requirements.lock", "-e", "."],
-            env,
-        )
+        wanted = ["pip", "-r", "requirements.lock", "-e", "."]
+        do("installing the packages", uv + install + wanted, env)
         # Matplotlib lists the fonts once per user and says so on stderr, which would stand in the
         # first lesson's output.
         silent([python_of(NEW), "-c", "import matplotlib.font_manager"])
@@ -635,10 +612,8 @@ def main():
     if sys.version_info < (3, 10):  # noqa: UP036
         newer = newer_python()
         advice = "run this with " + newer if newer else "install a newer one and run this with it"
-        stop(
-            "Python 3.10 or newer is needed, and this is " + sys.version.split()[0] + "; " + advice,
-            2,
-        )
+        here = sys.version.split()[0] + "; " + advice
+        stop("Python 3.10 or newer is needed, and this is " + here, 2)
     words = sys.argv[1:] or ["lab"]
     jobs = runpy.run_path(os.path.join(ROOT, "ipu_teach", "jobs.py"))
     jobs["answer"]("python3 run.py", words)
@@ -650,19 +625,13 @@ def main():
         stop("set-up stopped; the next run takes it up again", 130)
     except OSError as error:
         advice = {errno.ENOSPC: "the disk is full, and 700 MB are needed"}
-        for number in (errno.EACCES, errno.EPERM, errno.EROFS):
-            advice[number] = (
-                "copy this folder to where you may write, and close what runs from its .venv"
-            )
-        stop(
-            "set-up cannot go on: " + str(error) + ". " + advice.get(error.errno, "").capitalize(),
-            1,
-        )
-    script = jobs["SCRIPTS"].get(words[0])
-    if script:
-        command = [PYTHON, os.path.join(ROOT, *script.split("/"))] + words[1:]
-    else:
-        command = [PYTHON, "-m", "ipu_teach"] + words
+        copied = "copy this folder to where you may write, and close what runs from its .venv"
+        advice.update(dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), copied))
+        text = str(error) + ". " + advice.get(error.errno, "").capitalize()
+        stop("set-up cannot go on: " + text, 1)
+    command = [PYTHON, "-m", "ipu_teach"] + words
+    if words[0] in jobs["SCRIPTS"]:  # which runs even where the kit itself cannot be imported
+        command = [PYTHON, os.path.join(ROOT, jobs["SCRIPTS"][words[0]])] + words[1:]
     if os.name != "nt":
         sys.stdout.flush()
         os.execv(command[0], command)  # this process becomes the job: its status, its Ctrl-C

@@ -106,11 +106,8 @@ def lab(word: str | None, jupyter_arguments: Sequence[str]) -> int:
     there."""
     lesson = find_lesson(word)
     command, env = opening(lesson)
-    print(
-        f"opening {Path(env['IPU_TEACH_WORK'], lesson.name)}, your own copy",
-        file=sys.stderr,
-        flush=True,
-    )
+    copy = Path(env["IPU_TEACH_WORK"], lesson.name)
+    print(f"opening {copy}, your own copy", file=sys.stderr, flush=True)
     return _become([*command, *jupyter_arguments], env)
 
 
