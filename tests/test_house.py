@@ -27,7 +27,17 @@ PACKAGE = ROOT / "ipu_teach"
 
 FLOORS = (
     ("tiny",),  # in the garden: it imports nothing of the house, and only lessons import it
-    ("errors", "elsewhere", "types", "target", "progress", "interrupts", "flags", "tracebacks"),
+    (
+        "jobs",
+        "errors",
+        "elsewhere",
+        "types",
+        "target",
+        "progress",
+        "interrupts",
+        "flags",
+        "tracebacks",
+    ),
     (
         "device",
         "graph",
