@@ -183,7 +183,7 @@ def main(arguments: list[str]) -> int:
     )
     pdf = PAGE.with_suffix(".pdf")
     parser.add_argument(
-        "--pdf", type=Path, metavar="FILE", default=pdf, help=f"where the PDF goes; {pdf.name}"
+        "--pdf", type=Path, metavar="FILE", default=pdf, help="where to; else beside the page"
     )
     given = parser.parse_args(arguments)
     text = page()

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 LISTED = """\
   lab         open a lesson in JupyterLab, as your own copy in the work folder: lab 03; the first
-              one where none is named
+              one where none is named, as run.py alone does
   run         run a solved lesson, or a notebook file of yours, without a browser: run 03
   mnist       run lesson 07, which learns to read digits (--data mnist, --html FILE)
   cnn         run lesson 07b, a small CNN
