@@ -1,52 +1,11 @@
-__doc__ = """python3 run.py [JOB] [arguments]
+"""python3 run.py [JOB] [arguments]: a job of the kit, in an environment that the first use makes.
 
-  (no job)    open the first lesson in JupyterLab
-  lab 03      open lesson 03
-  mnist       train lesson 07 headless (--data mnist, --html FILE)
-  cnn         the same of lesson 07b, a small CNN
-  run 03      run a solved lesson, or a notebook file of yours, without a browser
-  reset 03    put a fresh copy of a lesson into the work folder; your old one is kept beside it
-  slides 05   write a lesson's pictures as slides with speaker's notes, one page (--html FILE)
-  doctor      say what is here and what is missing (--workshop: try it all)
-  report      print a saved report, compare two, or write one as a trace for Perfetto
-  class       show how far a class is, from the learners' own progress files
-  golden      print every published figure beside what the kit models
-
-For those who work on the kit:
-
-  test        run every test, and mypy beside them (further arguments go to pytest, and mypy runs
-              only without any, or with -n and a number alone; --browser-all: every view on every
-              page and the site, and nothing else)
-  test --quick   run those of tests/quick.txt: under a minute on two cores, the first thing after
-              a change
-  test --as-in-a-browser   lessons 00 to 04 without numba, threads and processes, as JupyterLite
-              would run them
-  learner     write the learner's notebooks from the solved ones
-  fuzz        run random programs on every way, against a judge (--minutes N, --seed S)
-  mutants     damage the lessons' answers in small ways, and see that no check lets one pass
-              (mutants 01.2)
-  entered     run the tests, and name the functions that nothing enters (arguments go to pytest)
-  names       say which lesson shows what each exercise needs, on every path through them
-  site        make `site`: the lessons with their pictures live, the pages of docs and a reference,
-              to be read without a kernel (its tools are fetched once)
-  pack        make a folder or zip that sets up without a network: the kit, the lessons, the
-              wheels (--python, --system, --zip)
-  release     build sdist and wheel, check them, try them on every Python to be had (--no-install)
-  cheatsheet  make the kit on two pages for print: docs/cheat_sheet.html, and a PDF by Chromium
-  bench       measure how fast the kit is, each workload beside a floor (--only w1a,w2; --browser;
-              --peers)
-  hub         a class of scripted learners on JupyterHub, on this machine (--learners N, --trouble)
-  rehearsal   half a day with three scripted learners on the hub, and pictures of the class page
-  size        count the lines of code of each room of the house (size COMMIT: and the change since
-              then)
-
-The first use makes .venv beside this file; every job then runs in it. Nothing outside this folder
-is installed.
+.venv stands beside this file, and nothing outside this folder is installed. Without a job it opens
+the first lesson. The jobs, which `ipu-teach` has by the same names, stand in ipu_teach/jobs.py.
 """
 # Written so that any Python can read it, an old one too: that one must be able to say that it is
 # too old.
 
-import difflib
 import errno
 import glob
 import hashlib
@@ -54,6 +13,7 @@ import json
 import os
 import platform
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -64,7 +24,6 @@ import zipfile
 ROOT = os.path.dirname(os.path.realpath(__file__))
 VENV = os.path.join(ROOT, ".venv")
 TOOLS = os.path.join(ROOT, ".venv-uv")
-SITE = os.path.join(ROOT, "site")
 NEW, OLD, CACHE = VENV + "-new", VENV + "-old", VENV + "-cache"
 WHEELS = os.path.join(ROOT, "wheels")
 STAMP = os.path.join(VENV, "ipu_teach.stamp")
@@ -76,11 +35,8 @@ UNFINISHED = "unfinished"  # the stamp by which earlier editions marked a .venv 
 
 
 def python_of(venv):
-    return (
-        os.path.join(venv, "Scripts", "python.exe")
-        if os.name == "nt"
-        else os.path.join(venv, "bin", "python")
-    )
+    folder, program = ("Scripts", "python.exe") if os.name == "nt" else ("bin", "python")
+    return os.path.join(venv, folder, program)
 
 
 PYTHON = python_of(VENV)
@@ -140,14 +96,10 @@ def system_family():
 
 def one_command():
     """The one command that gives this system what the set-up needs."""
-    if os.name == "nt":
+    if sys.platform == "darwin" and shutil.which("brew"):
+        return "brew install uv"
+    if os.name == "nt" or sys.platform == "darwin":
         return '"' + sys.executable + '" -m ensurepip --upgrade'
-    if sys.platform == "darwin":
-        return (
-            "brew install uv"
-            if shutil.which("brew")
-            else '"' + sys.executable + '" -m ensurepip --upgrade'
-        )
     family = system_family()
     for names, command in (
         (("debian", "ubuntu"), "sudo apt install python3-pip"),
@@ -345,19 +297,8 @@ def uv_installer(env):
     there is none."""
     if answers([sys.executable, "-m", "pip"], env):
         # --target works without the venv module, and on a Python that its system manages
-        return [
-            sys.executable,
-            "-m",
-            "pip",
-            "install",
-            "-q",
-            "--retries",
-            "1",
-            "--upgrade",
-            "--target",
-            TOOLS,
-            "uv",
-        ]
+        words = ["-m", "pip", "install", "-q", "--retries", "1", "--upgrade", "--target"]
+        return [sys.executable] + words + [TOOLS, "uv"]
     for name in ("mamba", "micromamba", "conda"):
         path = shutil.which(name)
         if path and answers([path], env):
@@ -538,10 +479,8 @@ def build(want):
     folders = carried()
     options = []
     if folders:
-        say(
-            "setting up .venv, once, from the wheels in this folder: about 125 packages, 600 MB on "
-            "disk"
-        )
+        text = "setting up .venv, once, from the wheels in this folder: about 125 packages, "
+        say(text + "600 MB on disk")
         check_wheels(folders)
         uv = unpacked_uv(folders, env)
         env["UV_CACHE_DIR"] = CACHE  # on the same disk, so that nothing lies there twice
@@ -562,11 +501,8 @@ def build(want):
         make = uv + ["venv", "-q", "--relocatable", "--allow-existing"] + options
         do("making .venv", make + ["--python", sys.executable, NEW], env)
         install = ["pip", "install", "-q", "--python", python_of(NEW)] + options
-        do(
-            "installing the packages",
-            uv + install + ["pip", "-r", "requirements.lock", "-e", "."],
-            env,
-        )
+        wanted = ["pip", "-r", "requirements.lock", "-e", "."]
+        do("installing the packages", uv + install + wanted, env)
         # Matplotlib lists the fonts once per user and says so on stderr, which would stand in the
         # first lesson's output.
         silent([python_of(NEW), "-c", "import matplotlib.font_manager"])
@@ -672,146 +608,39 @@ def add_extra(name, modules):
         turn.close()
 
 
-# --- jobs -----------------------------------------------------------------------------------------
-
-
-def quick_tests():
-    """The words with which pytest runs the quick tests: the files that tests/quick.txt lists, less
-    what is marked `slow`."""
-    with open(os.path.join(ROOT, "tests", "quick.txt")) as listed:
-        names = [line.partition("#")[0].strip() for line in listed]
-    return ["-q", "-m", "not slow"] + [
-        os.path.join("tests", *name.split("/")) for name in names if name
-    ]
-
-
-def command_of(words):
-    """The words after run.py as the command that runs in .venv."""
-    job, rest = (words[0], words[1:]) if words else ("lab", [])
-    if job == "test" and rest[:1] == ["--as-in-a-browser"]:
-        return [PYTHON, os.path.join(ROOT, "tests", "as_in_a_browser.py")] + rest[1:]
-    if job == "test":
-        # The whole matrix of views and pages is a job of its own; with anything else it is an
-        # option of pytest.
-        names = ("test_every_view.py", "test_site.py") if rest == ["--browser-all"] else ()
-        views = [os.path.join("tests", "browser", name) for name in names]
-        quick = quick_tests() if "--quick" in rest else []
-        return (
-            [PYTHON, "-m", "pytest"] + quick + [word for word in rest if word != "--quick"] + views
-        )
-    if job == "site":
-        # anew each time, so that no page stays whose source has gone
-        made = ["-q", "-j", "auto", "-E", "-W", "--keep-going", "-d", os.path.join(VENV, "site")]
-        folders = ["-c", os.path.join(ROOT, "docs", "site"), ROOT, SITE]
-        return [PYTHON, "-m", "sphinx"] + made + rest + folders
-    scripts = {
-        "size": "tests/size.py",
-        "cheatsheet": "docs/make_cheat_sheet.py",
-        "release": "pack/release.py",
-        "fuzz": "tests/fuzz",
-        "entered": "tests/entered.py",
-        "mutants": "tests/lessons/mutants.py",
-        "bench": "bench",
-        "pack": "pack",
-        "names": "tests/lessons/names.py",
-        "hub": "tests/hub",
-        "rehearsal": "tests/hub/rehearse.py",
-    }
-    if job in scripts:
-        return [PYTHON, os.path.join(ROOT, *scripts[job].split("/"))] + rest
-    if job in ("mnist", "cnn"):
-        return [PYTHON, "-m", "ipu_teach", "run", job] + rest
-    return [PYTHON, "-m", "ipu_teach", job] + rest
-
-
-def mypy_command():
-    """mypy as it runs beside the tests; from 3.12 on the lock has a numpy whose annotations no
-    older Python reads."""
-    newer = ["--python-version", python_version()] if sys.version_info >= (3, 12) else []
-    return [PYTHON, "-m", "mypy"] + newer
-
-
-def all_tests(words):
-    """Whether `run.py` with these words runs every test: then mypy runs beside them."""
-    return words[:1] == ["test"] and re.match("(-n ?[0-9a-z]+)?$", " ".join(words[1:])) is not None
-
-
-def wait_for(process):
-    """The exit status of a process; Ctrl-C reaches it, too, and it decides."""
-    while True:
-        try:
-            return process.wait()
-        except KeyboardInterrupt:
-            pass
-
-
-def beside(command, other):
-    """Run a command, and another beside it, whose words follow when both are done; the first status
-    that is not 0."""
-    with tempfile.TemporaryFile() as said:
-        second = subprocess.Popen(other, stdout=said, stderr=subprocess.STDOUT)
-        try:
-            status = wait_for(subprocess.Popen(command))
-            # Ctrl-C, by pytest's word and by the signal's: nobody waits for the other
-            if status in (2, -2):
-                return 130
-            second_status = wait_for(second)
-        finally:
-            if second.poll() is None:
-                second.terminate()
-                second.wait()
-        said.seek(0)
-        print("mypy: " + said.read().decode("utf-8", "replace").rstrip())
-    return 130 if second_status == -2 else status or second_status
-
-
 def main():
     if sys.version_info < (3, 10):  # noqa: UP036
         newer = newer_python()
         advice = "run this with " + newer if newer else "install a newer one and run this with it"
-        stop(
-            "Python 3.10 or newer is needed, and this is " + sys.version.split()[0] + "; " + advice,
-            2,
-        )
-    words = sys.argv[1:]
-    if words[:1] in (["-h"], ["--help"], ["help"]):
-        print(__doc__.strip())
-        return 0
-    jobs = re.findall(r"^  ([a-z]+) ", __doc__, re.MULTILINE)
-    if words and not words[0].startswith("-") and words[0] not in jobs:
-        near = (
-            ["lab " + words[0]]
-            if words[0].isdigit()
-            else difflib.get_close_matches(words[0], jobs, 1)
-        )
-        text = "there is no job " + repr(words[0]) + (": " + near[0] + "? " if near else ". ")
-        stop(text + "These are there:\n\n" + __doc__.strip(), 2)
+        here = sys.version.split()[0] + "; " + advice
+        stop("Python 3.10 or newer is needed, and this is " + here, 2)
+    words = sys.argv[1:] or ["lab"]
+    jobs = runpy.run_path(os.path.join(ROOT, "ipu_teach", "jobs.py"))
+    jobs["answer"]("python3 run.py", words)
     try:
         setup()
-        if words[:1] == ["site"]:
+        if words[0] == "site" and words[1:] != ["--help"]:
             add_extra("docs", ["sphinx", "myst_nb", "pydata_sphinx_theme"])
-            remove(SITE)
     except KeyboardInterrupt:
         stop("set-up stopped; the next run takes it up again", 130)
     except OSError as error:
         advice = {errno.ENOSPC: "the disk is full, and 700 MB are needed"}
-        for number in (errno.EACCES, errno.EPERM, errno.EROFS):
-            advice[number] = (
-                "copy this folder to where you may write, and close what runs from its .venv"
-            )
-        stop(
-            "set-up cannot go on: " + str(error) + ". " + advice.get(error.errno, "").capitalize(),
-            1,
-        )
-    if words[:1] == ["test"]:
-        os.chdir(ROOT)
-    command = command_of(words)
-    if all_tests(words):
-        return beside(command, mypy_command())
+        copied = "copy this folder to where you may write, and close what runs from its .venv"
+        advice.update(dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), copied))
+        text = str(error) + ". " + advice.get(error.errno, "").capitalize()
+        stop("set-up cannot go on: " + text, 1)
+    command = [PYTHON, "-m", "ipu_teach"] + words
+    if words[0] in jobs["SCRIPTS"]:  # which runs even where the kit itself cannot be imported
+        command = [PYTHON, os.path.join(ROOT, jobs["SCRIPTS"][words[0]])] + words[1:]
     if os.name != "nt":
         sys.stdout.flush()
         os.execv(command[0], command)  # this process becomes the job: its status, its Ctrl-C
-    return wait_for(subprocess.Popen(command))
+    process = subprocess.Popen(command)
+    while True:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:  # which has reached the job, too, and it decides
+            pass
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def all_rows(in_browser: bool = False, peers: bool = False) -> list[Row]:
 def build_parser() -> argparse.ArgumentParser:
     """What `python3 run.py bench` understands."""
     text = "Measure how fast the kit is on this machine, each figure beside a floor."
-    parser = argparse.ArgumentParser(prog="run.py bench", description=text)
+    parser = argparse.ArgumentParser(prog="python3 run.py bench", description=text)
     parser.add_argument(
         "--json", action="store_true", help='print {"rows": [...]} instead of a table'
     )

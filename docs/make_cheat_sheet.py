@@ -174,11 +174,17 @@ def print_pdf(target: Path) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="run.py cheatsheet", description=__doc__.splitlines()[0])
+    text = (
+        "Make the kit on two pages for print: docs/cheat_sheet.html, and a PDF of it by Chromium."
+    )
+    parser = argparse.ArgumentParser(prog="python3 run.py cheatsheet", description=text)
     parser.add_argument(
         "--check", action="store_true", help="write nothing; 1 if it is not as made"
     )
-    parser.add_argument("--pdf", type=Path, metavar="FILE", default=PAGE.with_suffix(".pdf"))
+    pdf = PAGE.with_suffix(".pdf")
+    parser.add_argument(
+        "--pdf", type=Path, metavar="FILE", default=pdf, help="where to; else beside the page"
+    )
     given = parser.parse_args(arguments)
     text = page()
     if given.check:

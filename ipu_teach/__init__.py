@@ -1,9 +1,11 @@
 """Learn to program a tile machine: Graphcore's IPU, simulated. Values are exact, time is modelled.
 
-Start with the lessons (`python3 run.py`), or with this:
+Start with the lessons (`python3 run.py`), or with the program in README, which imports this:
 
     from ipu_teach import Engine, Graph, IPUModel, Vertex, Input, Output, Vector, FLOAT
     from ipu_teach.program import Copy, Execute, Repeat, Sequence
+
+To read how it works, begin with `tiny.py`, the machine in one file; docs/inside.md goes on.
 """
 
 from importlib import import_module

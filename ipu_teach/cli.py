@@ -1,9 +1,9 @@
-"""The command line: `ipu-teach lab | run | reset | slides | doctor | report | class | golden |
-learner`; `python -m ipu_teach` too.
+"""The command line: `ipu-teach JOB`; `python -m ipu_teach JOB` too. `jobs.py` lists the jobs.
 
 `lab` opens the learner's notebook where there is one, `run` the solved one, for it goes to its end
-by itself. A command is one parser in `build_parser`, with what it does. Exit status: 0 done, 1 a
-lesson failed or something is missing, 2 the request made no sense, 130 stopped by Ctrl-C.
+by itself. A job is one parser in `build_parser`, with what it does, or a script of the repository.
+Exit status: 0 done, 1 a lesson failed or something is missing, 2 the request made no sense, 130
+stopped by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from ipu_teach import __version__
+from ipu_teach import __version__, jobs
 from ipu_teach.classroom import command as class_command, preflight
 from ipu_teach.classroom.preflight import DoctorRow
 from ipu_teach.errors import DatasetError, IPUTeachError, LessonError
@@ -35,7 +35,15 @@ from ipu_teach.lessons.notebooks import (
     work_path,
 )
 from ipu_teach.lessons.slides import slides
-from ipu_teach.places import NOT_KEPT, PACKAGE, checkout, free_memory, not_kept, try_writing
+from ipu_teach.places import (
+    NOT_KEPT,
+    PACKAGE,
+    checkout,
+    free_memory,
+    not_kept,
+    program,
+    try_writing,
+)
 from ipu_teach.report import command as report_command
 
 SPARED = {"numba": "; loops over elements run slower without it"}  # what the kit runs without
@@ -98,11 +106,8 @@ def lab(word: str | None, jupyter_arguments: Sequence[str]) -> int:
     there."""
     lesson = find_lesson(word)
     command, env = opening(lesson)
-    print(
-        f"opening {Path(env['IPU_TEACH_WORK'], lesson.name)}, your own copy",
-        file=sys.stderr,
-        flush=True,
-    )
+    copy = Path(env["IPU_TEACH_WORK"], lesson.name)
+    print(f"opening {copy}, your own copy", file=sys.stderr, flush=True)
     return _become([*command, *jupyter_arguments], env)
 
 
@@ -294,17 +299,15 @@ def golden(words: Sequence[str]) -> int:
 
 def build_parser() -> argparse.ArgumentParser:
     """Every command with its help; `do` is what it does with its arguments."""
-    parser = argparse.ArgumentParser(
-        prog="ipu-teach", description="Learn to program a tile machine, in Jupyter."
-    )
+    parser = argparse.ArgumentParser(prog=program())
     parser.add_argument("--version", action="version", version=f"ipu-teach {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(dest="command", required=True)
     lesson = "number (07), beginning of the name, mnist or cnn"
 
-    text = "open a lesson in JupyterLab, as your own copy in the work folder"
-    command = commands.add_parser(
-        "lab", help=text, description=text, epilog="Further options go to JupyterLab."
-    )
+    def job(name: str, epilog: str | None = None) -> argparse.ArgumentParser:
+        return commands.add_parser(name, description=jobs.WORDS[name], epilog=epilog)
+
+    command = job("lab", epilog="Further options go to JupyterLab.")
     command.add_argument(
         "lesson",
         nargs="?",
@@ -313,8 +316,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     command.set_defaults(do=lambda given: lab(given.lesson, given.to_jupyter), to_jupyter=[])
 
-    text = "run a solved lesson, or a notebook file of yours, without a browser"
-    command = commands.add_parser("run", help=text, description=text)
+    command = job("run")
     command.add_argument(
         "lesson", metavar="LESSON", help=f"{lesson}; or the path of an .ipynb file"
     )
@@ -329,8 +331,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     command.set_defaults(do=lambda given: run(given.lesson, given.data, given.html, given.store))
 
-    text = "put a fresh copy of a lesson into the work folder; your old one is kept beside it"
-    command = commands.add_parser("reset", help=text, description=text)
+    command = job("reset")
     command.add_argument("lesson", metavar="LESSON", help=f"{lesson}, or index")
     command.add_argument(
         "--progress",
@@ -339,14 +340,12 @@ def build_parser() -> argparse.ArgumentParser:
     )
     command.set_defaults(do=lambda given: learner.reset(given.lesson, given.progress))
 
-    text = "write a lesson's pictures as slides, with speaker's notes: a page that needs no network"
-    command = commands.add_parser("slides", help=text, description=text)
+    command = job("slides")
     command.add_argument("lesson", metavar="LESSON", help=f"{lesson}, or tiny")
     command.add_argument("--html", metavar="FILE", help="where to; else into this folder")
     command.set_defaults(do=lambda given: slides(given.lesson, given.html))
 
-    text = "say what is installed, what is missing, and what to do about it"
-    command = commands.add_parser("doctor", help=text, description=text)
+    command = job("doctor")
     command.add_argument(
         "--workshop",
         action="store_true",
@@ -356,16 +355,7 @@ def build_parser() -> argparse.ArgumentParser:
         do=lambda given: preflight.main(PREFLIGHT, opening) if given.workshop else doctor()
     )
 
-    # These read their own words, in `ipu_teach.report.command`, `ipu_teach.classroom.command` and
-    # `ipu_teach.golden`.
-    commands.add_parser("report", help=report_command.HELP, add_help=False)
-    commands.add_parser("class", help=class_command.HELP, add_help=False)
-    commands.add_parser(
-        "golden", help="print every published figure beside what the kit models", add_help=False
-    )
-
-    text = "write the learner's notebooks from the solved ones (authors)"
-    command = commands.add_parser("learner", help=text, description=text)
+    command = job("learner")
     command.add_argument(
         "--check",
         action="store_true",
@@ -373,6 +363,26 @@ def build_parser() -> argparse.ArgumentParser:
     )
     command.set_defaults(do=lambda given: learner.check() if given.check else learner.write())
     return parser
+
+
+def in_the_repository(words: Sequence[str]) -> int:
+    """Do a job of those who work on the kit, which a script of the repository does."""
+    root = checkout()
+    if root is None:
+        raise LessonError(
+            f"`{words[0]}` is a job on the kit itself, and this kit came as a wheel, without it.",
+            next_step=f"get the repository, and in its folder: python3 run.py {' '.join(words)}",
+        )
+    script = root / jobs.SCRIPTS[words[0]]
+    return _become([sys.executable, str(script), *words[1:]], dict(os.environ))
+
+
+# These read their own words.
+OWN: dict[str, Callable[[Sequence[str]], int]] = {
+    "report": report_command.main,
+    "class": class_command.main,
+    "golden": golden,
+}
 
 
 def speak_unicode() -> None:
@@ -390,23 +400,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Do what the words ask; the exit status."""
     speak_unicode()
     words = list(sys.argv[1:] if argv is None else argv)
-    to_jupyter: list[str] = []
-    if words[:1] == ["lab"] and words[1:2] not in (["-h"], ["--help"]):
-        # a value of JupyterLab's is no lesson
-        split = 1 if len(words) < 2 or words[1].startswith("-") else 2
-        words, to_jupyter = words[:split], words[split:]
-    own = (
-        {"report": report_command.main, "class": class_command.main, "golden": golden}.get(words[0])
-        if words
-        else None
-    )
-    arguments = build_parser().parse_args(words[:1] if own else words)
-    if own:
-        arguments.do = lambda given: own(words[1:])
-    if to_jupyter:
-        arguments.to_jupyter = to_jupyter
+    jobs.answer(program(), words)
+    job, *rest = words = ["run", *words] if words[0] in ("mnist", "cnn") else words
     try:
-        if words[0] in ("lab", "run", "reset", "doctor"):
+        if job in jobs.SCRIPTS:
+            return in_the_repository(words)
+        if job in OWN:
+            return OWN[job](rest)
+        to_jupyter: list[str] = []
+        if job == "lab" and rest[:1] not in (["-h"], ["--help"]):
+            # a value of JupyterLab's is no lesson
+            split = 1 if not rest or rest[0].startswith("-") else 2
+            words, to_jupyter = words[:split], words[split:]
+        arguments = build_parser().parse_args(words)
+        arguments.to_jupyter = to_jupyter
+        if job in ("lab", "run", "reset", "doctor"):
             move_in()
         status: int = arguments.do(arguments)
         return status

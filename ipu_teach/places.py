@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -49,6 +50,12 @@ def _memory(name: str) -> int | None:
 def checkout() -> Path | None:
     """The checkout that this kit runs from; None if it was installed from a wheel."""
     return None if COURSE.is_dir() else PACKAGE.parent
+
+
+def program() -> str:
+    """How this command line was called, as one would call it again."""
+    by_run_py = sys.argv[0] == str(PACKAGE / "__main__.py") and checkout()
+    return "python3 run.py" if by_run_py else "ipu-teach"
 
 
 def bundled(name: str) -> Path:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
-PACKAGE = __name__.split(".")[0] + "."  # begins the names of the kit's own modules
+PACKAGE = __name__.split(".")[0]  # begins the names of the kit's own modules
 
 
 def shortened(error: BaseException, shell: Any) -> list[str]:
@@ -42,7 +42,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 def _without_the_kits(traceback: TracebackType | None) -> TracebackType | None:
     steps = []
     while traceback is not None:
-        if not traceback.tb_frame.f_globals.get("__name__", "").startswith(PACKAGE):
+        if traceback.tb_frame.f_globals.get("__name__", "").split(".")[0] != PACKAGE:
             steps.append(traceback)
         traceback = traceback.tb_next
     for step in reversed(steps):

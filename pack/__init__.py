@@ -25,7 +25,9 @@ STOPPED = 130  # what a shell shows for a program that Ctrl-C ended
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returned is its exit status."""
     parser = argparse.ArgumentParser(
-        prog="run.py pack", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+        prog="python3 run.py pack",
+        description=__doc__,
+        formatter_class=argparse.RawTextHelpFormatter,
     )
     some = "several with commas or spaces between them"
     every = f"{', '.join(PYTHONS)}; all without this option"

@@ -132,7 +132,7 @@ def changes() -> tuple[str, str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; 1 where something is wrong."""
-    parser = argparse.ArgumentParser(prog="run.py release", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python3 run.py release", description=__doc__)
     parser.add_argument("--no-install", action="store_true", help="build and check, and no more")
     given = parser.parse_args(arguments)
     wrong = []

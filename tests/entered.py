@@ -33,6 +33,9 @@ def left_out(report: dict[str, Any]) -> list[str]:
 
 def main(words: list[str]) -> int:
     """Run pytest with `words`, and say what it left out."""
+    if words in (["-h"], ["--help"]):
+        print((__doc__ or "").strip())
+        return 0
     with tempfile.TemporaryDirectory() as folder:
         env, report = dict(os.environ, COVERAGE_FILE=f"{folder}/data"), Path(folder, "report")
 

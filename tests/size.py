@@ -152,7 +152,7 @@ def _signed(lines: int) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="run.py size", description=(__doc__ or "").split("\n\n")[1]
+        prog="python3 run.py size", description=(__doc__ or "").split("\n\n")[1]
     )
     parser.add_argument("commit", nargs="?", help="show the change since this commit")
     commit = parser.parse_args().commit

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from ipu_teach import cli, datasets, places
+from ipu_teach import cli, datasets, jobs, places
 from ipu_teach.errors import LessonError
 from ipu_teach.lessons import headless, notebooks as shelves
 
@@ -690,14 +690,39 @@ def test_module_and_command_are_the_same() -> None:
     assert [point.value for point in points if point.name == "ipu-teach"] == ["ipu_teach.cli:main"]
 
 
-@pytest.mark.parametrize(
-    "words",
-    [["--help"], *([name, "--help"] for name in ("lab", "run", "reset", "doctor", "learner"))],
-)
-def test_every_command_has_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("job", jobs.WORDS.keys() - jobs.SCRIPTS.keys())
+def test_every_command_has_help(job: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
-        cli.main(words)
+        cli.main([job, "--help"])
     assert caught.value.code == 0 and "usage: ipu-teach" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("job", "script"), jobs.SCRIPTS.items())
+def test_every_script_has_help(job: str, script: str) -> None:
+    """It is told at once, in the words by which it is called, and nothing is done."""
+    command = [sys.executable, str(Path(cli.__file__).parents[1] / script), "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and f"python3 run.py {job}" in done.stdout, done.stderr
+
+
+def test_a_job_on_the_kit_wants_its_repository(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cli, "checkout", lambda: None)
+    assert cli.main(["fuzz", "--minutes", "5"]) == 2
+    assert capsys.readouterr().err == (
+        "`fuzz` is a job on the kit itself, and this kit came as a wheel, without it.\n"
+        "  next:  get the repository, and in its folder: python3 run.py fuzz --minutes 5\n"
+    )
+
+
+def test_a_command_is_called_as_the_one_who_asks_called_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert places.program() == "ipu-teach"
+    monkeypatch.setattr(sys, "argv", [str(places.PACKAGE / "__main__.py"), "lab"])
+    assert places.program() == "python3 run.py"
+    monkeypatch.setattr(places, "checkout", lambda: None)
+    assert places.program() == "ipu-teach"
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from size import BUDGETS
 from tools_said import NOBODY, SAID
 
 import ipu_teach
-from ipu_teach import cli
+from ipu_teach import cli, jobs
 
 ROOT = Path(__file__).resolve().parents[1]
 needs_posix = pytest.mark.skipif(os.name == "nt", reason="the stand-ins are shell scripts")
@@ -135,48 +135,22 @@ def test_without_any_installer_it_names_one_command(
     assert caught.value.code == 2 and command in said and said.count("\n") == 2
 
 
-@pytest.mark.parametrize(
-    ("words", "module"),
-    [
-        ([], ["ipu_teach", "lab"]),
-        (["lab", "03", "--no-browser"], ["ipu_teach", "lab", "03", "--no-browser"]),
-        (["mnist", "--data", "mnist"], ["ipu_teach", "run", "mnist", "--data", "mnist"]),
-        (["test", "-x"], ["pytest", "-x"]),
-        (["doctor"], ["ipu_teach", "doctor"]),
-    ],
-)
-def test_each_job_is_one_command(run_py: ModuleType, words: list[str], module: list[str]) -> None:
-    assert run_py.command_of(words) == [run_py.PYTHON, "-m", *module]
+TESTS: dict[str, Any] = runpy.run_path(str(ROOT / "tests" / "__main__.py"))
 
 
-def test_the_rooms_can_be_measured(run_py: ModuleType) -> None:
-    command = run_py.command_of(["size"])
-    said = subprocess.run([sys.executable, *command[1:]], capture_output=True, text=True, cwd="/")
+def test_the_rooms_can_be_measured() -> None:
+    command = [sys.executable, "-m", "ipu_teach", "size"]
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    said = subprocess.run(command, capture_output=True, text=True, cwd="/", env=env)
     assert said.returncode == 0 and re.search(
         rf"^graph +[\d,]+ +{BUDGETS['graph']:,}", said.stdout, re.MULTILINE
     ), said.stderr
-    assert run_py.command_of(["size", "main"]) == [*command, "main"]
-    assert run_py.command_of(["fuzz", "--seed", "1"])[1:] == [
-        str(ROOT / "tests" / "fuzz"),
-        "--seed",
-        "1",
-    ]
-    assert run_py.command_of(["bench", "--only", "w2"])[1:] == [str(ROOT / "bench"), "--only", "w2"]
-    assert run_py.command_of(["hub", "--learners", "3"])[1:] == [
-        str(ROOT / "tests" / "hub"),
-        "--learners",
-        "3",
-    ]
-    assert run_py.command_of(["mutants", "01.1"])[1:] == [
-        str(ROOT / "tests" / "lessons" / "mutants.py"),
-        "01.1",
-    ]
 
 
-def test_the_quick_tests_are_files_that_exist(run_py: ModuleType) -> None:
-    python, *words = run_py.command_of(["test", "--quick", "-x"])
-    assert words[:5] == ["-m", "pytest", "-q", "-m", "not slow"] and words[-1] == "-x"
-    files = words[5:-1]
+def test_the_quick_tests_are_files_that_exist() -> None:
+    words = TESTS["for_pytest"](["--quick", "-x"])
+    assert words[:3] == ["-q", "-m", "not slow"] and words[-1] == "-x"
+    files = words[3:-1]
     assert (
         len(set(files)) == len(files) >= 30
         and [name for name in files if not (ROOT / name).is_file()] == []
@@ -184,19 +158,28 @@ def test_the_quick_tests_are_files_that_exist(run_py: ModuleType) -> None:
     assert not any("browser" in name for name in files)
 
 
-def test_all_views_in_a_browser_are_a_command_of_their_own(run_py: ModuleType) -> None:
-    words = run_py.command_of(["test", "--browser-all"])
-    assert words[1:] == [
-        "-m",
-        "pytest",
+def test_all_views_in_a_browser_are_a_command_of_their_own() -> None:
+    for_pytest = TESTS["for_pytest"]
+    words = for_pytest(["--browser-all"])
+    assert words == [
         "--browser-all",
-        os.path.join("tests", "browser", "test_every_view.py"),
-        os.path.join("tests", "browser", "test_site.py"),
+        "tests/browser/test_every_view.py",
+        "tests/browser/test_site.py",
     ]
     assert (ROOT / words[-1]).is_file() and (ROOT / words[-2]).is_file()
-    assert run_py.command_of(["test", "--browser-all", "tests/browser"])[-1] == "tests/browser"
-    python, script, *lessons = run_py.command_of(["test", "--as-in-a-browser", "03"])
-    assert Path(script).is_file() and lessons == ["03"] and not run_py.all_tests(["test", script])
+    alone = ["--browser-all", "tests/browser"]
+    assert for_pytest(alone) == alone and not TESTS["all_tests"](alone)
+
+
+def test_lessons_as_in_a_browser_are_a_command_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run: list[str] = []
+    stand_in = SimpleNamespace(main=lambda words: run.extend(words) or 7)
+    monkeypatch.setitem(sys.modules, "as_in_a_browser", stand_in)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.chdir(ROOT)
+    assert TESTS["main"](["--as-in-a-browser", "03"]) == 7 and run == ["03"]
 
 
 # A uv that notes what it was asked and makes a Python that says what it runs.
@@ -233,7 +216,9 @@ class Clone:
         self.log = folder / "log"
         self.home.mkdir()
         self.programs.mkdir()
-        shutil.copy(ROOT / "run.py", self.home)
+        (self.home / "ipu_teach").mkdir()
+        for name in ("run.py", "ipu_teach/jobs.py"):
+            shutil.copy(ROOT / name, self.home / name)
         for name in ("requirements.lock", "pyproject.toml"):
             (self.home / name).touch()
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "bare"], check=True)
@@ -278,24 +263,35 @@ def clone(tmp_path: Path) -> Clone:
     return Clone(tmp_path)
 
 
-# A Python of .venv of which each job ends with a status of its own, or, with SLEEP, only by a
-# signal.
-TWO_JOBS = r"""#!/bin/sh
-[ "$1" = -c ] && exit 0
-if [ -n "$SLEEP" ]; then echo "$2 $$" >> "$LOG"; exec sleep 60; fi
-echo job "$@"
-[ "$2" = pytest ] && exit ${PYTEST:-0}
-exit ${MYPY:-0}
+# Stand-ins for pytest and mypy: each ends with a status of its own, or, with SLEEP, only by a signal.
+STAND_IN = """
+import os, signal, sys, time
+def main(words=sys.argv[1:]):
+    print("job", __name__, *words, flush=True)
+    if os.environ.get("SLEEP"):
+        print(os.getpid(), file=open(os.environ["LOG"], "a"), flush=True)
+        try:
+            time.sleep(60)
+        except KeyboardInterrupt:
+            return 2
+    return int(os.environ.get({!r}, 0))
+if __name__ == "__main__":
+    sys.exit(main())
 """
 
 
-@pytest.fixture
-def two_jobs(clone: Clone) -> Clone:
-    clone.add("uv", UV)
-    clone.run("doctor")
-    (clone.home / ".venv" / "bin" / "python").write_text(TWO_JOBS, encoding="utf-8")
-    clone.asked()
-    return clone
+def two_jobs(folder: Path, *words: str, **extra: str) -> subprocess.Popen[str]:
+    """The job `test` with these, as a group of processes of its own."""
+    for name in ("pytest", "mypy"):
+        (folder / f"{name}.py").write_text(STAND_IN.format(name.upper()), encoding="utf-8")
+    return subprocess.Popen(
+        [sys.executable, str(ROOT / "tests"), *words],
+        env=os.environ | extra | {"LOG": str(folder / "log"), "PYTHONPATH": str(folder)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
 
 
 @needs_posix
@@ -303,30 +299,28 @@ def two_jobs(clone: Clone) -> Clone:
     ("pytest_ends", "mypy_ends", "both"), [(0, 0, 0), (1, 0, 1), (0, 1, 1), (5, 1, 5)]
 )
 def test_mypy_runs_beside_all_tests_and_its_status_counts(
-    two_jobs: Clone, pytest_ends: int, mypy_ends: int, both: int
+    tmp_path: Path, pytest_ends: int, mypy_ends: int, both: int
 ) -> None:
-    status, out, err = two_jobs.run("test", PYTEST=str(pytest_ends), MYPY=str(mypy_ends))
+    process = two_jobs(tmp_path, PYTEST=str(pytest_ends), MYPY=str(mypy_ends))
+    out, err = process.communicate(timeout=60)
     first, second = out.splitlines()
-    assert (status, first, err) == (both, "job -m pytest", "") and second.startswith(
-        "mypy: job -m mypy"
+    assert (process.returncode, first, err) == (both, "job pytest", "") and second.startswith(
+        "mypy: job __main__"
     )
-    assert two_jobs.run("test", "tests/test_cli.py", MYPY="1")[:2] == (
-        0,
-        "job -m pytest tests/test_cli.py\n",
-    )
+    process = two_jobs(tmp_path, "tests/test_cli.py", MYPY="1")
+    assert process.communicate(timeout=60)[0] == "job pytest tests/test_cli.py\n"
+    assert process.returncode == 0
 
 
 @needs_posix
-def test_ctrl_c_ends_the_tests_and_mypy(two_jobs: Clone) -> None:
-    process = two_jobs.start("test", SLEEP="yes", apart=True)
+def test_ctrl_c_ends_the_tests_and_mypy(tmp_path: Path) -> None:
+    process, log = two_jobs(tmp_path, SLEEP="yes"), tmp_path / "log"
     deadline = time.monotonic() + 30
-    while (
-        not two_jobs.log.exists() or len(two_jobs.log.read_text(encoding="utf-8").splitlines()) < 2
-    ):
+    while not log.exists() or len(log.read_text(encoding="utf-8").splitlines()) < 2:
         assert time.monotonic() < deadline
         time.sleep(0.02)
     time.sleep(0.2)
-    jobs = [int(line.split()[1]) for line in two_jobs.asked()]
+    jobs = [int(line) for line in log.read_text(encoding="utf-8").splitlines()]
     os.killpg(process.pid, signal.SIGINT)  # as a terminal sends it
     _, err = process.communicate(timeout=30)
     assert process.returncode == 130 and "Traceback" not in err
@@ -352,7 +346,10 @@ def test_the_first_run_sets_up_and_the_second_only_runs(clone: Clone) -> None:
     assert err.startswith("run.py: setting up .venv, once") and err.count("\n") == 1
     venv, install = clone.asked()
     assert venv.startswith("venv ") and install.endswith(" pip -r requirements.lock -e .")
-    assert clone.run("test", "-x", JOB_STATUS="5") == (5, "job -m pytest -x\n", "")
+    assert clone.run("test", "-x", JOB_STATUS="5") == (5, f"job {clone.home}/tests -x\n", "")
+    assert clone.run("bench", "--only", "w2")[1] == f"job {clone.home}/bench --only w2\n"
+    assert clone.run("lab", "03", "--no-browser")[1] == "job -m ipu_teach lab 03 --no-browser\n"
+    assert clone.run()[1] == "job -m ipu_teach lab\n"
     assert clone.asked() == []
     (clone.home / "requirements.lock").write_text("new==1\n", encoding="utf-8")
     clone.run("doctor")
@@ -399,16 +396,11 @@ def test_what_the_site_is_made_with_is_added_where_it_is_missing(clone: Clone) -
     clone.add("uv", UV)
     clone.run("doctor")
     clone.asked()
-    (clone.home / "site").mkdir()
-    (clone.home / "site" / "a page that has gone.html").touch()
-    status, out, err = clone.run("site", "-n")
-    assert (status, err, clone.asked()) == (0, "", []) and not (clone.home / "site").exists()
-    assert out.startswith("job -m sphinx ") and out.endswith(
-        f" -n -c {clone.home}/docs/site {clone.home} {clone.home}/site\n"
-    )
+    made = f"job {clone.home}/docs/site -n\n"
+    assert clone.run("site", "-n") == (0, made, "") and clone.asked() == []
     missing = {"JOB_STATUS": "1"}  # what asks for the modules fails, and the job itself does
-    status, out, err = clone.run("site", **missing)
-    assert (status, out[:14]) == (1, "job -m sphinx ") and err.count("\n") == 1
+    status, out, err = clone.run("site", "-n", **missing)
+    assert (status, out) == (1, made) and err.count("\n") == 1
     python = clone.home / ".venv" / "bin" / "python"
     asked = f"pip install -q --python {python} -c requirements.lock -e .[docs]"
     assert "the extra `docs`" in err and clone.asked() == [asked]
@@ -736,19 +728,29 @@ def test_a_job_that_is_none_is_told_before_any_set_up(clone: Clone) -> None:
         status, out, err = clone.run(word)
         assert (status, out) == (2, "")
         assert err.startswith(f"run.py: there is no job {word!r}: {near}? These are there:\n")
-        assert "\n  lab 03      open lesson 03\n" in err
+        assert "\n  lab         open a lesson in JupyterLab, as your own copy in the work" in err
     assert clone.run("xyzzy")[2].startswith("run.py: there is no job 'xyzzy'. These are there:\n")
     assert not (clone.home / ".venv").exists()
 
 
-def test_the_help_lists_every_job(run_py: ModuleType) -> None:
-    listed = set(re.findall(r"^  ([a-z]+) ", run_py.__doc__ or "", re.MULTILINE))
+def test_every_job_is_there_under_one_name() -> None:
+    """The list, the scripts and the parsers know the same jobs, and all scripts are there."""
     (kit,) = (action for action in cli.build_parser()._actions if action.dest == "command")
-    own = {job for job in listed if run_py.command_of([job])[1:] != ["-m", "ipu_teach", job]}
-    assert own | set(kit.choices or ()) == listed and len(own) >= 11
-    source = (ROOT / "run.py").read_text(encoding="utf-8")
-    scripts = re.findall(r'^ +"(\w+)": "(?:tests/|bench|pack|docs/)', source, re.MULTILINE)
-    assert len(scripts) >= 9 and set(scripts) <= listed
+    own = {*(kit.choices or ()), *cli.OWN, "mnist", "cnn"}
+    assert own | set(jobs.SCRIPTS) == set(jobs.WORDS) and not own & set(jobs.SCRIPTS)
+    for script in jobs.SCRIPTS.values():
+        assert (ROOT / script).is_file() or (ROOT / script / "__main__.py").is_file(), script
+
+
+@needs_posix
+def test_both_command_lines_list_the_same(clone: Clone, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = clone.run("--help")
+    assert status == 0 and err == "" and not (clone.home / ".venv").exists()  # sets nothing up
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["--help"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == out.replace("python3 run.py", "ipu-teach")
+    assert jobs.LISTED in out
 
 
 @needs_posix
@@ -825,13 +827,6 @@ def test_a_pack_for_other_pythons_says_so(clone: Clone) -> None:
 
 
 @needs_posix
-def test_help_sets_nothing_up(clone: Clone) -> None:
-    status, out, err = clone.run("--help")
-    assert status == 0 and "mnist" in out and err == ""
-    assert not (clone.home / ".venv").exists()
-
-
-@needs_posix
 def test_ci_runs_the_test_command() -> None:
     script = ROOT / ".ci" / "run"
     assert "python3 run.py test" in script.read_text(encoding="utf-8")
@@ -886,7 +881,7 @@ def test_what_hosts_of_kernels_read_agrees() -> None:
     assert version.strip().removeprefix("python-") in {"3.10", "3.11", "3.12", "3.13", "3.14"}
 
 
-def test_the_hooks_before_a_commit_need_no_network(run_py: ModuleType) -> None:
+def test_the_hooks_before_a_commit_need_no_network() -> None:
     (repo,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))[
         "repos"
     ]

@@ -11,12 +11,16 @@ import json
 import re
 import sys
 from pathlib import Path
+from pydoc import locate
 from types import ModuleType
 from typing import Any
 
 import pytest
 
 import ipu_teach
+
+sys.path.append(str(Path(__file__).parent / "lessons"))
+import names
 
 ROOT = Path(__file__).resolve().parents[1]
 SITE = ROOT / "docs" / "site"
@@ -130,6 +134,64 @@ def test_links_lead_to_where_things_are_on_the_site(conf: ModuleType) -> None:
     code = "[g](../ipu_teach/compile/__init__.py#compile_programs)"
     assert made("docs/inside", code) == "[g](code:ipu_teach/compile#compile_programs)"
     assert made("docs/a", "[a](b.md)") == "[a](b.md)"
+
+
+@pytest.mark.parametrize(
+    ("name", "lesson", "page"),
+    [
+        ("Graph", "00", ""),
+        ("append", "", ""),  # of a list, all over the lessons
+        ("Report", "", "docs/reports"),
+        ("errors.InvalidTileMappingError", "02", ""),
+        ("poplibs.popops.exp", "03", ""),
+        ("poplibs.poprand.bernoulli", "03", ""),
+        ("poplibs.popsparse.COOMatrix", "12", ""),
+        ("schedules.pipeline", "10", ""),
+        ("lessons.built", "01", ""),
+        ("keras.Sequential", "13", "docs/frameworks"),
+        ("poptorch.trainingModel", "13", "docs/frameworks"),
+        ("show.numbers", "", "docs/gallery/README"),
+    ],
+)
+def test_the_lesson_or_page_that_names_something_first(name: str, lesson: str, page: str) -> None:
+    what = locate(f"ipu_teach.{name}")
+    assert what is not None and names.first_lesson(what) == lesson
+    assert not page or names.first_page(what) == page
+
+
+def test_no_lesson_calls_what_is_said_to_be_in_none_or_in_a_later_one() -> None:
+    """By the text of the solved cells, in which a library has its own name."""
+    path = names.PATHS["the whole path"]
+    calls = [set(re.findall(r"\b(pop\w+|gcl|show)\.(\w+)\(", code_of(one))) for one in path]
+    found = 0
+    for library in LIBRARIES:
+        short = library.rpartition(".")[2]
+        for name in public_names(importlib.import_module(library)):
+            called = next(
+                (one for one, c in zip(path, calls, strict=True) if (short, name) in c), ""
+            )
+            first = names.first_lesson(locate(f"{library}.{name}"))
+            found += bool(called)
+            assert not called or first and path.index(first) <= path.index(called), (name, called)
+    assert found > 70
+
+
+def code_of(lesson: str) -> str:
+    """What the code cells of a solved lesson say."""
+    cells = json.loads(names.path_of(lesson).read_text("utf-8"))["cells"]
+    return "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+
+
+def test_every_public_name_says_where_one_meets_it(conf: ModuleType) -> None:
+    public = [*top_names()]
+    for module in LIBRARIES:
+        found = public_names(importlib.import_module(module))
+        public += [f"{module}.{name}".removeprefix("ipu_teach.") for name in found]
+    assert len(public) > 500 and [name for name in public if not conf.where(name)] == []
+    assert conf.facts("schedules.recompute")[-1].startswith("| **First in** :doc:`/notebooks/")
+    assert conf.facts("Report")[-1] == "| **In no lesson**; first on :doc:`/docs/reports`"
+    assert conf.facts("poplibs.popops.tan")[-1] == "| **In no lesson**"
+    assert "lesson" not in conf.where("Report.save") and conf.where("Tensor.shape") == ""
 
 
 def test_a_docstring_gets_what_the_tables_know_of_its_name(conf: ModuleType) -> None:

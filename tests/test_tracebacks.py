@@ -53,6 +53,15 @@ def shown(*cells: str) -> str:
     return re.sub(r"\x1b\[[0-9;]*m", "", done.stdout).split("-" * 20)[-1]
 
 
+def test_a_name_that_the_kit_has_not_is_told_below_the_line_that_imports_it() -> None:
+    found = shown("1", "from ipu_teach import Grph")
+    line, said = found.split("\n\n")[-2:]
+    assert line.endswith("----> 1 from ipu_teach import Grph") and "__init__" not in found
+    assert said.startswith(
+        "NotHereImportError: ipu_teach has no attribute 'Grph'.\n  next:  did you"
+    )
+
+
 def test_an_error_stands_below_the_learners_own_lines() -> None:
     found = shown(GRAPH, 'graph.add_vertex(cs, Divides, {"y": x})')
     assert re.search(

@@ -12,12 +12,14 @@ lessons, and gives each docstring what the tables of names know of it.
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import shutil
 import sys
 from functools import cache
 from pathlib import Path
+from pydoc import locate
 from typing import Any
 
 import numpy as np
@@ -215,31 +217,39 @@ SHOWN = {lesson: "\n".join(text for _, _, text in names.cells_of(lesson)) for le
 
 
 def first_lesson(path: str) -> str:
-    """The lesson whose cells show a name first; "" for none, and for a method that other classes
-    have, or numpy's arrays."""
+    """The lesson that names something first; "" for none, and for a method that other classes have,
+    or numpy's arrays."""
     owner, _, last = path.rpartition(".")
-    if owner in ipu_teach.__all__ and owner != "program":
-        if sum(hasattr(kind, last) for kind in KINDS) > 1:
-            return ""
-        sought = rf"\.{re.escape(last)}(?!\w)|^{re.escape(last)}$"
-    else:
-        library = owner.rpartition(".")[2]
-        plain = library in ("", "program", "errors")
-        sought = rf"(?<![\w.]){'' if plain else library + '[.]'}{re.escape(last)}(?!\w)"
+    if not inspect.isclass(locate(f"ipu_teach.{owner}")):
+        return str(names.first_lesson(locate(f"ipu_teach.{path}")))
+    if owner not in ipu_teach.__all__ or sum(hasattr(kind, last) for kind in KINDS) > 1:
+        return ""
+    sought = rf"\.{re.escape(last)}(?!\w)|^{re.escape(last)}$"
     found = (lesson for lesson, text in SHOWN.items() if re.search(sought, text, re.MULTILINE))
     return next(found, "")
 
 
+def where(path: str) -> str:
+    """The lesson that names something first, or that none does, and which page; "" of what is no
+    class or function, or is a method that no lesson names."""
+    if lesson := first_lesson(path):
+        return f"**First in** :doc:`/{page(lesson)}`"
+    what = locate(f"ipu_teach.{path}")
+    if not (inspect.isclass(what) or inspect.isfunction(what)) or "." in what.__qualname__:
+        return ""
+    other = names.first_page(what)
+    return "**In no lesson**" + (f"; first on :doc:`/{other}`" if other else "")
+
+
 def facts(path: str) -> list[str]:
     """What stands below the docstring of a name: its C++ names, what differs, a call, and the
-    lesson that shows it first."""
-    known, lesson = ROWS.get(path, []), first_lesson(path)
+    lesson that names it first."""
+    known, found = ROWS.get(path, []), where(path)
     told = [f"**C++** {', '.join(f'``{cpp}``' for cpp, _ in known)}"] if known else []
     for row in [row for _, row in known if row][:1]:
         told += [f"**What differs** {as_rest(row.differs)}"] if row.differs else []
         told += [f"**Called** ``{row.example}``"] if row.example else []
-    told += [f"**Shown first in** :doc:`/{page(lesson)}`"] if lesson else []
-    return [f"| {line}" for line in told]
+    return [f"| {line}" for line in [*told, *[found] * (found != "")]]
 
 
 def as_rest(text: str) -> str:

@@ -13,8 +13,8 @@ from ipu_teach.classroom.ladder import Rung, climbed
 from ipu_teach.classroom.roster import Roster, called, files_of
 from ipu_teach.classroom.serve import serve
 from ipu_teach.errors import LessonError
+from ipu_teach.places import program
 
-HELP = "show how far a class is, from the learners' own progress files"
 PORT = 8899
 
 
@@ -76,7 +76,7 @@ def _say(rung: str) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="ipu-teach class",
+        prog=f"{program()} class",
         description=(
             "Show how far a class is: who is where, and what stops most. Read from the learners' "
             "own progress files, on a share, in the homes of a hub, or sent in. Nothing leaves "

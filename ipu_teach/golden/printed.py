@@ -38,8 +38,9 @@ from ipu_teach.golden.row import (
     VERTICES,
     Row,
 )
+from ipu_teach.jobs import WORDS
+from ipu_teach.places import program
 
-HELP = "print every published figure beside what the kit models, and why the two differ"
 FAMILIES: tuple[tuple[str, str, Callable[[], list[Row]]], ...] = (
     ("A matrix times a vector", PROGRAMS, matrix_vector.planner),
     ("Its profile on Graphcore's model", PROGRAMS, matrix_vector.on_the_model),
@@ -148,7 +149,7 @@ def summary(rows: Sequence[Row]) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Print the table, or with `--json` the rows as data. 1 if a row is outside its tolerance, else
     0."""
-    parser = argparse.ArgumentParser(prog="ipu-teach golden", description=HELP)
+    parser = argparse.ArgumentParser(prog=f"{program()} golden", description=WORDS["golden"])
     parser.add_argument("--json", action="store_true", help="print the rows as data")
     parser.add_argument(
         "--only", default="", metavar="WORDS", help="the families with these words in their title"

@@ -15,7 +15,7 @@ from ipu_teach.lessons import notebooks
 from ipu_teach.lessons.gaps import blanked, gaps_in, parsed, read_notebook, source_of
 from ipu_teach.lessons.naming import lesson_of
 from ipu_teach.lessons.state import learned
-from ipu_teach.places import not_kept, write_whole
+from ipu_teach.places import not_kept, program, write_whole
 
 Notebook = dict[str, Any]
 
@@ -78,7 +78,7 @@ def check() -> int:
     for fault in faults:
         print(fault, file=sys.stderr)
     if faults:
-        print("run `ipu-teach learner`, and edit the solved notebooks only", file=sys.stderr)
+        print(f"run `{program()} learner`, and edit the solved notebooks only", file=sys.stderr)
         return 1
     print(f"{len(known)} learner's notebooks are as their solved ones make them")
     return 0
@@ -150,7 +150,7 @@ def reset(word: str, progress: bool = False) -> int:
             )
         else:
             print(
-                f"what you have done in it is kept; `ipu-teach reset {number} --progress` forgets "
-                "that, and predictions, too"
+                "what you have done in it is kept; "
+                f"`{program()} reset {number} --progress` forgets that, and predictions, too"
             )
     return 0

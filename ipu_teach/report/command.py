@@ -6,15 +6,13 @@ import argparse
 from collections.abc import Sequence
 
 from ipu_teach.archive import write_whole
+from ipu_teach.places import program
 from ipu_teach.report.compare import compare
 from ipu_teach.report.html import TABLES
 from ipu_teach.report.report import Report
 from ipu_teach.report.summary import print_profile_summary
 from ipu_teach.report.table import Table, plain
 from ipu_teach.report.trace_file import chrome_trace
-
-HELP = "print a saved report, compare two, or write one as a trace for Perfetto"
-
 
 A_FILE = "a file that Report.save wrote"
 SHOWN = {name.lower(): name for name in TABLES}
@@ -55,13 +53,10 @@ def main(words: Sequence[str]) -> int:
 
 
 def _parser(which: str) -> argparse.ArgumentParser:
-    more = (
-        ""
-        if which
-        else "Besides: ipu-teach report compare BEFORE AFTER, and ipu-teach report trace FILE."
-    )
+    called = f"{program()} report"
+    more = "" if which else f"Besides: {called} compare BEFORE AFTER, and {called} trace FILE."
     parser = argparse.ArgumentParser(
-        prog=f"ipu-teach report {which}".strip(), description=JOBS[which], epilog=more
+        prog=f"{called} {which}".strip(), description=JOBS[which], epilog=more
     )
     add = parser.add_argument
     if which == "compare":

@@ -8,7 +8,6 @@ are the addresses of other hosts; nothing asks those.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import subprocess
 import sys
@@ -55,19 +54,16 @@ def site(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("python3 run.py test --browser-all builds the site and looks at it")
     for module in ("sphinx", "myst_nb", "pydata_sphinx_theme"):
         pytest.importorskip(module, reason="the extra `docs` is missing: python3 run.py site")
-    spec = importlib.util.spec_from_file_location("run_py", ROOT / "run.py")
-    assert spec and spec.loader
-    run_py = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(run_py)
-    run_py.SITE = str(tmp_path_factory.mktemp("site"))
-    command = [sys.executable, *run_py.command_of(["site"])[1:]]
-    trees = command.index("-d") + 1
-    command[trees] = str(tmp_path_factory.mktemp("trees"))
+    made = tmp_path_factory.mktemp("site")
+    script = str(ROOT / "docs" / "site")
+    program = "import runpy, sys, pathlib; main = runpy.run_path(sys.argv[1])['main']; "
+    program += "sys.exit(main([], pathlib.Path(sys.argv[2])))"
+    command = [sys.executable, "-c", program, script, str(made)]
     env = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=900)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
-    assert done.stdout.strip() == (Path(run_py.SITE) / "index.html").as_uri()
-    return Path(run_py.SITE)
+    assert done.stdout.strip() == (made / "index.html").as_uri()
+    return made
 
 
 @pytest.fixture(scope="session")

@@ -246,7 +246,7 @@ def limit_memory() -> None:
 
 def main() -> int:
     text = (__doc__ or "").split("\n\n")[1]
-    parser = argparse.ArgumentParser(prog="run.py fuzz", description=text)
+    parser = argparse.ArgumentParser(prog="python3 run.py fuzz", description=text)
     parser.add_argument(
         "--minutes",
         type=float,

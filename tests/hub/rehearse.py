@@ -218,7 +218,11 @@ class Eye:
 def main(words: list[str]) -> int:
     """Do what the words ask; 0 where all went well, 1 where not, 2 where the hub cannot run
     here."""
-    parser = argparse.ArgumentParser(prog="python3 run.py rehearsal", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python3 run.py rehearsal",
+        description=__doc__,
+        formatter_class=argparse.RawTextHelpFormatter,
+    )
     parser.add_argument(
         "--pace",
         type=float,

@@ -525,6 +525,9 @@ def survivors(
 
 def main(words: list[str]) -> int:
     """The command."""
+    if words in (["-h"], ["--help"]):
+        print((__doc__ or "").strip())
+        return 0
     from answers import EXERCISES, definitions
 
     from ipu_teach.lessons.naming import lesson_of

@@ -1,6 +1,6 @@
 """Which names of the kit an exercise needs, and which cell of its path showed them first.
 
-    python3 tests/lessons/names.py
+    python3 run.py names
 
 prints, for each path through the lessons, every exercise with the names that its reference answer
 uses, and the lesson and cell where each was used or explained before; it ends with 1 where one was
@@ -13,13 +13,14 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
+from pydoc import locate
 from types import ModuleType
 from typing import Any
 
 import ipu_teach
-from ipu_teach import Engine, Graph, Report, Target, Tensor, program, show
+from ipu_teach import Engine, Graph, Report, Target, Tensor, errors, program, show
 from ipu_teach.lessons.gaps import gaps_in, read_notebook, source_of
 from ipu_teach.lessons.learner import learners_form
 from ipu_teach.lessons.naming import LESSON
@@ -148,6 +149,82 @@ def introduced(path: tuple[str, ...]) -> Iterator[tuple[str, str, Cell | None]]:
                 yield exercise, name, next((c for c in before if shown_in(name, c[2])), None)
 
 
+# --- which lesson, or else which page, names something of the kit first ---------------------------
+
+DOCS = SOLUTIONS.parents[1] / "docs"
+# of docs/site/pages.md: pages that list all names, or are about other things
+LISTS = ("poplar", "poplibs", "operations", "performance")
+
+
+def named_in(source: str, bound: dict[str, Any]) -> Iterator[Any]:
+    """What of the kit a cell's code names: `popops.add`, `Copy`. An import adds to what is bound,
+    and names nothing yet."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            module = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+            for name in node.names:
+                if (whole := module + name.name).startswith("ipu_teach"):
+                    bound[name.asname or name.name.partition(".")[0]] = (
+                        locate(whole) if module or name.asname else ipu_teach
+                    )
+        elif isinstance(node, (ast.Attribute, ast.Name)):
+            yield at(ast.unparse(node), bound)
+
+
+def at(dotted: str, bound: dict[str, Any]) -> Any:
+    """What of the kit a dotted name means, if anything."""
+    first, *rest = dotted.split(".")
+    return reduce(lambda owner, name: getattr(owner, name, None), rest, bound.get(first))
+
+
+def words_in(text: str, bound: dict[str, Any]) -> Iterator[Any]:
+    """What of the kit a text names as code."""
+    yield from (at(word, bound) for word in re.findall(r"[\w.]+", code_in(text)))
+
+
+def unbound() -> dict[str, Any]:
+    """What a text may name without having imported it."""
+    top = {name: getattr(ipu_teach, name) for name in ipu_teach.__all__}
+    raised = {name: what for name, what in vars(errors).items() if isinstance(what, type)}
+    faces = {face: locate(f"ipu_teach.{face}") for face in ("keras", "popart", "poptorch")}
+    return {"ipu_teach": ipu_teach} | faces | raised | vars(program) | MODULES | top
+
+
+@cache
+def objects_of(lesson: str) -> list[Any]:
+    """What of the kit a lesson names, in the order of its cells: in its code, answers too, and as
+    code in its text."""
+    bound, found = unbound(), []
+    for cell in read_notebook(SOLUTIONS / str(path_of(lesson)))["cells"]:
+        named = named_in if cell["cell_type"] == "code" else words_in
+        found += named(source_of(cell), bound)
+    return found
+
+
+@cache
+def objects_on(page: str) -> list[Any]:
+    """What of the kit a page of docs names as code."""
+    text, bound, found = (DOCS / f"{page}.md").read_text(encoding="utf-8"), unbound(), []
+    for block in re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
+        found += named_in(block, bound)
+    return [*found, *words_in(text, bound)]
+
+
+def first_lesson(what: object) -> str:
+    """The lesson that names a function or class first; "" for none."""
+    path = PATHS["the whole path"]
+    return next((one for one in path if any(o is what for o in objects_of(one))), "")
+
+
+def first_page(what: object) -> str:
+    """The page of docs that names it first, such as "docs/reports"; "" for none."""
+    pages = (DOCS / "site" / "pages.md").read_text(encoding="utf-8")
+    for page in re.findall(r"^/docs/([\w/-]+)$", pages, re.MULTILINE):
+        if page not in LISTS and any(o is what for o in objects_on(page)):
+            return f"docs/{page}"
+    return ""
+
+
 def asked_before(lesson: str) -> set[str]:
     """The lessons that a lesson says at its head one needs."""
     path = path_of(lesson)
@@ -156,8 +233,11 @@ def asked_before(lesson: str) -> set[str]:
     return set(re.findall(rf"\(({LESSON}|tiny)(?:_\w+)?\.ipynb\)", needed[0])) if needed else set()
 
 
-def main() -> int:
+def main(words: list[str]) -> int:
     """The command."""
+    if words in (["-h"], ["--help"]):
+        print((__doc__ or "").strip())
+        return 0
     holes = 0
     for title, path in PATHS.items():
         print(f"{title}: {', '.join(path)}")
@@ -170,4 +250,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
