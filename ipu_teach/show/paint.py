@@ -42,7 +42,17 @@ from ipu_teach.show.scene import (
     label,
     number,
 )
-from ipu_teach.show.shapes import LETTER, Boxes, Outline, Raster, Shape, Stroke, Words, moved
+from ipu_teach.show.shapes import (
+    LETTER,
+    Boxes,
+    Outline,
+    Raster,
+    Shape,
+    Stroke,
+    Words,
+    moved,
+    rectangles,
+)
 from ipu_teach.show.stack import stacked_pixels
 from ipu_teach.show.zoom import paint_zoom
 from ipu_teach.types import Array
@@ -137,8 +147,7 @@ def _cells(scene: Scene, mark: Cells, still: Still, progress: float) -> Iterator
     x, y = mark.place(np.arange(mark.count))
     for code in np.unique(codes):
         at = codes == code
-        side = np.full(int(at.sum()), mark.side * 0.94)
-        yield Boxes(int(code), np.stack((x[at], y[at], side, side), axis=1))
+        yield Boxes(int(code), rectangles(x[at], y[at], mark.side * 0.94, mark.side * 0.94))
 
 
 def _cell_labels(scene: Scene, mark: Cells, codes: Array) -> Iterator[Shape]:
@@ -338,9 +347,8 @@ def _track(scene: Scene, mark: Track, frame: int, progress: float) -> Iterator[S
         left = mark.x + ends * mark.width / (ends[-1] or 1)
         for code in np.unique(codes):
             at = np.flatnonzero(codes == code)
-            size = np.full(len(at), mark.height)
-            top, wide = np.full(len(at), mark.y), left[at + 1] - left[at]
-            yield Boxes(int(code), np.stack((left[at], top, wide, size), axis=1))
+            wide = left[at + 1] - left[at]
+            yield Boxes(int(code), rectangles(left[at], mark.y, wide, mark.height))
     cursor = float(edges[frame] + progress * (edges[frame + 1] - edges[frame]))
     yield Stroke(((cursor, mark.y - 4), (cursor, mark.y + mark.height + 4)), 2)
     below, whole = mark.y + mark.height + 16, f"{number(ends[-1])} modelled cycles"
@@ -363,8 +371,7 @@ def _flame(scene: Scene, mark: Flame) -> Iterator[Shape]:
     wide = np.maximum(right - left - gap, 0.3)
     for code in np.unique(mark.code):
         at = (mark.code == code) & ((right > left) | (ends[0] == ends[1]))
-        high = np.full(int(at.sum()), mark.pitch - 1.5)
-        yield Boxes(int(code), np.stack((left[at], top[at], wide[at], high), axis=1))
+        yield Boxes(int(code), rectangles(left[at], top[at], wide[at], mark.pitch - 1.5))
     lines = []
     for i in np.flatnonzero(wide > 30).tolist():
         words = label(mark.names[int(mark.title[i])], int((wide[i] - 8) / NAME))
@@ -550,8 +557,7 @@ def _tree(mark: Tree) -> Iterator[Shape]:
     upper = mark.y + (np.arange(len(rows)) + 0.2) * mark.pitch
     for code, part in mark.parts.items():
         wide = BAR * part[rows] / 1000
-        boxes = np.stack((left, upper, wide, np.full(len(rows), mark.pitch * 0.6)), axis=1)
-        yield Boxes(int(code), boxes[wide > 0])
+        yield Boxes(int(code), rectangles(left, upper, wide, mark.pitch * 0.6)[wide > 0])
         left = left + wide
 
 
@@ -567,7 +573,7 @@ def caption(scene: Scene, frame: int) -> Iterator[Shape]:
         yield Words(16, y + LINE * (1 + row), line, ink="soft")
     top = y + 14 + LINE * note_lines(scene)
     for code, x, row in legend_places(scene):
-        yield Boxes(code, np.array([[x, top + LEGEND_ROW * row, 14.0, 14.0]]))
+        yield Boxes(code, rectangles(x, top + LEGEND_ROW * row, 14.0, 14.0))
     for code, x, row in legend_places(scene):
         yield Words(x + 19, top + LEGEND_ROW * row + 11, legend_words(scene, code), ink="soft")
 

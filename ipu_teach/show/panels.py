@@ -10,7 +10,7 @@ return panels.scene("mine", title, sentence, foot=24, codes=CODES, stills=stills
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,11 +27,12 @@ from ipu_teach.show.scene import (
     Placed,
     Rows,
     Scene,
+    Still,
     Track,
     Tree,
     label,
 )
-from ipu_teach.show.shapes import LETTER, Boxes, Shape, Words
+from ipu_teach.show.shapes import LETTER, Boxes, Shape, Words, rectangles
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
@@ -98,22 +99,25 @@ class Panels:
         sentence: str,
         *,
         foot: float,
+        stills: Iterable[Still],
+        table: tuple[Iterable[str], Iterable[Iterable[str]]],
         frames: Array | None = None,
         **rest: Any,
     ) -> Scene:
         """The picture, `foot` longer than what it holds. `rest` are fields of `Scene`; its frames
-        are one if left out."""
+        are its stills if left out."""
         height = max(self.y, self.bottom) + foot
         notes = tuple(dict.fromkeys((*self.notes, *rest.pop("notes", ()))))
-        frames = np.zeros(1, np.int64) if frames is None else frames
-        drawings = (*self.drawings, *rest.pop("drawings", ()))
+        drawings, stills, (heads, rows) = tuple(self.drawings), tuple(stills), table
         return Scene(
             view,
             title,
             sentence,
             height=height,
             marks=tuple(self.marks),
-            frames=frames,
+            stills=stills,
+            frames=np.arange(len(stills)) if frames is None else frames,
+            table=(tuple(heads), tuple(map(tuple, rows))),
             drawings=drawings,
             notes=notes,
             **rest,
@@ -203,17 +207,33 @@ def boxes_in_rows(
         shapes += [Words(*at, text, 11 if wide > 36 else 9, "middle", code)] * bool(text)
     for row in range(0, len(rows), int(np.ceil(12 / pitch))):
         shapes.append(Words(-6, (row + 0.45) * pitch + 4, rows[row], 11, "end"))
-    return Painted(
-        name,
-        heading,
-        width=width,
-        height=pitch * len(rows),
-        count=len(cells),
-        places=places,
-        pictures=(tuple(shapes),),
-        labels=tuple(cell[-1] for cell in cells),
-        say="{label}",
-    )
+    said = [cell[-1] for cell in cells]
+    return painted(name, heading, width, pitch * len(rows), [shapes], places, said, "{label}")
+
+
+def painted(
+    name: str,
+    heading: str,
+    width: float,
+    height: float,
+    pictures: Iterable[Iterable[Shape]],
+    places: Array | None = None,
+    labels: Iterable[str] = (),
+    say: str = "",
+    **more: Any,
+) -> Painted:
+    """What stands still, in its pictures, with the `places` of its parts, of each its label, and
+    what is said of one. `more` are fields of `Painted`."""
+    places = side_by_side(0, width, height) if places is None else places
+    more |= {"pictures": tuple(map(tuple, pictures)), "count": len(places), "places": places}
+    more |= {"width": width, "height": height, "labels": tuple(labels), "say": say}
+    return Painted(name, heading, **more)
+
+
+def side_by_side(count: int, width: float, height: float) -> Array:
+    """The places of so many parts side by side."""
+    wide = width / max(1, count)
+    return rectangles(np.arange(count) * wide, 0, wide, height)
 
 
 def tall(mark: Cells | Rows | Painted) -> float:
