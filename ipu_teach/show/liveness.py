@@ -24,7 +24,7 @@ from ipu_teach.show import palette
 from ipu_teach.show.pack import pack
 from ipu_teach.show.panels import Panels
 from ipu_teach.show.report_facts import At, checked, linked, no_time, rests, seen_whole
-from ipu_teach.show.scene import Bar, Curve, Drawing, Lanes, Scene, Series, Still, label
+from ipu_teach.show.scene import Bar, Curve, Drawing, Lanes, Scene, Series, Still, Table, label
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
 
@@ -273,8 +273,9 @@ def _scene(runs: list[_Run], at: At, most: int) -> Scene:
             "their own."
         )
     less = "" if runs[0].always else ", without what is always live"
+    fullest = f"bytes of the fullest tile, which has {runs[0].report.target.bytes_per_tile:,}"
     for which, (name, heading) in enumerate(
-        (("all tiles", "bytes, all tiles together"), ("fullest tile", _heading(runs)))
+        (("all tiles", "bytes, all tiles together"), ("fullest tile", fullest))
     ):
         panels.put(_curve(name, heading + less, runs, which, each, count), left=LEFT, high=HIGH)
         panels.below()
@@ -351,10 +352,6 @@ def _curve(name: str, heading: str, runs: list[_Run], which: int, each: float, c
     )
 
 
-def _heading(runs: list[_Run]) -> str:
-    return f"bytes of the fullest tile, which has {runs[0].report.target.bytes_per_tile:,}"
-
-
 def _lane_bars(
     lanes: list[tuple[str, int, list[tuple[int, int]], int]], runs: list[_Run]
 ) -> tuple[Bar, ...]:
@@ -413,7 +410,7 @@ def _sentence(runs: list[_Run]) -> str:
     return f"What is live in two reports, modelled: {said}{change}."
 
 
-def _table(runs: list[_Run]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+def _table(runs: list[_Run]) -> Table:
     if len(runs) == 1:
         run = runs[0]
         rows = tuple(

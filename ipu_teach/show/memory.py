@@ -21,7 +21,7 @@ from ipu_teach.show.pack import pack
 from ipu_teach.show.palette import Code
 from ipu_teach.show.panels import Panels, grid, painted
 from ipu_teach.show.report_facts import because, checked, linked
-from ipu_teach.show.scene import Bar, Drawing, Lanes, Scene, Still, label, means, number
+from ipu_teach.show.scene import Bar, Drawing, Lanes, Scene, Still, Table, label, means, number
 from ipu_teach.show.stack import stack_places, stacks as stacks_of
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
@@ -266,9 +266,7 @@ def _sentence(report: Report, held: list[tuple[Code, Array]], total: Array) -> s
     )
 
 
-def _table(
-    report: Report, held: list[tuple[Code, Array]], total: Array
-) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+def _table(report: Report, held: list[tuple[Code, Array]], total: Array) -> Table:
     order = np.argsort(-total, kind="stable")
     always = report.memory.always_live_bytes_per_tile
     rows = tuple(

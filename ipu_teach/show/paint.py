@@ -209,21 +209,10 @@ def _layers(drawing: Drawing, count: int) -> Iterator[tuple[bool, Array, Array, 
     """(whether on top, code, begin, end) of what is drawn for every bar: what comes after it as far
     as it goes, then itself."""
     for bar in drawing.bars:
-        begin = np.broadcast_to(np.asarray(bar.start, np.float64), count)
+        code, begin, middle = bar.of(count)
         if bar.rest >= 0:
             yield False, np.full(count, bar.rest), begin, np.full(count, float(bar.end))
-        length = np.broadcast_to(np.asarray(bar.length, np.float64), count)
-        yield True, np.broadcast_to(np.asarray(bar.code), count), begin, begin + length
-
-
-def _pieces(drawing: Drawing, count: int) -> Iterator[tuple[Array, Array, Array]]:
-    """(code, begin, end) of every lane's piece, bar by bar."""
-    for bar in drawing.bars:
-        begin = np.broadcast_to(np.asarray(bar.start, np.float64), count)
-        middle = begin + np.broadcast_to(np.asarray(bar.length, np.float64), count)
-        yield np.broadcast_to(np.asarray(bar.code), count), begin, middle
-        if bar.rest >= 0:
-            yield np.full(count, bar.rest), middle, np.full(count, float(bar.end))
+        yield True, code, begin, middle
 
 
 def pixels_in_turn(spent: Array) -> Array:
@@ -350,10 +339,10 @@ def _track(scene: Scene, mark: Track, frame: int, progress: float) -> Iterator[S
             wide = left[at + 1] - left[at]
             yield Boxes(int(code), rectangles(left[at], mark.y, wide, mark.height))
     cursor = float(edges[frame] + progress * (edges[frame + 1] - edges[frame]))
-    yield Stroke(((cursor, mark.y - 4), (cursor, mark.y + mark.height + 4)), 2)
-    below, whole = mark.y + mark.height + 16, f"{number(ends[-1])} modelled cycles"
+    yield Stroke(((cursor, mark.y - 4), (cursor, mark.bottom + 4)), 2)
+    below, whole = mark.bottom + 16, f"{number(ends[-1])} modelled cycles"
     yield Words(mark.x, below, "0", 11, ink="soft")
-    yield Words(mark.x + mark.width, below, whole, 11, "end", "soft")
+    yield Words(mark.right, below, whole, 11, "end", "soft")
 
 
 def _flame(scene: Scene, mark: Flame) -> Iterator[Shape]:
@@ -404,7 +393,8 @@ def _tape(scene: Scene, mark: Tape, frame: int, progress: float) -> Iterator[Sha
     ]
     run = [(f, d) for f in frames.tolist() if (d := drawings[int(scene.frames[f])]) is not None]
     if sum(1 + (bar.rest >= 0) for _, d in run for bar in d.bars) * mark.count <= MOST_PIECES:
-        yield from _tape_boxes(mark, run, before, scale)
+        drawn = [(float(before[frame]), drawing) for frame, drawing in run]
+        yield from _lane_boxes(mark, drawn, scale)
     else:
         yield from _tape_raster(mark, run, before, scale, len(scene.codes))
     yield from _lane_labels(mark)
@@ -413,12 +403,6 @@ def _tape(scene: Scene, mark: Tape, frame: int, progress: float) -> Iterator[Sha
             mark.x + scale * (before[frame] + progress * (before[frame + 1] - before[frame]))
         )
         yield Stroke(((cursor, mark.y - 4), (cursor, mark.y + mark.height + 4)), 2)
-
-
-def _tape_boxes(
-    mark: Tape, run: list[tuple[int, Drawing]], before: Array, scale: float
-) -> Iterator[Shape]:
-    yield from _lane_boxes(mark, [(float(before[frame]), drawing) for frame, drawing in run], scale)
 
 
 def _lane_boxes(
@@ -487,11 +471,12 @@ def _tape_raster(
 def _spent(drawing: Drawing, count: int, codes: int, until: Array) -> Array:
     """float[lanes, codes, times]: how long each lane has had each code until some time of the
     drawing."""
-    found = np.zeros((count, codes, len(until)))
-    for code, begin, end in _pieces(drawing, count):
-        found[np.arange(count), code] += np.clip(
-            np.minimum(until, end[:, None]) - begin[:, None], 0, None
-        )
+    found, lanes = np.zeros((count, codes, len(until))), np.arange(count)
+    for bar in drawing.bars:
+        code, begin, middle = (part[:, None] for part in bar.of(count))
+        found[lanes, code[:, 0]] += np.clip(np.minimum(until, middle) - begin, 0, None)
+        if bar.rest >= 0:
+            found[lanes, bar.rest] += np.clip(np.minimum(until, bar.end) - middle, 0, None)
     return found
 
 

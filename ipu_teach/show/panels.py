@@ -10,7 +10,7 @@ return panels.scene("mine", title, sentence, foot=24, codes=CODES, stills=stills
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,16 +19,17 @@ import numpy as np
 from ipu_teach.errors import counted
 from ipu_teach.show.measures import GAP
 from ipu_teach.show.scene import (
+    Bar,
     Cells,
     Drawing,
     Flame,
+    Lanes,
     Mark,
     Painted,
     Placed,
     Rows,
     Scene,
     Still,
-    Track,
     Tree,
     label,
 )
@@ -45,6 +46,9 @@ BROAD, NAMED = 52.0, 14.0  # an IPU with its number above it, and the room for t
 Cell = tuple[int, int, int, tuple[str, ...], str]
 
 
+Piece = tuple[int, int, int]  # code, start, length
+
+
 class Panels:
     """Marks as they are put, from the top on. `y` is where the next ones begin; `lanes` are the
     bars of all that were given with them, for a `Still` that shows them whole; `notes` say what was
@@ -59,7 +63,7 @@ class Panels:
 
     def put(
         self,
-        mark: Placed | Track,
+        mark: Placed,
         left: float = LEFT,
         right: float = RIGHT,
         *,
@@ -77,11 +81,41 @@ class Panels:
             high = tall(mark)
         else:
             where["height"] = high
-        if drawing is not None and isinstance(mark, Placed):
+        if drawing is not None:
             self.lanes[mark.name] = len(self.drawings), 0, drawing.span
             self.drawings.append(drawing)
         self.marks.append(replace(mark, **where))  # type: ignore[arg-type]  # every kind of mark is one of these
         self.bottom = max(self.bottom, y + high)
+
+    def lanes_of(
+        self,
+        name: str,
+        heading: str,
+        rows: Mapping[str, Sequence[Piece]],
+        span: int,
+        unit: str,
+        *,
+        left: float,
+        pitch: float,
+        say: str,
+        without: int = -1,
+    ) -> None:
+        """Put lanes by their labels, below all that was put, with their pieces. What `say` quotes:
+        "long", how long these are but for those of the code `without`, and "pieces", how many."""
+        long = [sum(n for code, _, n in own if code != without) for own in rows.values()]
+        values = {"long": np.array(long), "pieces": np.array([len(own) for own in rows.values()])}
+        mark = Lanes(
+            name,
+            heading,
+            count=len(rows),
+            labels=tuple(rows),
+            say=say,
+            values={what: each for what, each in values.items() if f"{{{what}}}" in say},
+            whole=True,
+        )
+        drawing = Drawing(span, bars(list(rows.values())), unit)
+        self.below(40)
+        self.put(mark, left=left, high=pitch * len(rows), drawing=drawing)
 
     def below(self, gap: float = 36) -> None:
         """Go on below all that was put, if there is any."""
@@ -122,6 +156,13 @@ class Panels:
             notes=notes,
             **rest,
         )
+
+
+def bars(rows: Sequence[Sequence[Piece]]) -> tuple[Bar, ...]:
+    """The first piece of every lane, the second of every lane, and so on."""
+    most = max(map(len, rows))
+    pieces: Array = np.array([[*row] + [(0, 0, 0)] * (most - len(row)) for row in rows])
+    return tuple(Bar(pieces[:, i, 0], pieces[:, i, 1], pieces[:, i, 2], 0) for i in range(most))
 
 
 def grid(

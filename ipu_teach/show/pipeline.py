@@ -14,9 +14,8 @@ from ipu_teach.errors import InvalidOptionError, counted, shown
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.report import Report
 from ipu_teach.schedules import BACKWARD, FORWARD, Ticks, Work, stash
-from ipu_teach.show.host import Piece
 from ipu_teach.show.palette import NESTED, STATES, WAIT
-from ipu_teach.show.panels import Cell, Panels, boxes_in_rows, painted
+from ipu_teach.show.panels import Cell, Panels, Piece, boxes_in_rows, painted
 from ipu_teach.show.report_facts import checked, ipus_at_work, state_of
 from ipu_teach.show.scene import Scene, Still, number
 from ipu_teach.show.segments import at_work

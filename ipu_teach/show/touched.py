@@ -13,14 +13,13 @@ from ipu_teach.graph.compute_set import ComputeSet
 from ipu_teach.graph.variable_table import Variable
 from ipu_teach.show import palette
 from ipu_teach.show.liveness import runs_of
-from ipu_teach.show.palette import Code
 from ipu_teach.show.panels import Panels
 from ipu_teach.show.scene import Cells, Still, label
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
 CODES = (
-    Code("not touched", "", palette.REST.light, palette.REST.dark, ""),
+    palette.REST.lettered("", "not touched"),
     palette.EXCHANGE.lettered("r", "reads"),
     palette.COMPUTE.lettered("w", "writes"),
     palette.HOST.lettered("b", "reads and writes"),
