@@ -240,12 +240,6 @@ class _Run:
         return rows, less, pack(_at(self.bytes[0][BUFFER], self.shown(0, each, count)))
 
 
-def runs_of(flags: Array) -> list[tuple[int, int]]:
-    """(first, the one after the last) of each run of what is true."""
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], flags, [False])).astype(np.int8)))
-    return [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
-
-
 def _at(values: Array, steps: Array) -> Array:
     """The values of some steps, 0 of -1."""
     return np.where(steps < 0, 0, values[steps])
