@@ -9,6 +9,7 @@ Every number is modelled.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -156,7 +157,10 @@ def _scene(report: Report, most_named: int) -> Scene:
         for top in (most, max(most, limit))
     )
     heading, places = _stack_heading(each, stacked, count), stack_places(stacked, wide, high)
-    own = {"key": key if stacked == count else None, "switches": SWITCHES[: 1 + gaps]}
+    own: dict[str, Any] = {
+        "key": key if stacked == count else None,
+        "switches": SWITCHES[: 1 + gaps],
+    }
     panels.put(painted("stack", heading, wide, high, pictures, places, **own))
     still = Still(
         "bytes at each tile's fullest moment",

@@ -148,7 +148,7 @@ class _Windows:
         still = [Words(0, -6, "the image, a square for each channel", 11, "start", "soft")]
         still += [Words(MATRIX, -6, "the matrix: a row for each window", 11, "start", "soft")]
         still += [Words(0, low + 40 * n + 13, f"tile {t}", 11) for n, t in enumerate(tiles)]
-        squares = rectangles(*image.T, 0.94 * side, 0.94 * side)
+        squares = rectangles(image[:, 0], image[:, 1], 0.94 * side, 0.94 * side)
         pictures = [
             (*still, *self._window(row, shown_, squares, (wide, high), *memory[way]))
             for row in range(shown_)
@@ -196,7 +196,7 @@ class _Windows:
         mine, shared = self.seen(row)
         kind = np.full(len(squares), PLAIN)
         kind[mine], kind[shared] = NEW, SHARED
-        boxes = rectangles(*memory.T, 0.9 * pitch, LANE)
+        boxes = rectangles(memory[:, 0], memory[:, 1], 0.9 * pitch, LANE)
         (wide, high), numbers = cell, self.rows[row]
         x = MATRIX + wide * np.arange(len(numbers))
         own = rectangles(x, high * row, 0.9 * wide, 0.9 * high)

@@ -19,7 +19,7 @@ from ipu_teach.show.panels import Cell, Panels, Piece, boxes_in_rows, painted
 from ipu_teach.show.report_facts import checked, ipus_at_work, state_of
 from ipu_teach.show.scene import Scene, Still, number
 from ipu_teach.show.segments import at_work
-from ipu_teach.show.shapes import LETTER, Boxes, Words, rectangles
+from ipu_teach.show.shapes import LETTER, Boxes, Shape, Words, rectangles
 from ipu_teach.show.streaming import LEFT, MOST_STEPS, WAITING, merged, put_lanes
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
@@ -115,7 +115,7 @@ def _scene(every: Ticks, report: Report | None, most: int) -> Scene:
         for s in range(rows)
     ]
     places = rectangles(0, np.arange(rows) * high, WIDE, 0.94 * high)
-    picture = [Boxes(HELD, bars, upright=True), *sides]
+    picture: list[Shape] = [Boxes(HELD, bars, upright=True), *sides]
     heading = "micro-batches that a stage holds, with the one at work"
     say = "{label} holds {n} {n|micro-batch|micro-batches} at most"
     values = {"n": np.array(most_held[:rows])}

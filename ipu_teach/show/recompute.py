@@ -74,9 +74,9 @@ def recompute(
     pitch = HIGH / layers
     rows = rectangles(0, np.arange(layers) * pitch, WIDE, pitch * 0.9)
     pictures = [_triangle(live, len(p), layers) for live, p in zip(lives, plans, strict=True)]
-    told, heading = "the input of layer {label}", "inputs that are alive, step by step"
+    say, heading = "the input of layer {label}", "inputs that are alive, step by step"
     numbers = map(str, range(layers))
-    inputs = painted("alive", heading, WIDE, HIGH + UNDER, pictures, rows, numbers, told)
+    inputs = painted("alive", heading, WIDE, HIGH + UNDER, pictures, rows, numbers, say)
     x, up = (0.06 + 0.88 * (v - v.min()) / max(1, int(np.ptp(v))) for v in (costs, peaks))
     x, y = WIDE * x, HIGH * (1 - up)
     beaten = [

@@ -135,8 +135,8 @@ class _Walks:
         )
         turn = 2 * np.pi * np.argsort(self.order) / ipus - np.pi / 2
         middles = SIDE / 2 + (SIDE / 2 - 26) * np.stack((np.cos(turn), np.sin(turn)), axis=1)
-        size = min(48.0, 400 / ipus), min(24.0, 400 / ipus)
-        places = rectangles(*(middles - np.array(size) / 2).T, *size)
+        wide, high = min(48.0, 400 / ipus), min(24.0, 400 / ipus)
+        places = rectangles(middles[:, 0] - wide / 2, middles[:, 1] - high / 2, wide, high)
         around_ = Boxes(len(codes), places)
         pictures = [self._round(k, middles, around_, each) for k in range(len(rounds))]
         heading = "a round: chunks between the IPUs"
