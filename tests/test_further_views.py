@@ -21,7 +21,6 @@ from ipu_teach.report.host_trace import HostTrace
 from ipu_teach.show import palette
 from ipu_teach.show.machine import pipes, rate
 from ipu_teach.show.numbers import _line
-from ipu_teach.show.pack import unpack
 from ipu_teach.show.paint import paint
 from ipu_teach.show.panels import Panels
 from ipu_teach.show.scene import Lanes, Painted, Still, Zoom
@@ -30,6 +29,7 @@ from ipu_teach.sweeps import sweep
 from ipu_teach.types import QUARTER, QuarterFormat, QuarterMetadata, from_quarter
 from tests.browser import programs
 from tests.test_views import told
+from tests.unpacking import unpack
 
 F143, F152 = QUARTER[QuarterFormat.F143, 0], QUARTER[QuarterFormat.F152, -3]
 

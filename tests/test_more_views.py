@@ -26,7 +26,6 @@ from ipu_teach.show import palette
 from ipu_teach.show.exchange import pattern
 from ipu_teach.show.measures import BAR
 from ipu_teach.show.memory import parts
-from ipu_teach.show.pack import unpack
 from ipu_teach.show.paint import caption, paint
 from ipu_teach.show.report_facts import sources
 from ipu_teach.show.scene import Cells, Curve, Flame, Lanes, Matrix, Painted, Tape, Tree
@@ -35,6 +34,7 @@ from ipu_teach.show.svg import svg
 from ipu_teach.show.view import View
 from tests.browser import programs
 from tests.test_views import ROOT, SVG, Tags, contrast, told
+from tests.unpacking import unpack
 
 NAMES = ("timeline", "memory", "liveness", "program")
 

@@ -32,7 +32,7 @@ from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
 from ipu_teach.report import Recording
 from ipu_teach.show import board as drawn
 from ipu_teach.show.board import Places, short, value_codes
-from ipu_teach.show.pack import pack, unpack
+from ipu_teach.show.pack import pack
 from ipu_teach.show.paint import paint, pieces
 from ipu_teach.show.scene import Board, Scene
 from ipu_teach.show.shapes import Stroke, Words
@@ -40,6 +40,7 @@ from ipu_teach.show.svg import svg
 from ipu_teach.types import Array
 from tests.test_overlap import Machine
 from tests.test_recording import CELLS, TILES, by_hand, smoothing
+from tests.unpacking import unpack
 
 
 def smoothed(repeats: int = 5) -> Recording:

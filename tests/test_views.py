@@ -30,7 +30,7 @@ from ipu_teach.errors import InvalidOptionError
 from ipu_teach.program import Copy, Sequence
 from ipu_teach.show import palette
 from ipu_teach.show.measures import GAP
-from ipu_teach.show.pack import pack, unpack
+from ipu_teach.show.pack import pack
 from ipu_teach.show.paint import cell_codes, paint
 from ipu_teach.show.png import indexed_png
 from ipu_teach.show.scene import Cells, Flame, Lanes, Scene, Still, Tape, Track, quantiles
@@ -41,6 +41,7 @@ from ipu_teach.show.view import View, compressed, own_script, player
 from ipu_teach.types import Array
 from tests.browser import programs
 from tests.four_programs import pipeline, product
+from tests.unpacking import unpack
 
 ROOT = Path(__file__).resolve().parents[1]
 NODE = shutil.which("node")

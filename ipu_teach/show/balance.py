@@ -19,7 +19,7 @@ from ipu_teach.report import Report, Why
 from ipu_teach.report.why import codelets_on
 from ipu_teach.show import palette
 from ipu_teach.show.palette import STATES, Code
-from ipu_teach.show.panels import Panels, grid
+from ipu_teach.show.panels import Panels, grid, painted
 from ipu_teach.show.report_facts import (
     At,
     because,
@@ -31,7 +31,7 @@ from ipu_teach.show.report_facts import (
     tiles_of,
     titled,
 )
-from ipu_teach.show.scene import Lanes, Painted, Scene, Still, Tape, label, number
+from ipu_teach.show.scene import Lanes, Scene, Still, Tape, label, number
 from ipu_teach.show.segments import LanesOf, Segment, Span, cuts, segments
 from ipu_teach.show.stack import stack_places, stacks
 from ipu_teach.show.view import View, fitting
@@ -234,17 +234,8 @@ def _scene(runs: list[_Run], most: int) -> Scene:
     shares = tuple(
         f"{number(round(i * each, 1))} to {number(round((i + 1) * each, 1))} %" for i in range(BINS)
     )
-    bars = Painted(
-        "histogram",
-        "tiles by their time at work",
-        width=BARS[0],
-        height=BARS[1],
-        count=BINS,
-        pictures=pictures,
-        labels=shares,
-        places=stack_places(BINS, *BARS),
-    )
-    panels.put(bars, left=464)
+    heading, places = "tiles by their time at work", stack_places(BINS, *BARS)
+    panels.put(painted("histogram", heading, *BARS, pictures, places, shares), left=464)
     for i, run in enumerate(runs):
         name, heading = (run.name, run.name) if len(runs) > 1 else ("run", "tiles that wait")
         panels.put(
@@ -261,15 +252,12 @@ def _scene(runs: list[_Run], most: int) -> Scene:
         _sentence(runs),
         foot=12,
         codes=CODES,
-        stills=tuple(stills),
+        stills=stills,
         frames=np.array(frames, np.int64),
         poster=worst[0],
         group=runs[0].group,
         data={"worst": worst},
-        table=(
-            ("report", "kind", "name", "runs", "cycles", "waiting", "slowest tile"),
-            tuple(rows),
-        ),
+        table=(("report", "kind", "name", "runs", "cycles", "waiting", "slowest tile"), rows),
     )
 
 

@@ -13,11 +13,11 @@ from ipu_teach.report import BlockRun, Report
 from ipu_teach.show import palette
 from ipu_teach.show.palette import Code
 from ipu_teach.show.panels import flame
-from ipu_teach.show.scene import Flame, label, number
+from ipu_teach.show.scene import Flame, Table, label, number
 
 MOST_BLOCKS = 2000
 MOST_TILES = 8
-TABLE = ("tile", "block", "type", "depth", "from", "to", "modelled cycles")
+HEADS = ("tile", "block", "type", "depth", "from", "to", "modelled cycles")
 
 
 class Blocks:
@@ -73,9 +73,9 @@ class Blocks:
             f"{label(worst, 48)}: {number(sum(spent[worst]))} modelled cycles in {times}."
         )
 
-    def table(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    def table(self) -> Table:
         """Every block."""
-        return TABLE, tuple(map(_row, self.all))
+        return HEADS, tuple(map(_row, self.all))
 
     def _where(self) -> str:
         return f"tile{'s' if len(self.tiles) > 1 else ''} {', '.join(map(str, self.tiles))}"

@@ -24,7 +24,7 @@ from ipu_teach.show.measures import (
     ROW,
 )
 from ipu_teach.show.scene import Board, Detail, Message, Scene, Trail
-from ipu_teach.show.shapes import Boxes, Outline, Shape, Stroke, Words
+from ipu_teach.show.shapes import Boxes, Outline, Shape, Stroke, Words, rectangles
 from ipu_teach.types import Array
 
 # The same numbers stand in static/board.js.
@@ -88,7 +88,7 @@ class Places:
         pitch = self.pitch[self.board.row]
         x = corner[:, 0] + 4 + self.board.place * pitch
         y = corner[:, 1] + HEAD + self.board.row * ROW
-        return np.stack((x, y, np.maximum(pitch - 1, 0.5), np.full(len(x), CELL)), axis=1)
+        return rectangles(x, y, np.maximum(pitch - 1, 0.5), CELL)
 
 
 def value_codes(board: Board, texts: list[str]) -> Array:
@@ -135,7 +135,7 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
     for one in np.unique(state).tolist():
         if scene.codes[one].letter:
             x, y = corners[state == one].T + np.array([[places.wide - 18], [3]])
-            yield Boxes(one, np.stack((x, y, np.full(len(x), 14.0), np.full(len(x), 14.0)), axis=1))
+            yield Boxes(one, rectangles(x, y, 14.0, 14.0))
             yield from (
                 Words(a + 7, b + 11, scene.codes[one].letter, 11, "middle", one)
                 for a, b in zip(x, y, strict=True)
@@ -263,7 +263,7 @@ def _links(scene: Scene, places: Places, links: tuple[Message, ...]) -> Iterator
         yield Stroke(
             ((right - GUTTER + 6, a), (right - 8, y), (right - GUTTER + 8, b)), 2, arrow=True
         )
-        yield Boxes(code, np.array([[right - 56, y - 9, 56.0, 16.0]]))
+        yield Boxes(code, rectangles(right - 56, y - 9, 56.0, 16.0))
         yield Words(right - 28, y + 3, f"{link.size:,} B", 11, "middle", code)
 
 

@@ -13,6 +13,7 @@ messages from one to another.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 
@@ -51,6 +52,7 @@ from ipu_teach.show.scene import (
     Message,
     Scene,
     Still,
+    Table,
     Tape,
     Track,
     label,
@@ -447,7 +449,7 @@ class _Maker:
             kept = np.flatnonzero(own[transfers.source])
             receivers = tuple(transfers.receivers[i] for i in kept.tolist())
             transfers = Transfers(transfers.source[kept], transfers.size[kept], receivers)
-        sent: dict[tuple[int, bytes], int] = {}
+        sent = Counter[tuple[int, bytes]]()
         for source, size, to in zip(
             transfers.source.tolist(), transfers.size.tolist(), transfers.receivers, strict=True
         ):
@@ -455,13 +457,11 @@ class _Maker:
             if self.several:
                 ipu, ipus = here // self.per_ipu, there // self.per_ipu
                 for other in np.unique(ipus[ipus != ipu]).tolist():
-                    key = (self._middle(ipu), np.array([self._middle(other)]).tobytes())
-                    sent[key] = sent.get(key, 0) + size
+                    sent[self._middle(ipu), np.array([self._middle(other)]).tobytes()] += size
                 there = there[ipus == ipu]
             there = there[there != here]
             if len(there):
-                key = (here, there.tobytes())
-                sent[key] = sent.get(key, 0) + size
+                sent[here, there.tobytes()] += size
         messages = [
             Message(here, np.frombuffer(to, np.int64), size) for (here, to), size in sent.items()
         ]
@@ -487,10 +487,10 @@ class _Maker:
         total = report.total_cycles
         if self.several:
             return f"{run_of(report)}. {ipus_at_work(report)}"
-        spent: dict[str, float] = {}
+        spent = Counter[str]()
         for _, times, own in self.ran:
             for phase in own:
-                spent[phase.kind] = spent.get(phase.kind, 0.0) + times * phase.cycles
+                spent[phase.kind] += times * phase.cycles
         shares = ", ".join(f"{kind} {100 * cycles / total:.1f} %" for kind, cycles in spent.items())
         found = [(p, part) for part, _, own in self.ran for p in own if p.kind == COMPUTE]
         worst = ""
@@ -499,7 +499,7 @@ class _Maker:
             worst = f" The longest that computes is {self.named(part)[1]}: {waited_for(phase)}."
         return f"{run_of(report)}: {shares}.{worst}"
 
-    def table(self, kinds: list[str]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    def table(self, kinds: list[str]) -> Table:
         """Every step, with its cycles in phases of these kinds."""
         rows = []
         for part, times, own in self.ran:

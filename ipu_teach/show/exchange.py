@@ -7,7 +7,7 @@ pattern. Bytes are what arrives: what several tiles hear is sent once, and count
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -20,7 +20,7 @@ from ipu_teach.show.content import Carried, report_of, with_content
 from ipu_teach.show.palette import Code
 from ipu_teach.show.panels import Panels
 from ipu_teach.show.report_facts import At, checked, linked, rests, step_name, titled
-from ipu_teach.show.scene import Bar, Drawing, Matrix, Partners, Scene, Still, number
+from ipu_teach.show.scene import Bar, Drawing, Matrix, Partners, Scene, Still, Table, number
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
 
@@ -30,7 +30,7 @@ FILLED = 0.6  # of all pairs: beyond that everybody speaks to everybody
 USUAL = 0.95  # of the messages: beyond that the others are odd ones
 FEW = 0.25  # of the tiles of the other side: so few speak to all, or hear all
 NOTHING, MARGIN, LINK = 0, 6, 7  # codes; between the first two five steps of bytes
-LINKS = Code("over a link between IPUs", "L", palette.LINKS.light, palette.LINKS.dark, "")
+LINKS = replace(palette.LINKS, name="over a link between IPUs", pattern="")
 SIDE = 272.0
 
 
@@ -251,8 +251,7 @@ def _scene(report: Report, every: list[Exchange], told: Carried, at: At, most: i
         _sentence(every, tiles, per_ipu),
         foot=44,
         codes=(*_codes(bounds), LINKS),
-        stills=tuple(stills),
-        frames=np.arange(len(stills)),
+        stills=stills,
         table=_table(every, per_ipu),
         poster=poster,
         group="exchange",
@@ -276,13 +275,11 @@ def _binned(one: Exchange, each: int, bins: int) -> tuple[Array, Array]:
 def _codes(bounds: Array) -> tuple[Code, ...]:
     blues = palette.FILL[5 - len(bounds) : 5]
     steps = [
-        Code(f"up to {bound:,} bytes", f"{i + 1}", blue.light, blue.dark, "")
+        blue.lettered(f"{i + 1}", f"up to {bound:,} bytes")
         for i, (bound, blue) in enumerate(zip(bounds.tolist(), blues, strict=True))
     ]
     unused = [palette.REST] * (5 - len(steps))
-    margin = Code(
-        "sent, above, and received, beside", "B", palette.COMPUTE.light, palette.COMPUTE.dark, ""
-    )
+    margin = palette.COMPUTE.lettered("B", "sent, above, and received, beside")
     return (palette.PAPER, *steps, *unused, margin)
 
 
@@ -325,9 +322,7 @@ def _sentence(every: list[Exchange], tiles: int, per_ipu: int) -> str:
     )
 
 
-def _table(
-    every: list[Exchange], per_ipu: int
-) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+def _table(every: list[Exchange], per_ipu: int) -> Table:
     rows = []
     for one in every:
         name = pattern(one.source, one.to, per_ipu)[0]

@@ -14,28 +14,9 @@ from html import escape
 from typing import Any
 
 from ipu_teach.errors import InvalidOptionError, IPUTeachError, shown
-from ipu_teach.show.view import View, own_script, player
+from ipu_teach.show.view import View, own_script, player, with_scripts
 
 Setting = Sequence[Any]
-# What a widget can show.
-VIEWS = (
-    "balance",
-    "bsp",
-    "code",
-    "exchange",
-    "host",
-    "liveness",
-    "machine",
-    "memory",
-    "numbers",
-    "program",
-    "run",
-    "sweep",
-    "tile",
-    "tiles",
-    "timeline",
-    "turns",
-)
 
 
 class Explore:
@@ -155,7 +136,7 @@ def widget(
     import traitlets
 
     class Player(anywidget.AnyWidget):
-        _esm = "\n".join((player(), *map(own_script, VIEWS), own_script("widget")))
+        _esm = "\n".join((player(), *map(own_script, with_scripts()), own_script("widget")))
         scene = traitlets.Unicode().tag(sync=True)
 
     shown_ = Player(scene=view.scene.json())

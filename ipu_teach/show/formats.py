@@ -16,9 +16,9 @@ from ipu_teach.errors import InvalidOptionError, counted, shown
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.show import palette
 from ipu_teach.show.palette import Code
-from ipu_teach.show.panels import Panels
+from ipu_teach.show.panels import Panels, painted, side_by_side
 from ipu_teach.show.scene import Painted, Still
-from ipu_teach.show.shapes import Boxes, Shape, Stroke, Words
+from ipu_teach.show.shapes import Boxes, Shape, Stroke, Words, rectangles
 from ipu_teach.show.view import View
 from ipu_teach.types import Array, DType
 from ipu_teach.types.numbers import (
@@ -104,11 +104,10 @@ def formats(
             said,
             foot=12,
             codes=CODES,
-            stills=tuple(stills),
-            frames=np.arange(len(way)),
+            stills=stills,
             poster=len(way) - 1,
             group="factor",
-            table=(("dtype", "times", "become 0", "subnormal", "too large"), tuple(rows)),
+            table=(("dtype", "times", "become 0", "subnormal", "too large"), rows),
         )
     )
 
@@ -152,7 +151,7 @@ def _coin(value: float, ends: Array, landed: Array, many: list[int]) -> Painted:
         shapes: list[Shape] = [Stroke(((0, HIGH), (COIN, HIGH)), 1, "line")]
         for x, end, on in zip(inner.tolist(), ends, _on(ends, landed[:n]).tolist(), strict=True):
             tall = on / n * (HIGH - 40)
-            box = np.array([[x - BAR / 2, HIGH - tall, BAR, tall]])
+            box = rectangles(x - BAR / 2, HIGH - tall, BAR, tall)
             shapes += [Boxes(THROWN, box)] * bool(on)
             shapes.append(Words(x, HIGH - tall - 5, f"{on:,}", 11, "middle"))
             shapes.append(Words(x, HIGH + 14, f"{end:.6g}", 11, "middle", "soft"))
@@ -164,16 +163,9 @@ def _coin(value: float, ends: Array, landed: Array, many: list[int]) -> Painted:
             Words(COIN / 2, 12, counted(n, "throw"), 11, "middle", "soft"),
         ]
         drawn.append(tuple(shapes))
-    places = np.array([(x - BAR / 2, 20, BAR, HIGH) for x in inner])
-    return Painted(
-        *("coin", "rounded by chance"),
-        width=COIN,
-        height=HIGH + 40,
-        count=2,
-        places=places,
-        pictures=tuple(drawn),
-        labels=tuple(f"{end:.6g}" for end in ends),
-    )
+    places = rectangles(inner - BAR / 2, 20, BAR, HIGH)
+    labels = [f"{end:.6g}" for end in ends]
+    return painted("coin", "rounded by chance", COIN, HIGH + 40, drawn, places, labels)
 
 
 def _histogram(
@@ -197,24 +189,17 @@ def _histogram(
         np.add.at(bins, (fates(np.ldexp(sizes, k), dtypes[0]), power + k - low), 1)
         counts.append(bins.sum(axis=0))
         tall = bins / top * (HIGH - 16)
-        x, wide = (np.arange(span) + 0.06) * pitch, np.full(span, 0.88 * pitch)
-        bars = np.stack((*np.broadcast_arrays(x, HIGH - tall.cumsum(axis=0), wide), tall), axis=2)
+        x, wide, tops = (np.arange(span) + 0.06) * pitch, 0.88 * pitch, HIGH - tall.cumsum(axis=0)
         boxes = [
-            Boxes(code, bars[code][part > 0], upright=True)
+            Boxes(code, rectangles(x, tops[code], wide, tall[code])[part > 0], upright=True)
             for code, part in enumerate(bins)
             if part.any()
         ]
         drawn.append((*below, *boxes, Words(WIDE, 12, f"times 2^{k}", 11, "end")))
-    mark = Painted(
-        *("values", f"by powers of two, as {dtypes[0].__name__}"),
-        width=WIDE,
-        height=HIGH + UNDER + ROW * len(reaches),
-        count=span,
-        places=np.array([(i * pitch, 0, pitch, HIGH) for i in range(span)]),
-        pictures=tuple(drawn),
-        labels=tuple(f"2^{p} to 2^{p + 1}" for p in range(low, high)),
-    )
-    return mark, counts
+    heading, tall_ = f"by powers of two, as {dtypes[0].__name__}", HIGH + UNDER + ROW * len(reaches)
+    places = side_by_side(span, WIDE, HIGH)
+    labels = [f"2^{p} to 2^{p + 1}" for p in range(low, high)]
+    return painted("values", heading, WIDE, tall_, drawn, places, labels), counts
 
 
 def _reaches(
@@ -231,6 +216,6 @@ def _reaches(
         first, normal, last = ((min(max(p, low), high) - low) * pitch for p in ends)
         y = HIGH + UNDER + ROW * i
         for code, a, b in ((SUBNORMAL, first, normal), (HELD, normal, last)):
-            shapes += [Boxes(code, np.array([[a, y, b - a, 7.0]]))] * (b > a)
+            shapes += [Boxes(code, rectangles(a, y, b - a, 7.0))] * (b > a)
         shapes.append(Words(normal, y + 17, dtype.__name__, 11))
     return shapes

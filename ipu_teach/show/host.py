@@ -11,20 +11,17 @@ from __future__ import annotations
 
 from collections import Counter
 
-import numpy as np
-
 from ipu_teach.cost.phases import HOST, STREAMING
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import HostEvent, Report
 from ipu_teach.report.host_trace import is_copy, is_run, is_wait
 from ipu_teach.show import palette
 from ipu_teach.show.palette import Code
-from ipu_teach.show.panels import Panels
+from ipu_teach.show.panels import Panels, Piece
 from ipu_teach.show.report_facts import checked
-from ipu_teach.show.scene import Bar, Drawing, Lanes, Scene, Still, label, number
+from ipu_teach.show.scene import Scene, Still, label, number
 from ipu_teach.show.segments import segments
 from ipu_teach.show.view import View, fitting
-from ipu_teach.types import Array
 
 CODES = (
     *palette.PHASES,
@@ -37,7 +34,6 @@ RUN, WAITS, OTHER = range(len(palette.PHASES), len(CODES))
 MOST_STEPS = 512  # of the run, and as many events of each of the host's lanes
 MOST_LANES = 12
 PITCH = 22.0
-Piece = tuple[int, int, int]  # code, start, length
 
 
 def host(report: Report) -> View:
@@ -80,22 +76,8 @@ def _scene(report: Report, most: int) -> Scene:
         ((device, start, "modelled cycles"), (measured, seconds, "measured us"))
     ):
         if rows:
-            long = np.array([sum(piece[2] for piece in pieces) for pieces in rows.values()])
-            say = f"{{label}}: {{long}} {unit}, {{pieces}} times"
-            values = {"long": long, "pieces": np.array([len(pieces) for pieces in rows.values()])}
-            name = ("device", "host")[which]
-            drawing = Drawing(span, bars(list(rows.values())), unit)
-            lanes = Lanes(
-                name,
-                heads[which],
-                count=len(rows),
-                labels=tuple(rows),
-                say=say,
-                values=values,
-                whole=True,
-            )
-            panels.below(40)
-            panels.put(lanes, left=190, high=PITCH * len(rows), drawing=drawing)
+            say, name = f"{{label}}: {{long}} {unit}, {{pieces}} times", ("device", "host")[which]
+            panels.lanes_of(name, heads[which], rows, span, unit, left=190, pitch=PITCH, say=say)
     total = report.total_cycles
     links = (
         (HOST, report.host_bytes, "the link", report.host_exchange_cycles),
@@ -208,10 +190,3 @@ def _code(event: HostEvent) -> int:
     if is_copy(event):
         return CODE[HOST]
     return WAITS if is_wait(event) else OTHER
-
-
-def bars(rows: list[list[Piece]]) -> tuple[Bar, ...]:
-    """The first piece of every lane, the second of every lane, and so on."""
-    most = max(map(len, rows))
-    pieces: Array = np.array([row + [(0, 0, 0)] * (most - len(row)) for row in rows])
-    return tuple(Bar(pieces[:, i, 0], pieces[:, i, 1], pieces[:, i, 2], 0) for i in range(most))

@@ -15,8 +15,9 @@ from ipu_teach.cost.links import Link, around, busy_cycles, link_load, link_rate
 from ipu_teach.errors import counted
 from ipu_teach.report import Report
 from ipu_teach.show import palette
+from ipu_teach.show.panels import painted
 from ipu_teach.show.scene import Painted, number
-from ipu_teach.show.shapes import LETTER, Boxes, Shape, Words
+from ipu_teach.show.shapes import LETTER, Boxes, Shape, Words, rectangles
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
@@ -109,7 +110,7 @@ class Ladder:
             names = [f"{i}" for i in range(self.target.num_ipus)]
         for i, name in enumerate(names):
             x, y = self._corner(i)
-            shapes.append(Boxes(ipu, np.array([[x, y, self._wide, HIGH]])))
+            shapes.append(Boxes(ipu, rectangles(x, y, self._wide, HIGH)))
             x, inside = x + self._wide / 2, len(names[-1]) <= room
             beside = y - 4 if i % 2 == 0 else y + HIGH + 11  # a number for which there is no room
             shapes.append(
@@ -120,23 +121,17 @@ class Ladder:
         rates = [f"{link_rate(link, self.target):,.4g}" for link in self.links]
         ends = np.array(self.links).T
         told = "IPU {from} to IPU {to}: {bytes} bytes in the run, {busy} modelled cycles busy"
-        return Painted(
-            "links",
+        values = {"from": ends[0], "to": ends[1]}
+        for name, some in (("bytes", self.bytes), ("busy", self.busy)) if self.ran else ():
+            values[name] = np.array([some[link] for link in self.links])
+        heading = (
             f"{counted(len(self.links) // 2, 'link')}, each way: rungs {rates[0]}"
             + f", rails {rates[-1]}" * (self.target.num_ipus > 2)
-            + " bytes a cycle",
-            width=WIDE,
-            height=2 * (self._top + HIGH) + BETWEEN,
-            count=len(self.links),
-            places=np.array(places),
-            pictures=(tuple(shapes),),
-            say=told if self.ran else "IPU {from} to IPU {to}",
-            values={"from": ends[0], "to": ends[1]}
-            | {
-                name: np.array([some[link] for link in self.links])
-                for name, some in (("bytes", self.bytes), ("busy", self.busy))
-                if self.ran
-            },
+            + " bytes a cycle"
+        )
+        say, high = told if self.ran else "IPU {from} to IPU {to}", 2 * (self._top + HIGH) + BETWEEN
+        return painted(
+            "links", heading, WIDE, high, [shapes], np.array(places), say=say, values=values
         )
 
     def _corner(self, ipu: int) -> tuple[float, float]:

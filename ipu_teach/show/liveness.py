@@ -24,7 +24,7 @@ from ipu_teach.show import palette
 from ipu_teach.show.pack import pack
 from ipu_teach.show.panels import Panels
 from ipu_teach.show.report_facts import At, checked, linked, no_time, rests, seen_whole
-from ipu_teach.show.scene import Bar, Curve, Drawing, Lanes, Scene, Series, Still, label
+from ipu_teach.show.scene import Bar, Curve, Drawing, Lanes, Scene, Series, Still, Table, label
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
 
@@ -240,12 +240,6 @@ class _Run:
         return rows, less, pack(_at(self.bytes[0][BUFFER], self.shown(0, each, count)))
 
 
-def runs_of(flags: Array) -> list[tuple[int, int]]:
-    """(first, the one after the last) of each run of what is true."""
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], flags, [False])).astype(np.int8)))
-    return [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
-
-
 def _at(values: Array, steps: Array) -> Array:
     """The values of some steps, 0 of -1."""
     return np.where(steps < 0, 0, values[steps])
@@ -273,8 +267,9 @@ def _scene(runs: list[_Run], at: At, most: int) -> Scene:
             "their own."
         )
     less = "" if runs[0].always else ", without what is always live"
+    fullest = f"bytes of the fullest tile, which has {runs[0].report.target.bytes_per_tile:,}"
     for which, (name, heading) in enumerate(
-        (("all tiles", "bytes, all tiles together"), ("fullest tile", _heading(runs)))
+        (("all tiles", "bytes, all tiles together"), ("fullest tile", fullest))
     ):
         panels.put(_curve(name, heading + less, runs, which, each, count), left=LEFT, high=HIGH)
         panels.below()
@@ -351,10 +346,6 @@ def _curve(name: str, heading: str, runs: list[_Run], which: int, each: float, c
     )
 
 
-def _heading(runs: list[_Run]) -> str:
-    return f"bytes of the fullest tile, which has {runs[0].report.target.bytes_per_tile:,}"
-
-
 def _lane_bars(
     lanes: list[tuple[str, int, list[tuple[int, int]], int]], runs: list[_Run]
 ) -> tuple[Bar, ...]:
@@ -413,7 +404,7 @@ def _sentence(runs: list[_Run]) -> str:
     return f"What is live in two reports, modelled: {said}{change}."
 
 
-def _table(runs: list[_Run]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+def _table(runs: list[_Run]) -> Table:
     if len(runs) == 1:
         run = runs[0]
         rows = tuple(

@@ -153,10 +153,9 @@ def _scene(target: Target, report: Report | None) -> Scene:
         + sentence,
         foot=16,
         codes=CODES,
-        stills=tuple(stills),
-        frames=np.arange(len(sizes)),
+        stills=stills,
         poster=sizes.index(target.num_ipus),
-        table=(("machine", "pipe", "bandwidth", "figure", "source"), tuple(rows)),
+        table=(("machine", "pipe", "bandwidth", "figure", "source"), rows),
         group="size",
         notes=(
             "Each IPU has its own link to the host. Pipes are as wide as their bandwidth, size by "

@@ -9,6 +9,7 @@ Every number is modelled.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +20,9 @@ from ipu_teach.show import palette
 from ipu_teach.show.measures import MOST_RECTANGLES
 from ipu_teach.show.pack import pack
 from ipu_teach.show.palette import Code
-from ipu_teach.show.panels import Panels, grid
+from ipu_teach.show.panels import Panels, grid, painted
 from ipu_teach.show.report_facts import because, checked, linked
-from ipu_teach.show.scene import Bar, Drawing, Lanes, Painted, Scene, Still, label, means, number
+from ipu_teach.show.scene import Bar, Drawing, Lanes, Scene, Still, Table, label, means, number
 from ipu_teach.show.stack import stack_places, stacks as stacks_of
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
@@ -155,18 +156,12 @@ def _scene(report: Report, most_named: int) -> Scene:
         for less in range(1 + gaps)
         for top in (most, max(most, limit))
     )
-    stack = Painted(
-        "stack",
-        _stack_heading(each, stacked, count),
-        width=wide,
-        height=high,
-        count=stacked,
-        pictures=pictures,
-        places=stack_places(stacked, wide, high),
-        key=key if stacked == count else None,
-        switches=SWITCHES[: 1 + gaps],
-    )
-    panels.put(stack)
+    heading, places = _stack_heading(each, stacked, count), stack_places(stacked, wide, high)
+    own: dict[str, Any] = {
+        "key": key if stacked == count else None,
+        "switches": SWITCHES[: 1 + gaps],
+    }
+    panels.put(painted("stack", heading, wide, high, pictures, places, **own))
     still = Still(
         "bytes at each tile's fullest moment",
         _note(report, total),
@@ -275,9 +270,7 @@ def _sentence(report: Report, held: list[tuple[Code, Array]], total: Array) -> s
     )
 
 
-def _table(
-    report: Report, held: list[tuple[Code, Array]], total: Array
-) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+def _table(report: Report, held: list[tuple[Code, Array]], total: Array) -> Table:
     order = np.argsort(-total, kind="stable")
     always = report.memory.always_live_bytes_per_tile
     rows = tuple(

@@ -83,33 +83,20 @@ def _places(frames: int) -> Iterator[tuple[int, float]]:
         )
 
 
+def _filled(code: Code, dark: bool) -> dict[str, Any]:
+    """How an area in the colour and the pattern of a code is drawn."""
+    style = {"facecolor": code.colour(dark), "hatch": HATCH[code.pattern]}
+    return {"edgecolor": "#00000055", "linewidth": 0, **style}
+
+
 def _add(axes: Any, shape: Shape, codes: tuple[Code, ...], dark: bool) -> None:
     theme = DARK if dark else LIGHT
     match shape:
         case Boxes():
-            code = codes[shape.code]
             patches = [Rectangle((x, y), w, h) for x, y, w, h in shape.boxes.tolist()]
-            axes.add_collection(
-                PatchCollection(
-                    patches,
-                    facecolor=code.colour(dark),
-                    edgecolor="#00000055",
-                    linewidth=0,
-                    hatch=HATCH[code.pattern],
-                )
-            )
+            axes.add_collection(PatchCollection(patches, **_filled(codes[shape.code], dark)))
         case Outline() if shape.filled:
-            code = codes[shape.code]
-            hatch = HATCH[code.pattern]
-            axes.add_patch(
-                Polygon(
-                    shape.points,
-                    facecolor=code.colour(dark),
-                    edgecolor="#00000055",
-                    linewidth=0,
-                    hatch=hatch,
-                )
-            )
+            axes.add_patch(Polygon(shape.points, **_filled(codes[shape.code], dark)))
         case Outline():
             axes.plot(
                 *shape.points.T,

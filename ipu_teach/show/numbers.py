@@ -15,9 +15,9 @@ import numpy as np
 
 from ipu_teach.errors import InvalidOptionError, counted, shown
 from ipu_teach.show.palette import Code
-from ipu_teach.show.panels import Panels
+from ipu_teach.show.panels import Panels, painted
 from ipu_teach.show.scene import Painted, Scene, Still
-from ipu_teach.show.shapes import Boxes, Shape, Stroke, Words
+from ipu_teach.show.shapes import Boxes, Shape, Stroke, Words, rectangles
 from ipu_teach.show.view import View
 from ipu_teach.types import DType
 from ipu_teach.types.numbers import grid_of
@@ -138,7 +138,7 @@ def _scene(lines: list[NumberLine], value: float) -> Scene:
         stills=(Still(f"where {value:.9g} lands", said, 0, 0, True),),
         table=(
             ("dtype", *row),
-            tuple((line.name, *(f"{v:.9g}" for v in _row(line, value))) for line in lines),
+            ((line.name, *(f"{v:.9g}" for v in _row(line, value))) for line in lines),
         ),
         notes=("The negative numbers are the same again.",),
     )
@@ -205,16 +205,6 @@ def _rows(name: str, heading: str, rows: list[DtypeRow], ticks: list[tuple[float
             shapes.append(Boxes(code, np.array(found)))
         shapes.append(Words(0, top - 5, said, 11))
     shapes += [Words(WIDE * x, high + 14, text, 11, "middle", "soft") for x, text in ticks]
-    places = np.array([(0, PITCH * i, WIDE, PITCH) for i in range(len(rows))])
+    places = rectangles(0, PITCH * np.arange(len(rows)), WIDE, PITCH)
     told = tuple(said for said, _ in rows)
-    return Painted(
-        name,
-        heading,
-        width=WIDE,
-        height=high,
-        count=len(rows),
-        pictures=(tuple(shapes),),
-        places=places,
-        labels=told,
-        say="{label}.",
-    )
+    return painted(name, heading, WIDE, high, [shapes], places, told, "{label}.")

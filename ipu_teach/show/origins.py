@@ -156,11 +156,7 @@ class Elements:
                     )
                     goes.append((tile, self.tile[cell], cell))
         how = "written by vertex {index} of {name} on tile {tile}"
-        origins = _origins(
-            how, False, *(np.concatenate(column) for column in zip(*made, strict=True))
-        )
-        touched = np.unique(np.concatenate(reads)), _cells(origins)
-        return Step(*touched, origins, _crossing(comes), _crossing(goes))
+        return Step(*_touched(how, False, reads, made), _crossing(comes), _crossing(goes))
 
     def _copy(self, sides: list[tuple[Tensor, Tensor]]) -> Step:
         made, comes, reads = [(NONE, NONE, NONE, NONE)], [(NONE, NONE, NONE)], [NONE]
@@ -175,11 +171,7 @@ class Elements:
             comes.append((tile, self.tile[cell], cell))
             reads.append(self.within(there, there + 1)[1])
         how = "copied from {name}[{index}] on tile {tile}"
-        origins = _origins(
-            how, True, *(np.concatenate(column) for column in zip(*made, strict=True))
-        )
-        touched = np.unique(np.concatenate(reads)), _cells(origins)
-        return Step(*touched, origins, _crossing(comes), {}, True)
+        return Step(*_touched(how, True, reads, made), _crossing(comes), {}, True)
 
     def _outside(self, tensor: Tensor, into: bool, name: str, noun: str) -> Step:
         """What comes from the host, or goes there."""
@@ -189,23 +181,19 @@ class Elements:
         if not into:
             goes = _crossing([(self.tile[cell], away, cell)])
             return Step(np.unique(cell), NONE, (), {}, goes, by_host=True)
-        number = np.full(len(cell), self.names(name))
-        origins = _origins(
-            f"element {{index}} of {noun} {{name}}", False, cell, number, which, away
-        )
+        made = [(cell, np.full(len(cell), self.names(name)), which, away)]
+        how = f"element {{index}} of {noun} {{name}}"
         comes = _crossing([(away, self.tile[cell], cell)])
-        return Step(NONE, np.unique(cell), origins, comes, {}, True, True)
+        return Step(*_touched(how, False, [NONE], made), comes, {}, True, True)
 
 
-def _origins(
-    how: str, element: bool, cell: Array, name: Array, index: Array, tile: Array
-) -> tuple[Origins, ...]:
-    return (Origins(how, element, cell, name, index, tile),) if len(cell) else ()
-
-
-def _cells(origins: tuple[Origins, ...]) -> Array:
-    found: Array = np.unique(np.concatenate([NONE, *(some.cell for some in origins)]))
-    return found
+def _touched(
+    how: str, element: bool, reads: list[Array], made: list[tuple[Array, Array, Array, Array]]
+) -> tuple[Array, Array, tuple[Origins, ...]]:
+    """(the elements that are read, those that are written, where these come from)."""
+    cell, *more = (np.concatenate(column) for column in zip(*made, strict=True))
+    origins = (Origins(how, element, cell, *more),) if len(cell) else ()
+    return np.unique(np.concatenate(reads)), np.unique(cell), origins
 
 
 def _all(steps: list[Step]) -> Step:

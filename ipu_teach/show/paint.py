@@ -42,7 +42,17 @@ from ipu_teach.show.scene import (
     label,
     number,
 )
-from ipu_teach.show.shapes import LETTER, Boxes, Outline, Raster, Shape, Stroke, Words, moved
+from ipu_teach.show.shapes import (
+    LETTER,
+    Boxes,
+    Outline,
+    Raster,
+    Shape,
+    Stroke,
+    Words,
+    moved,
+    rectangles,
+)
 from ipu_teach.show.stack import stacked_pixels
 from ipu_teach.show.zoom import paint_zoom
 from ipu_teach.types import Array
@@ -137,8 +147,7 @@ def _cells(scene: Scene, mark: Cells, still: Still, progress: float) -> Iterator
     x, y = mark.place(np.arange(mark.count))
     for code in np.unique(codes):
         at = codes == code
-        side = np.full(int(at.sum()), mark.side * 0.94)
-        yield Boxes(int(code), np.stack((x[at], y[at], side, side), axis=1))
+        yield Boxes(int(code), rectangles(x[at], y[at], mark.side * 0.94, mark.side * 0.94))
 
 
 def _cell_labels(scene: Scene, mark: Cells, codes: Array) -> Iterator[Shape]:
@@ -200,21 +209,10 @@ def _layers(drawing: Drawing, count: int) -> Iterator[tuple[bool, Array, Array, 
     """(whether on top, code, begin, end) of what is drawn for every bar: what comes after it as far
     as it goes, then itself."""
     for bar in drawing.bars:
-        begin = np.broadcast_to(np.asarray(bar.start, np.float64), count)
+        code, begin, middle = bar.of(count)
         if bar.rest >= 0:
             yield False, np.full(count, bar.rest), begin, np.full(count, float(bar.end))
-        length = np.broadcast_to(np.asarray(bar.length, np.float64), count)
-        yield True, np.broadcast_to(np.asarray(bar.code), count), begin, begin + length
-
-
-def _pieces(drawing: Drawing, count: int) -> Iterator[tuple[Array, Array, Array]]:
-    """(code, begin, end) of every lane's piece, bar by bar."""
-    for bar in drawing.bars:
-        begin = np.broadcast_to(np.asarray(bar.start, np.float64), count)
-        middle = begin + np.broadcast_to(np.asarray(bar.length, np.float64), count)
-        yield np.broadcast_to(np.asarray(bar.code), count), begin, middle
-        if bar.rest >= 0:
-            yield np.full(count, bar.rest), middle, np.full(count, float(bar.end))
+        yield True, code, begin, middle
 
 
 def pixels_in_turn(spent: Array) -> Array:
@@ -338,14 +336,13 @@ def _track(scene: Scene, mark: Track, frame: int, progress: float) -> Iterator[S
         left = mark.x + ends * mark.width / (ends[-1] or 1)
         for code in np.unique(codes):
             at = np.flatnonzero(codes == code)
-            size = np.full(len(at), mark.height)
-            top, wide = np.full(len(at), mark.y), left[at + 1] - left[at]
-            yield Boxes(int(code), np.stack((left[at], top, wide, size), axis=1))
+            wide = left[at + 1] - left[at]
+            yield Boxes(int(code), rectangles(left[at], mark.y, wide, mark.height))
     cursor = float(edges[frame] + progress * (edges[frame + 1] - edges[frame]))
-    yield Stroke(((cursor, mark.y - 4), (cursor, mark.y + mark.height + 4)), 2)
-    below, whole = mark.y + mark.height + 16, f"{number(ends[-1])} modelled cycles"
+    yield Stroke(((cursor, mark.y - 4), (cursor, mark.bottom + 4)), 2)
+    below, whole = mark.bottom + 16, f"{number(ends[-1])} modelled cycles"
     yield Words(mark.x, below, "0", 11, ink="soft")
-    yield Words(mark.x + mark.width, below, whole, 11, "end", "soft")
+    yield Words(mark.right, below, whole, 11, "end", "soft")
 
 
 def _flame(scene: Scene, mark: Flame) -> Iterator[Shape]:
@@ -363,8 +360,7 @@ def _flame(scene: Scene, mark: Flame) -> Iterator[Shape]:
     wide = np.maximum(right - left - gap, 0.3)
     for code in np.unique(mark.code):
         at = (mark.code == code) & ((right > left) | (ends[0] == ends[1]))
-        high = np.full(int(at.sum()), mark.pitch - 1.5)
-        yield Boxes(int(code), np.stack((left[at], top[at], wide[at], high), axis=1))
+        yield Boxes(int(code), rectangles(left[at], top[at], wide[at], mark.pitch - 1.5))
     lines = []
     for i in np.flatnonzero(wide > 30).tolist():
         words = label(mark.names[int(mark.title[i])], int((wide[i] - 8) / NAME))
@@ -397,7 +393,8 @@ def _tape(scene: Scene, mark: Tape, frame: int, progress: float) -> Iterator[Sha
     ]
     run = [(f, d) for f in frames.tolist() if (d := drawings[int(scene.frames[f])]) is not None]
     if sum(1 + (bar.rest >= 0) for _, d in run for bar in d.bars) * mark.count <= MOST_PIECES:
-        yield from _tape_boxes(mark, run, before, scale)
+        drawn = [(float(before[frame]), drawing) for frame, drawing in run]
+        yield from _lane_boxes(mark, drawn, scale)
     else:
         yield from _tape_raster(mark, run, before, scale, len(scene.codes))
     yield from _lane_labels(mark)
@@ -406,12 +403,6 @@ def _tape(scene: Scene, mark: Tape, frame: int, progress: float) -> Iterator[Sha
             mark.x + scale * (before[frame] + progress * (before[frame + 1] - before[frame]))
         )
         yield Stroke(((cursor, mark.y - 4), (cursor, mark.y + mark.height + 4)), 2)
-
-
-def _tape_boxes(
-    mark: Tape, run: list[tuple[int, Drawing]], before: Array, scale: float
-) -> Iterator[Shape]:
-    yield from _lane_boxes(mark, [(float(before[frame]), drawing) for frame, drawing in run], scale)
 
 
 def _lane_boxes(
@@ -480,11 +471,12 @@ def _tape_raster(
 def _spent(drawing: Drawing, count: int, codes: int, until: Array) -> Array:
     """float[lanes, codes, times]: how long each lane has had each code until some time of the
     drawing."""
-    found = np.zeros((count, codes, len(until)))
-    for code, begin, end in _pieces(drawing, count):
-        found[np.arange(count), code] += np.clip(
-            np.minimum(until, end[:, None]) - begin[:, None], 0, None
-        )
+    found, lanes = np.zeros((count, codes, len(until))), np.arange(count)
+    for bar in drawing.bars:
+        code, begin, middle = (part[:, None] for part in bar.of(count))
+        found[lanes, code[:, 0]] += np.clip(np.minimum(until, middle) - begin, 0, None)
+        if bar.rest >= 0:
+            found[lanes, bar.rest] += np.clip(np.minimum(until, bar.end) - middle, 0, None)
     return found
 
 
@@ -550,8 +542,7 @@ def _tree(mark: Tree) -> Iterator[Shape]:
     upper = mark.y + (np.arange(len(rows)) + 0.2) * mark.pitch
     for code, part in mark.parts.items():
         wide = BAR * part[rows] / 1000
-        boxes = np.stack((left, upper, wide, np.full(len(rows), mark.pitch * 0.6)), axis=1)
-        yield Boxes(int(code), boxes[wide > 0])
+        yield Boxes(int(code), rectangles(left, upper, wide, mark.pitch * 0.6)[wide > 0])
         left = left + wide
 
 
@@ -567,7 +558,7 @@ def caption(scene: Scene, frame: int) -> Iterator[Shape]:
         yield Words(16, y + LINE * (1 + row), line, ink="soft")
     top = y + 14 + LINE * note_lines(scene)
     for code, x, row in legend_places(scene):
-        yield Boxes(code, np.array([[x, top + LEGEND_ROW * row, 14.0, 14.0]]))
+        yield Boxes(code, rectangles(x, top + LEGEND_ROW * row, 14.0, 14.0))
     for code, x, row in legend_places(scene):
         yield Words(x + 19, top + LEGEND_ROW * row + 11, legend_words(scene, code), ink="soft")
 

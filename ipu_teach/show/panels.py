@@ -10,7 +10,7 @@ return panels.scene("mine", title, sentence, foot=24, codes=CODES, stills=stills
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,19 +19,21 @@ import numpy as np
 from ipu_teach.errors import counted
 from ipu_teach.show.measures import GAP
 from ipu_teach.show.scene import (
+    Bar,
     Cells,
     Drawing,
     Flame,
+    Lanes,
     Mark,
     Painted,
     Placed,
     Rows,
     Scene,
-    Track,
+    Still,
     Tree,
     label,
 )
-from ipu_teach.show.shapes import LETTER, Boxes, Shape, Words
+from ipu_teach.show.shapes import LETTER, Boxes, Shape, Words, rectangles
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
@@ -42,6 +44,9 @@ BROAD, NAMED = 52.0, 14.0  # an IPU with its number above it, and the room for t
 
 # row, column, code, the texts of which it has the first for which there is room, what is said of it
 Cell = tuple[int, int, int, tuple[str, ...], str]
+
+
+Piece = tuple[int, int, int]  # code, start, length
 
 
 class Panels:
@@ -58,7 +63,7 @@ class Panels:
 
     def put(
         self,
-        mark: Placed | Track,
+        mark: Placed,
         left: float = LEFT,
         right: float = RIGHT,
         *,
@@ -76,11 +81,41 @@ class Panels:
             high = tall(mark)
         else:
             where["height"] = high
-        if drawing is not None and isinstance(mark, Placed):
+        if drawing is not None:
             self.lanes[mark.name] = len(self.drawings), 0, drawing.span
             self.drawings.append(drawing)
         self.marks.append(replace(mark, **where))  # type: ignore[arg-type]  # every kind of mark is one of these
         self.bottom = max(self.bottom, y + high)
+
+    def lanes_of(
+        self,
+        name: str,
+        heading: str,
+        rows: Mapping[str, Sequence[Piece]],
+        span: int,
+        unit: str,
+        *,
+        left: float,
+        pitch: float,
+        say: str,
+        without: int = -1,
+    ) -> None:
+        """Put lanes by their labels, below all that was put, with their pieces. What `say` quotes:
+        "long", how long these are but for those of the code `without`, and "pieces", how many."""
+        long = [sum(n for code, _, n in own if code != without) for own in rows.values()]
+        values = {"long": np.array(long), "pieces": np.array([len(own) for own in rows.values()])}
+        mark = Lanes(
+            name,
+            heading,
+            count=len(rows),
+            labels=tuple(rows),
+            say=say,
+            values={what: each for what, each in values.items() if f"{{{what}}}" in say},
+            whole=True,
+        )
+        drawing = Drawing(span, bars(list(rows.values())), unit)
+        self.below(40)
+        self.put(mark, left=left, high=pitch * len(rows), drawing=drawing)
 
     def below(self, gap: float = 36) -> None:
         """Go on below all that was put, if there is any."""
@@ -98,26 +133,36 @@ class Panels:
         sentence: str,
         *,
         foot: float,
+        stills: Iterable[Still],
+        table: tuple[Iterable[str], Iterable[Iterable[str]]],
         frames: Array | None = None,
         **rest: Any,
     ) -> Scene:
         """The picture, `foot` longer than what it holds. `rest` are fields of `Scene`; its frames
-        are one if left out."""
+        are its stills if left out."""
         height = max(self.y, self.bottom) + foot
         notes = tuple(dict.fromkeys((*self.notes, *rest.pop("notes", ()))))
-        frames = np.zeros(1, np.int64) if frames is None else frames
-        drawings = (*self.drawings, *rest.pop("drawings", ()))
+        drawings, stills, (heads, rows) = tuple(self.drawings), tuple(stills), table
         return Scene(
             view,
             title,
             sentence,
             height=height,
             marks=tuple(self.marks),
-            frames=frames,
+            stills=stills,
+            frames=np.arange(len(stills)) if frames is None else frames,
+            table=(tuple(heads), tuple(map(tuple, rows))),
             drawings=drawings,
             notes=notes,
             **rest,
         )
+
+
+def bars(rows: Sequence[Sequence[Piece]]) -> tuple[Bar, ...]:
+    """The first piece of every lane, the second of every lane, and so on."""
+    most = max(map(len, rows))
+    pieces: Array = np.array([[*row] + [(0, 0, 0)] * (most - len(row)) for row in rows])
+    return tuple(Bar(pieces[:, i, 0], pieces[:, i, 1], pieces[:, i, 2], 0) for i in range(most))
 
 
 def grid(
@@ -203,17 +248,33 @@ def boxes_in_rows(
         shapes += [Words(*at, text, 11 if wide > 36 else 9, "middle", code)] * bool(text)
     for row in range(0, len(rows), int(np.ceil(12 / pitch))):
         shapes.append(Words(-6, (row + 0.45) * pitch + 4, rows[row], 11, "end"))
-    return Painted(
-        name,
-        heading,
-        width=width,
-        height=pitch * len(rows),
-        count=len(cells),
-        places=places,
-        pictures=(tuple(shapes),),
-        labels=tuple(cell[-1] for cell in cells),
-        say="{label}",
-    )
+    said = [cell[-1] for cell in cells]
+    return painted(name, heading, width, pitch * len(rows), [shapes], places, said, "{label}")
+
+
+def painted(
+    name: str,
+    heading: str,
+    width: float,
+    height: float,
+    pictures: Iterable[Iterable[Shape]],
+    places: Array | None = None,
+    labels: Iterable[str] = (),
+    say: str = "",
+    **more: Any,
+) -> Painted:
+    """What stands still, in its pictures, with the `places` of its parts, of each its label, and
+    what is said of one. `more` are fields of `Painted`."""
+    places = side_by_side(0, width, height) if places is None else places
+    more |= {"pictures": tuple(map(tuple, pictures)), "count": len(places), "places": places}
+    more |= {"width": width, "height": height, "labels": tuple(labels), "say": say}
+    return Painted(name, heading, **more)
+
+
+def side_by_side(count: int, width: float, height: float) -> Array:
+    """The places of so many parts side by side."""
+    wide = width / max(1, count)
+    return rectangles(np.arange(count) * wide, 0, wide, height)
 
 
 def tall(mark: Cells | Rows | Painted) -> float:

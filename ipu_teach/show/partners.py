@@ -10,7 +10,7 @@ import numpy as np
 from ipu_teach.show.board import outline
 from ipu_teach.show.measures import LINK, MARGIN, MOST_PARTNERS, MOST_RECTANGLES, NAME
 from ipu_teach.show.scene import Drawing, Matrix, Partners, Scene, Still
-from ipu_teach.show.shapes import Boxes, Outline, Raster, Shape, Stroke, Words
+from ipu_teach.show.shapes import Boxes, Outline, Raster, Shape, Stroke, Words, rectangles
 from ipu_teach.types import Array
 
 
@@ -24,19 +24,17 @@ def paint_matrix(scene: Scene, mark: Matrix, still: Still) -> Iterator[Shape]:
     else:
         for code in np.unique(codes):
             row, column = np.nonzero(codes == code)
-            size = np.full(len(row), side)
-            yield Boxes(
-                int(code),
-                np.stack((mark.x + column * side, mark.y + row * side, size, size), axis=1),
-            )
+            x, y = mark.x + column * side, mark.y + row * side
+            yield Boxes(int(code), rectangles(x, y, side, side))
     right, bottom = mark.right, mark.bottom
     for bar, upright in zip(drawing.bars, (True, False), strict=True):
         length = np.broadcast_to(bar.length, mark.bins) / (drawing.span or 1) * MARGIN
-        start, wide = np.arange(mark.bins) * side + 0.04 * side, np.full(mark.bins, 0.92 * side)
-        if upright:
-            boxes = np.stack((mark.x + start, mark.y - 3 - length, wide, length), axis=1)
-        else:
-            boxes = np.stack((np.full(mark.bins, right + 3), mark.y + start, length, wide), axis=1)
+        start, wide = np.arange(mark.bins) * side + 0.04 * side, 0.92 * side
+        boxes = (
+            rectangles(mark.x + start, mark.y - 3 - length, wide, length)
+            if upright
+            else rectangles(right + 3, mark.y + start, length, wide)
+        )
         assert isinstance(bar.code, int)
         yield Boxes(bar.code, boxes[length > 0], upright)
     first, last = (mark.x, mark.y), (right, bottom)

@@ -13,9 +13,9 @@ import numpy as np
 from ipu_teach.errors import InvalidOptionError, counted, shown
 from ipu_teach.graph import Tensor
 from ipu_teach.show.palette import COMPUTE, EXCHANGE, NOWHERE, REST
-from ipu_teach.show.panels import Panels
-from ipu_teach.show.scene import Painted, Scene, Still
-from ipu_teach.show.shapes import Boxes, Shape, Stroke, Words
+from ipu_teach.show.panels import Panels, painted
+from ipu_teach.show.scene import Scene, Still
+from ipu_teach.show.shapes import Boxes, Shape, Stroke, Words, rectangles
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
@@ -148,31 +148,28 @@ class _Windows:
         still = [Words(0, -6, "the image, a square for each channel", 11, "start", "soft")]
         still += [Words(MATRIX, -6, "the matrix: a row for each window", 11, "start", "soft")]
         still += [Words(0, low + 40 * n + 13, f"tile {t}", 11) for n, t in enumerate(tiles)]
-        squares = np.concatenate((image, np.full((len(image), 2), 0.94 * side)), axis=1)
-        pictures = tuple(
+        squares = rectangles(image[:, 0], image[:, 1], 0.94 * side, 0.94 * side)
+        pictures = [
             (*still, *self._window(row, shown_, squares, (wide, high), *memory[way]))
             for row in range(shown_)
             for way in range(len(memory))
-        )
-        labels = tuple(
+        ]
+        labels = [
             f"row {a}, column {b}, channel {d}: number {p} of tile {t}"
             for a, b, d, p, t in zip(i, j, c, self.lies[0].place, self.lies[0].tile, strict=True)
+        ]
+        high, switches = low + 40 * len(tiles), (SWITCH,) * (len(memory) - 1)
+        mark = painted(
+            "patches", "", WIDE, high, pictures, squares, labels, "{label}", switches=switches
         )
-        panels.put(
-            Painted(
-                *("patches", ""),
-                width=WIDE,
-                height=low + 40 * len(tiles),
-                count=len(squares),
-                places=squares,
-                pictures=pictures,
-                labels=labels,
-                say="{label}",
-                switches=(SWITCH,) * (len(memory) - 1),
-            )
-        )
-        stills = tuple(
+        panels.put(mark)
+        stills = (
             Still(*self.told(row), NEW, 0, True, pictures={"patches": row}) for row in range(shown_)
+        )
+        rows = (
+            [row + 1, len(mine), len(shared), *(lies.pieces(mine) for lies in self.lies)]
+            for row in range(len(self.rows))
+            for mine, shared in (self.seen(row),)
         )
         heads = ("window", "elements", "of the window before", "pieces", "pieces otherwise")
         return panels.scene(
@@ -182,17 +179,8 @@ class _Windows:
             foot=12,
             codes=CODES,
             stills=stills,
-            frames=np.arange(shown_),
             group="window",
-            table=(
-                heads[: 3 + len(self.lies)],
-                tuple(
-                    (f"{row + 1}", f"{len(mine)}", f"{len(shared)}")
-                    + tuple(f"{lies.pieces(mine)}" for lies in self.lies)
-                    for row in range(len(self.rows))
-                    for mine, shared in (self.seen(row),)
-                ),
-            ),
+            table=(heads[: 3 + len(self.lies)], (map(str, row) for row in rows)),
         )
 
     def _window(
@@ -208,16 +196,14 @@ class _Windows:
         mine, shared = self.seen(row)
         kind = np.full(len(squares), PLAIN)
         kind[mine], kind[shared] = NEW, SHARED
-        boxes = np.concatenate((memory, np.full((len(memory), 2), LANE)), axis=1)
-        boxes[:, 2] = 0.9 * pitch
+        boxes = rectangles(memory[:, 0], memory[:, 1], 0.9 * pitch, LANE)
         (wide, high), numbers = cell, self.rows[row]
-        at = np.arange(len(numbers))
-        own = np.stack((MATRIX + wide * at, 0 * at + high * row, 0 * at + 0.9 * wide), axis=1)
-        own = np.concatenate((own, np.full((len(at), 1), 0.9 * high)), axis=1)
+        x = MATRIX + wide * np.arange(len(numbers))
+        own = rectangles(x, high * row, 0.9 * wide, 0.9 * high)
         lit = np.where(numbers < 0, ZERO, kind[numbers])
         others = np.delete(np.arange(rows), row)
-        plain = np.array([[MATRIX, high * r, WIDE - MATRIX, 0.9 * high] for r in others])
-        found: list[Shape] = [Boxes(PLAIN, plain.reshape(-1, 4))]
+        plain = rectangles(MATRIX, high * others, WIDE - MATRIX, 0.9 * high)
+        found: list[Shape] = [Boxes(PLAIN, plain)]
         for code in (PLAIN, NEW, SHARED, ZERO):
             for which, part in ((kind, squares), (kind, boxes), (lit, own)):
                 if (which == code).any():

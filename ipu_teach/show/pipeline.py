@@ -14,13 +14,12 @@ from ipu_teach.errors import InvalidOptionError, counted, shown
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.report import Report
 from ipu_teach.schedules import BACKWARD, FORWARD, Ticks, Work, stash
-from ipu_teach.show.host import Piece
 from ipu_teach.show.palette import NESTED, STATES, WAIT
-from ipu_teach.show.panels import Cell, Panels, boxes_in_rows
+from ipu_teach.show.panels import Cell, Panels, Piece, boxes_in_rows, painted
 from ipu_teach.show.report_facts import checked, ipus_at_work, state_of
-from ipu_teach.show.scene import Painted, Scene, Still, number
+from ipu_teach.show.scene import Scene, Still, number
 from ipu_teach.show.segments import at_work
-from ipu_teach.show.shapes import LETTER, Boxes, Words
+from ipu_teach.show.shapes import LETTER, Boxes, Shape, Words, rectangles
 from ipu_teach.show.streaming import LEFT, MOST_STEPS, WAITING, merged, put_lanes
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
@@ -110,26 +109,18 @@ def _scene(every: Ticks, report: Report | None, most: int) -> Scene:
     panels.below(34)
     unit, (row, tick) = 0.88 * high / max(most_held), np.nonzero(holds[:rows, :ticks])
     tall = unit * holds[row, tick]
-    width = np.full(len(tick), wide + 0.2)
-    bars = np.stack((tick * wide, (row + 0.94) * high - tall, width, tall), axis=1)
+    bars = rectangles(tick * wide, (row + 0.94) * high - tall, wide + 0.2, tall)
     sides = [
         Words(-6, (s + 0.45) * high + 4, f"stage {s}: at most {most_held[s]}", 11, "end")
         for s in range(rows)
     ]
-    panels.put(
-        Painted(
-            *("held", "micro-batches that a stage holds, with the one at work"),
-            width=WIDE,
-            height=high * rows,
-            count=rows,
-            places=np.array([[0, s * high, WIDE, 0.94 * high] for s in range(rows)]),
-            pictures=((Boxes(HELD, bars, upright=True), *sides),),
-            labels=tuple(names),
-            say="{label} holds {n} {n|micro-batch|micro-batches} at most",
-            values={"n": np.array(most_held[:rows])},
-        ),
-        left=LEFT,
-    )
+    places = rectangles(0, np.arange(rows) * high, WIDE, 0.94 * high)
+    picture: list[Shape] = [Boxes(HELD, bars, upright=True), *sides]
+    heading = "micro-batches that a stage holds, with the one at work"
+    say = "{label} holds {n} {n|micro-batch|micro-batches} at most"
+    values = {"n": np.array(most_held[:rows])}
+    mark = painted("held", heading, WIDE, high * rows, [picture], places, names, say, values=values)
+    panels.put(mark, left=LEFT)
     batches = 1 + max(work.micro_batch for now in every for work in now)
     sentence = (
         f"{counted(stages, 'stage')}, {counted(batches, 'micro-batch', 'micro-batches')}, "
@@ -149,7 +140,7 @@ def _scene(every: Ticks, report: Report | None, most: int) -> Scene:
         stills=(still,),
         table=(
             ("tick", "stage", "goes", "micro-batch", "holds"),
-            tuple(
+            (
                 (f"{t}", f"{s}", kind, f"{b}", f"{holds[s, t]}")
                 for t, now in enumerate(every)
                 for kind, s, b in now

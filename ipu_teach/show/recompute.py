@@ -18,10 +18,10 @@ from ipu_teach.report import Report
 from ipu_teach.schedules import FORWARD, RECOMPUTE, Step, recompute as schedule
 from ipu_teach.show import palette
 from ipu_teach.show.palette import Code
-from ipu_teach.show.panels import Panels
+from ipu_teach.show.panels import Panels, painted
 from ipu_teach.show.report_facts import checked
-from ipu_teach.show.scene import Painted, Still, label
-from ipu_teach.show.shapes import Boxes, Shape, Stroke, Words
+from ipu_teach.show.scene import Still, label
+from ipu_teach.show.shapes import Boxes, Shape, Stroke, Words, rectangles
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
@@ -72,19 +72,11 @@ def recompute(
     names, base = [label(name, 24) for name in kept], most.index(max(most))
     panels = Panels()
     pitch = HIGH / layers
-    rows = np.array([[0, i * pitch, WIDE, pitch * 0.9] for i in range(layers)])
-    inputs = Painted(
-        *("alive", "inputs that are alive, step by step"),
-        width=WIDE,
-        height=HIGH + UNDER,
-        count=layers,
-        places=rows,
-        pictures=tuple(
-            _triangle(live, len(p), layers) for live, p in zip(lives, plans, strict=True)
-        ),
-        labels=tuple(f"{i}" for i in range(layers)),
-        say="the input of layer {label}",
-    )
+    rows = rectangles(0, np.arange(layers) * pitch, WIDE, pitch * 0.9)
+    pictures = [_triangle(live, len(p), layers) for live, p in zip(lives, plans, strict=True)]
+    say, heading = "the input of layer {label}", "inputs that are alive, step by step"
+    numbers = map(str, range(layers))
+    inputs = painted("alive", heading, WIDE, HIGH + UNDER, pictures, rows, numbers, say)
     x, up = (0.06 + 0.88 * (v - v.min()) / max(1, int(np.ptp(v))) for v in (costs, peaks))
     x, y = WIDE * x, HIGH * (1 - up)
     beaten = [
@@ -96,19 +88,12 @@ def recompute(
         if runs
         else ("inputs alive at most", "layers computed again")
     )
-    choices = Painted(
-        *("choices", f"{what[0]} over {what[1]}"),
-        width=WIDE,
-        height=HIGH + UNDER,
-        count=len(names),
-        places=np.stack((x - 6, y - 6, np.full(len(x), 12.0), np.full(len(x), 12.0)), axis=1),
-        pictures=tuple(
-            _dots(np.stack((x, y, costs, peaks)), beaten, names, i, what[1])
-            for i in range(len(names))
-        ),
-        labels=tuple(names),
-        say=f"{{label}}: {{peak}} {what[0]}, {{cost}} {what[1]}",
-        values={"peak": peaks, "cost": costs},
+    places, dots = rectangles(x - 6, y - 6, 12.0, 12.0), np.stack((x, y, costs, peaks))
+    pictures = [_dots(dots, beaten, names, i, what[1]) for i in range(len(names))]
+    say, heading = f"{{label}}: {{peak}} {what[0]}, {{cost}} {what[1]}", " over ".join(what)
+    values = {"peak": peaks, "cost": costs}
+    choices = painted(
+        "choices", heading, WIDE, HIGH + UNDER, pictures, places, names, say, values=values
     )
     panels.put(inputs, left=LEFT)
     panels.put(choices, left=RIGHT)
@@ -139,11 +124,10 @@ def recompute(
             f"Of {counted(len(names), 'choice')} the smallest is {names[least]}: {told[least]}.",
             foot=12,
             codes=CODES,
-            stills=tuple(stills),
-            frames=np.arange(len(names)),
+            stills=stills,
             poster=least,
             group="choice",
-            table=(heads + (*what, "fits") * bool(runs), tuple(cells)),
+            table=(heads + (*what, "fits") * bool(runs), cells),
         )
     )
 
@@ -191,7 +175,7 @@ def _dots(
     shapes += [Stroke(ends, 1.5) for ends in pairwise(front)]
     for i in sorted(range(len(names)), key=lambda i: (i == chosen, not beaten[i])):
         code = CHOSEN if i == chosen else BEATEN if beaten[i] else BEST
-        shapes.append(Boxes(code, np.array([[x[i] - 5, y[i] - 5, 10.0, 10.0]])))
+        shapes.append(Boxes(code, rectangles(x[i] - 5, y[i] - 5, 10.0, 10.0)))
     at, end = (float(x[chosen]), float(y[chosen]) - 10), "end" if x[chosen] > WIDE / 2 else "start"
     shapes.append(Words(*at, names[chosen], 11, end))
     for which in (int(np.argmin(x)), int(np.argmax(x))):

@@ -20,10 +20,10 @@ from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import Recording, Report
 from ipu_teach.show.exchange import ring_of_ipus
 from ipu_teach.show.palette import REST, of_tiles
-from ipu_teach.show.panels import Cell, Panels, boxes_in_rows
+from ipu_teach.show.panels import Cell, Panels, boxes_in_rows, painted
 from ipu_teach.show.report_facts import checked
-from ipu_teach.show.scene import Painted, Scene, Still, label, number
-from ipu_teach.show.shapes import Boxes, Shape, Stroke, Words
+from ipu_teach.show.scene import Scene, Still, label, number
+from ipu_teach.show.shapes import Boxes, Shape, Stroke, Words, rectangles
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
@@ -135,21 +135,12 @@ class _Walks:
         )
         turn = 2 * np.pi * np.argsort(self.order) / ipus - np.pi / 2
         middles = SIDE / 2 + (SIDE / 2 - 26) * np.stack((np.cos(turn), np.sin(turn)), axis=1)
-        size = np.tile((min(48.0, 400 / ipus), min(24.0, 400 / ipus)), (ipus, 1))
-        places = np.concatenate((middles - size / 2, size), axis=1)
-        panels.put(
-            Painted(
-                *("ring", "a round: chunks between the IPUs"),
-                width=SIDE,
-                height=SIDE,
-                count=ipus,
-                places=places,
-                pictures=tuple(
-                    self._round(k, middles, Boxes(len(codes), places), each)
-                    for k in range(len(rounds))
-                ),
-            )
-        )
+        wide, high = min(48.0, 400 / ipus), min(24.0, 400 / ipus)
+        places = rectangles(middles[:, 0] - wide / 2, middles[:, 1] - high / 2, wide, high)
+        around_ = Boxes(len(codes), places)
+        pictures = [self._round(k, middles, around_, each) for k in range(len(rounds))]
+        heading = "a round: chunks between the IPUs"
+        panels.put(painted("ring", heading, SIDE, SIDE, pictures, places))
         wide, cells = WIDE / len(rounds), list[Cell]()
         for k, (*_, found) in enumerate(rounds):
             for row, pair in enumerate(pairs):
@@ -160,11 +151,14 @@ class _Walks:
         pitch, names = min(22.0, SIDE / len(pairs)), [f"IPU {a} to {b}" for a, b in pairs]
         table = boxes_in_rows("rounds", heading, WIDE, pitch, len(rounds), names, cells)
         low = table.height + 4
-        pictures = tuple(
-            (*table.pictures[0], Stroke(((k * wide, low), ((k + 0.94) * wide, low)), 4))
-            for k in range(len(rounds))
+        lines = (Stroke(((k * wide, low), ((k + 0.94) * wide, low)), 4) for k in range(len(rounds)))
+        pictures = [(*table.pictures[0], line) for line in lines]
+        panels.put(replace(table, height=low + 4, pictures=tuple(pictures)), left=LEFT)
+        rows_ = (
+            [f"{n:,}" for n in (k + 1, step, a, b, c, found[a, b], cycles)]
+            for k, (step, cycles, found) in enumerate(self.rounds)
+            for (a, b), c in self.began[k].items()
         )
-        panels.put(replace(table, height=low + 4, pictures=pictures), left=LEFT)
         heads = ("round", "superstep", "from IPU", "to IPU", "began on IPU", "bytes", "cycles")
         return panels.scene(
             "ring",
@@ -172,17 +166,9 @@ class _Walks:
             self.sentence(),
             foot=12,
             codes=(*codes, REST),
-            stills=tuple(self._still(k) for k in range(len(rounds))),
-            frames=np.arange(len(rounds)),
+            stills=map(self._still, range(len(rounds))),
             group="round",
-            table=(
-                heads,
-                tuple(
-                    tuple(f"{n:,}" for n in (k + 1, step, a, b, c, found[a, b], cycles))
-                    for k, (step, cycles, found) in enumerate(self.rounds)
-                    for (a, b), c in self.began[k].items()
-                ),
-            ),
+            table=(heads, rows_),
         )
 
     def _message(self, k: int, pair: Pair) -> str:
@@ -218,7 +204,7 @@ class _Walks:
             ends = middles[a] + 20 * way + aside, middles[b] - 24 * way + aside
             first, last, (x, y) = (tuple(p.tolist()) for p in (*ends, sum(ends) / 2))
             shapes.append(Stroke((first, (x, y), last), 1 + 2 * size / most, arrow=True))
-            began, box = self.began[k][a, b], np.array([[x - side / 2, y - side / 2, side, side]])
+            began, box = self.began[k][a, b], rectangles(x - side / 2, y - side / 2, side, side)
             shapes.append(Boxes(began // each, box))
             if side > 12:
                 shapes.append(Words(x, y + 4, f"{began}", 11, "middle", began // each))

@@ -47,6 +47,7 @@ from ipu_teach.show.scene import (
     Origins,
     Scene,
     Still,
+    Table,
     Track,
     Trail,
     label,
@@ -520,9 +521,7 @@ class _Maker:
             f"The picture has {changes} of {elements}.{span}"
         )
 
-    def _table(
-        self, board: Board, numbers: CellTexts, frames: Array
-    ) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    def _table(self, board: Board, numbers: CellTexts, frames: Array) -> Table:
         now, rows = [numbers.texts[i] for i in numbers.first.tolist()], []
         superstep = np.cumsum([self.stills[i].first for i in frames.tolist()])
         for frame, cell, text in zip(

@@ -149,6 +149,12 @@ class Bar:
     end: float
     rest: int = -1
 
+    def of(self, count: int) -> tuple[Array, Array, Array]:
+        """(code, from, to) in each of so many lanes, without what follows."""
+        code = np.broadcast_to(np.asarray(self.code), count)
+        begin = np.broadcast_to(np.asarray(self.start, np.float64), count)
+        return code, begin, begin + np.asarray(self.length, np.float64)
+
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
@@ -169,13 +175,10 @@ class Flows:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Track:
+class Track(Sized):
     """The whole run as one strip, with a cursor."""
 
-    x: float = 0.0
-    y: float = 0.0
-    width: float = 0.0
-    height: float = 0.0
+    name: str = ""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -623,7 +626,7 @@ class Scene:
 
     def mark(self, name: str) -> Mark:
         """The mark of that name."""
-        return next(m for m in self.marks if not isinstance(m, Track) and m.name == name)
+        return next(m for m in self.marks if m.name == name)
 
 
 def label(text: object, longest: int = LONGEST_LABEL) -> str:

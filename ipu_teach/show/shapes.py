@@ -71,6 +71,14 @@ class Outline:
 Shape = Boxes | Raster | Words | Stroke | Outline
 
 
+def rectangles(
+    x: Array | float, y: Array | float, width: Array | float, height: Array | float
+) -> Array:
+    """float[n, 4]: rectangles by their columns; what all of them share is one number."""
+    columns = np.broadcast_arrays(*map(np.atleast_1d, (x, y, width, height)))
+    return np.stack(columns, axis=1).astype(np.float64)
+
+
 def moved(shape: Shape, x: float, y: float) -> Shape:
     """The same shape, so much further right and down."""
     match shape:

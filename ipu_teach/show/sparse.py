@@ -19,9 +19,9 @@ from ipu_teach.poplibs.popsparse.buckets import EMPTY, PLACES, Cut
 from ipu_teach.poplibs.popsparse.dynamic import Partitioner
 from ipu_teach.show import palette
 from ipu_teach.show.palette import Code
-from ipu_teach.show.panels import Panels
-from ipu_teach.show.scene import Painted, Still, label, number
-from ipu_teach.show.shapes import LETTER, Boxes, Outline, Shape, Stroke, Words
+from ipu_teach.show.panels import Panels, painted, side_by_side
+from ipu_teach.show.scene import Still, label, number
+from ipu_teach.show.shapes import LETTER, Boxes, Outline, Shape, Stroke, Words, rectangles
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
@@ -79,18 +79,17 @@ def sparse(partitioner: Partitioner, csr: CSRMatrix) -> View:
     ]
     panels, shown_ = Panels(), min(count, MOST)
     b, (m, k) = cut.b, csr.shape
-    matrix = _painted(
-        "matrix", f"{m:,} x {k:,} in blocks of {b} x {b}", SIDE, SIDE * min(1, m / k), matrices
-    )
-    panels.put(matrix, left=LEFT)
+    heading, tall = f"{m:,} x {k:,} in blocks of {b} x {b}", SIDE * min(1, m / k)
+    panels.put(painted("matrix", heading, SIDE, tall, matrices), left=LEFT)
     heading = f"{counted(count, 'bucket')} with room for {cut.slots}"
-    labels = tuple(f"bucket {i} on tile {cut.tiles[i, 0]}" for i in range(shown_))
-    panels.put(_painted("buckets", heading, WIDE, HIGH + 30, rings, labels), left=RIGHT)
+    labels = [f"bucket {i} on tile {cut.tiles[i, 0]}" for i in range(shown_)]
+    places = side_by_side(shown_, WIDE, HIGH)
+    panels.put(painted("buckets", heading, WIDE, HIGH + 30, rings, places, labels), left=RIGHT)
     panels.first(shown_, count, "buckets")
     panels.below()
     total = cut.cycles + rounds * cut.step_cycles
     heading = f"the first multiplication, and {counted(rounds, 'step')} of buckets"
-    panels.put(_painted("steps", heading, RIGHT + WIDE - LEFT, BAR + 18, bars), left=LEFT)
+    panels.put(painted("steps", heading, RIGHT + WIDE - LEFT, BAR + 18, bars), left=LEFT)
     say = "{label}: {own} of its own, {guests} of others, {over} beside it"
     stills = []
     for i, ((frame, step), share) in enumerate(zip(moments, shares, strict=True)):
@@ -117,31 +116,15 @@ def sparse(partitioner: Partitioner, csr: CSRMatrix) -> View:
             sentence,
             foot=8,
             codes=CODES,
-            stills=tuple(stills),
-            frames=np.arange(len(stills)),
+            stills=stills,
             poster=len(stills) - 1,
             group="moment",
             table=(
                 ("bucket", "tile", "blocks of its own", "of others", "of its own elsewhere"),
-                tuple(tuple(f"{int(n):,}" for n in row) for row in numbers),
+                ([f"{int(n):,}" for n in row] for row in numbers),
             ),
         )
     )
-
-
-def _painted(
-    name: str,
-    heading: str,
-    width: float,
-    height: float,
-    pictures: list[tuple[Shape, ...]],
-    labels: tuple[str, ...] = (),
-) -> Painted:
-    """A mark with a picture for each moment, and places for labels side by side."""
-    count, pitch = len(labels), width / max(1, len(labels))
-    places = np.array([(i * pitch, 0, pitch, HIGH) for i in range(count)]).reshape(count, 4)
-    more = {"count": count, "places": places, "pictures": tuple(pictures), "labels": labels}
-    return Painted(name, heading, width=width, height=height, **more)  # type: ignore[arg-type]
 
 
 def _each(state: Array, code: int, part: Array, bucket: Array, count: int) -> Array:
@@ -161,8 +144,8 @@ def _matrix(cut: Cut, csr: CSRMatrix, row: Array, column: Array, state: Array) -
     found: list[Shape] = []
     for code in np.unique(codes[codes >= 0]).tolist():
         y, x = np.nonzero(codes == code)
-        sizes = np.full(len(x), 0.88 * dx), np.full(len(x), 0.88 * dy)
-        found.append(Boxes(code, np.stack(((x + 0.06) * dx, (y + 0.06) * dy, *sizes), axis=1)))
+        boxes = rectangles((x + 0.06) * dx, (y + 0.06) * dy, 0.88 * dx, 0.88 * dy)
+        found.append(Boxes(code, boxes))
     for upright, cuts, size in ((False, cut.rows, high), (True, cut.columns, wide)):
         ends = [0, *(end for _, end in cuts)] if len(cuts) <= BINS // 2 else [0, size]
         for at in (end / size for end in ends):
@@ -183,7 +166,7 @@ def _ring(cut: Cut, part: Array, bucket: Array, state: Array, top: int) -> tuple
         many = _each(state, code, part, bucket, count)
         tall = many * unit
         x = np.arange(count) * pitch + 0.1 * pitch
-        boxes = np.stack((x, HIGH - low - tall, np.full(count, 0.8 * pitch), tall), axis=1)[:MOST]
+        boxes = rectangles(x, HIGH - low - tall, 0.8 * pitch, tall)[:MOST]
         found += [Boxes(code, boxes[many[:MOST] > 0], upright=True)] * bool(many[:MOST].any())
         low = low + tall
     line = HIGH - cut.slots * unit
@@ -206,7 +189,7 @@ def _steps(cut: Cut, rounds: int, done: int) -> tuple[Shape, ...]:
     found: list[Shape] = []
     for i, (begin, end) in enumerate(pairwise(ends.tolist())):
         code, text = DONE if i <= done else COMES, "multiply" if i == 0 else f"{i}"
-        found.append(Boxes(code, np.array([[begin, 0, max(end - begin - 3, 0.5), BAR]])))
+        found.append(Boxes(code, rectangles(begin, 0, max(end - begin - 3, 0.5), BAR)))
         if LETTER * len(text) + 4 < end - begin:
             found.append(Words((begin + end) / 2, 16, text, 11, "middle", code))
     return (*found, Words(wide, BAR + 14, "modelled cycles, planned", 11, "end", "soft"))
@@ -241,7 +224,8 @@ def crossing(cycles: Mapping[str, Mapping[float, float]], unit: str = "modelled 
     y = 10 + (HIGH - 20) * (logs.max() - logs) / max(1e-9, np.ptp(logs))
     panels, heading = Panels(), f"{unit} by density, both by powers of two"
     pictures = [_curves(x, y, names, said, i) for i in range(many)]
-    panels.put(_painted("curves", heading, wide, HIGH + 34, pictures, tuple(said)), left=LEFT)
+    places = side_by_side(many, wide, HIGH)
+    panels.put(painted("curves", heading, wide, HIGH + 34, pictures, places, said), left=LEFT)
     stills = []
     for i, (d, column) in enumerate(zip(said, table.T.tolist(), strict=True)):
         words = "; ".join(f"{n}: {number(v)}" for n, v in zip(names, column, strict=True))
@@ -259,18 +243,14 @@ def crossing(cycles: Mapping[str, Mapping[float, float]], unit: str = "modelled 
             sentence,
             foot=8,
             codes=codes,
-            stills=tuple(stills),
-            frames=np.arange(many),
+            stills=stills,
             poster=last,
             group="density",
             table=(
                 ("density", *names),
-                tuple(
-                    (d, *map(number, column))
-                    for d, column in zip(said, table.T.tolist(), strict=True)
-                ),
+                ((d, *map(number, own)) for d, own in zip(said, table.T.tolist(), strict=True)),
             ),
-        )  # fmt: skip
+        )
     )
 
 
@@ -285,7 +265,7 @@ def _curves(x: Array, y: Array, names: list[str], said: list[str], here: int) ->
     found += [Stroke(((x[here], 0), (x[here], HIGH)), 1.5)]
     for code, line in enumerate(y):
         found.append(Outline(code, np.stack((x, line), axis=1), False, 3.0))
-        found.append(Boxes(code, np.array([[x[here] - 5, line[here] - 5, 10.0, 10.0]])))
+        found.append(Boxes(code, rectangles(x[here] - 5, line[here] - 5, 10.0, 10.0)))
         found.append(Words(wide + 6, line[-1] + 4, label(names[code], 24), 11))
     for i, d in enumerate(said):
         found.append(Words(float(x[i]), HIGH + 15, d, 11, "middle", "ink" if i == here else "soft"))

@@ -8,7 +8,7 @@ import numpy as np
 
 from ipu_teach.show.measures import MOST_RECTANGLES, SMALLEST_LABEL
 from ipu_teach.show.scene import number
-from ipu_teach.show.shapes import Boxes, Raster, Shape, Stroke, Words
+from ipu_teach.show.shapes import Boxes, Raster, Shape, Stroke, Words, rectangles
 from ipu_teach.types import Array
 
 ROWS = 96  # of the raster of many stacks
@@ -42,11 +42,9 @@ def stacks(
         begin: Array = np.zeros(count)
         for code, here in parts:
             end = begin + here
-            boxes = np.stack(
-                (rows * pitch, height - end * scale, np.full(count, wide), (end - begin) * scale),
-                axis=1,
-            )
-            seen, begin = boxes[:, 3] >= SMALLEST_BOX, end
+            high = (end - begin) * scale
+            boxes = rectangles(rows * pitch, height - end * scale, wide, high)
+            seen, begin = high >= SMALLEST_BOX, end
             found += [Boxes(code, boxes[seen], upright=True)] * bool(seen.any())
         level = np.zeros(count) if level is None else level
         starts = np.flatnonzero(np.append(True, np.diff(level) != 0))
@@ -79,10 +77,7 @@ def stacks(
 def stack_places(count: int, width: float, height: float) -> Array:
     """float[count, 4]: where each of so many stacks can be pointed at."""
     pitch = width / count
-    return np.stack(
-        (np.arange(count) * pitch, *(np.full(count, v) for v in (0, stack_width(pitch), height))),
-        axis=1,
-    )
+    return rectangles(np.arange(count) * pitch, 0, stack_width(pitch), height)
 
 
 def stack_width(pitch: float) -> float:

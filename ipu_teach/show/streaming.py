@@ -18,11 +18,10 @@ import numpy as np
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import Recording, Report
 from ipu_teach.show import palette
-from ipu_teach.show.host import Piece, bars
 from ipu_teach.show.palette import NESTED, STATES
-from ipu_teach.show.panels import Panels
+from ipu_teach.show.panels import Panels, Piece
 from ipu_teach.show.report_facts import checked, state_of, tiles_of
-from ipu_teach.show.scene import Drawing, Lanes, Scene, Still, label, number
+from ipu_teach.show.scene import Scene, Still, label, number
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
 
@@ -157,22 +156,10 @@ def put_lanes(
     panels: Panels, name: str, heading: str, rows: Mapping[str, list[Piece]], span: int, unit: str
 ) -> None:
     """Lanes by their labels, with their pieces; how long they are is said without waiting."""
-    lanes = Lanes(
-        name,
-        heading,
-        count=len(rows),
-        labels=tuple(rows),
-        say=f"{{label}}: {{long}} {unit}",
-        values={
-            "long": np.array(
-                [sum(n for code, _, n in own if code != WAITING) for own in rows.values()]
-            )
-        },
-        whole=True,
+    say = f"{{label}}: {{long}} {unit}"
+    panels.lanes_of(
+        name, heading, rows, span, unit, left=LEFT, pitch=PITCH, say=say, without=WAITING
     )
-    drawing = Drawing(span, bars(list(rows.values())), unit)
-    panels.below(40)
-    panels.put(lanes, left=LEFT, high=PITCH * len(rows), drawing=drawing)
 
 
 def _scene(run: _Run, most: int) -> Scene:

@@ -17,9 +17,9 @@ from ipu_teach.errors import InvalidOptionError, counted, shown
 from ipu_teach.flags import flagged
 from ipu_teach.report import Report
 from ipu_teach.show import palette
-from ipu_teach.show.panels import Panels
+from ipu_teach.show.panels import Panels, painted, side_by_side
 from ipu_teach.show.report_facts import checked
-from ipu_teach.show.scene import Painted, Scene, Still, label, number
+from ipu_teach.show.scene import Scene, Still, label, number
 from ipu_teach.show.shapes import LETTER
 from ipu_teach.show.trend import trend
 from ipu_teach.show.view import View
@@ -167,29 +167,16 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...], w
         note += f"; ideal, {law} from {runs[ran[0]][1]}: {_figure(round(ideal[best]))}"
         rows = [(*row, _figure(round(ideal[i])) if i in ran else "") for i, row in enumerate(rows)]
     panels = Panels()
-    places = np.array([(i * pitch, 0, pitch, HIGH + 18) for i in range(len(runs))])
+    places = side_by_side(len(runs), WIDE, HIGH + 18)
     shapes = trend(
         heights, top * scale, bars, values, marked, WIDE, HIGH, axis, parameter, said, ideal
     )
-    panels.put(
-        Painted(
-            "runs",
-            head,
-            width=WIDE,
-            height=HIGH,
-            count=len(runs),
-            pictures=(shapes,),
-            places=places,
-            labels=tuple(told),
-            say="{label}",
-        ),
-        left=34,
-    )
+    panels.put(painted("runs", head, WIDE, HIGH, [shapes], places, told, "{label}"), left=34)
     columns = ("run", unit, *PARTS) if some else ("run", unit)
     columns += (f"ideal, {law}",) * (ideal is not None)
     title = f"{counted(len(runs), 'run')} side by side"
     notes += ("Under the line stands each run as its average tile spends it.",) * bool(some)
-    table = columns, tuple(row[: len(columns)] for row in rows)
+    table = columns, (row[: len(columns)] for row in rows)
     still = Still("the runs", note, 0, 0, True)
     codes = tuple(PARTS.values()) if some else (palette.PAPER,)
     return panels.scene(

@@ -205,12 +205,11 @@ def _scene(
         f"In {stills[first].label}: {stills[first].note}. I{heading[1:]}.",
         foot=10,
         codes=(*BASE, *shades),
-        stills=tuple(stills),
-        frames=np.arange(len(taken)),
+        stills=stills,
         poster=first,
         group="step",
         data={"vertices": numbers},
-        table=(("step", "worker", "vertex", "codelet", "start", "cycles"), tuple(table)),
+        table=(("step", "worker", "vertex", "codelet", "start", "cycles"), table),
     )
 
 

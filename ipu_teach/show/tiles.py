@@ -27,6 +27,7 @@ from ipu_teach.show.scene import (
     Lanes,
     Scene,
     Still,
+    Table,
     label,
     number,
     quantiles,
@@ -279,7 +280,7 @@ def _note(sizes: Array) -> str:
     return text + f", the most {most:,} on {where}, the least {least:,}"
 
 
-def _table(tensors: list[Tensor]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+def _table(tensors: list[Tensor]) -> Table:
     each = [bytes_by_tile([t]) for t in tensors]
     some = np.flatnonzero(sum(each))
     names = tuple(f"bytes of {_name(t)}" for t in tensors)

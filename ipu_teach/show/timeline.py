@@ -45,7 +45,7 @@ from ipu_teach.show.report_facts import (
     step_name,
     titled,
 )
-from ipu_teach.show.scene import Flame, Mark, Scene, Still, Tape, Track, label, number
+from ipu_teach.show.scene import Flame, Mark, Scene, Still, Table, Tape, Track, label, number
 from ipu_teach.show.segments import WAIT, IPUStep, LanesOf, Segment, at_work, segments
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
@@ -402,7 +402,7 @@ class _Maker:
             f"{100 * spent[worst] / sum(spent.values()):.1f} %."
         )
 
-    def _table(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    def _table(self) -> Table:
         report, rows = self.report, []
         for step, times in self.runs.items():
             cost = report.step_cost(step)

@@ -11,16 +11,15 @@ import numpy as np
 from ipu_teach.graph import Graph
 from ipu_teach.graph.compute_set import ComputeSet
 from ipu_teach.graph.variable_table import Variable
+from ipu_teach.report.compiled import runs_of
 from ipu_teach.show import palette
-from ipu_teach.show.liveness import runs_of
-from ipu_teach.show.palette import Code
 from ipu_teach.show.panels import Panels
 from ipu_teach.show.scene import Cells, Still, label
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
 CODES = (
-    Code("not touched", "", palette.REST.light, palette.REST.dark, ""),
+    palette.REST.lettered("", "not touched"),
     palette.EXCHANGE.lettered("r", "reads"),
     palette.COMPUTE.lettered("w", "writes"),
     palette.HOST.lettered("b", "reads and writes"),
@@ -97,5 +96,5 @@ def _deeds(graph: Graph, compute_set: ComputeSet, vertex: int, variable: Variabl
 
 def _ranges(which: Array) -> str:
     """The numbers of what is true, as "3 to 6, 9"."""
-    runs = ((first, after - 1) for first, after in runs_of(which))
-    return ", ".join(f"{a} to {b}" if b > a else f"{a}" for a, b in runs) or "none"
+    runs = runs_of(np.flatnonzero(which))
+    return ", ".join(f"{a} to {a + n - 1}" if n > 1 else f"{a}" for a, n in runs) or "none"

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from ipu_teach.show.shapes import LETTER, Boxes, Shape, Stroke, Words
+from ipu_teach.show.shapes import LETTER, Boxes, Shape, Stroke, Words, rectangles
 from ipu_teach.types import Array
 
 DOT = 7.0  # side of a point of the line that is marked
@@ -43,9 +43,7 @@ def trend(
     for code, part in parts.items():
         low, below = np.minimum(below, height), below + part * scale
         high = np.minimum(below, height) - low
-        boxes = np.stack(
-            (middle - wide / 2, height - low - high, np.full(count, wide), high), axis=1
-        )
+        boxes = rectangles(middle - wide / 2, height - low - high, wide, high)
         found.append(Boxes(code, boxes[high > 0], upright=True))
     for x in middle[cut].tolist():  # a gap in the bar
         found.append(Stroke(((x - wide / 2 - 2, 10), (x + wide / 2 + 2, 4)), 3, "paper"))

@@ -189,6 +189,13 @@ def player() -> str:
     return gzip.decompress(compressed("player")).decode("utf-8")
 
 
+def with_scripts() -> list[str]:
+    """The views that add something to the player."""
+    names = (file.name for file in resources.files("ipu_teach.show").joinpath("static").iterdir())
+    made = {name.removesuffix(".js.gz") for name in names if name.endswith(".js.gz")}
+    return sorted(made - {"player", "widget", "puzzle"})
+
+
 def own_script(view: str) -> str:
     """What a view, or "widget", adds to the player; "" if that is nothing."""
     return gzip.decompress(compressed(view)).decode("utf-8").removeprefix(player())

@@ -9,7 +9,7 @@ import numpy as np
 
 from ipu_teach.show.measures import SIDE, SLOT, THICK
 from ipu_teach.show.scene import Still, Zoom, label
-from ipu_teach.show.shapes import LETTER, Boxes, Shape, Stroke, Words
+from ipu_teach.show.shapes import LETTER, Boxes, Shape, Stroke, Words, rectangles
 
 SMALLEST = 3.0  # a part that is smaller than this is one of many
 
@@ -26,9 +26,8 @@ def paint_zoom(mark: Zoom, still: Still, level: int) -> Iterator[Shape]:
         yield Words(left, top + 11, f"{name} {mark.rates[level * len(mark.labels) + i]}")
         if rate:
             wide = max(1.0, THICK * rate / most)
-            yield Boxes(
-                mark.codes[i], np.array([[left - 14, top + 28 - wide / 2, right - left + 14, wide]])
-            )
+            pipe = rectangles(left - 14, top + 28 - wide / 2, right - left + 14, wide)
+            yield Boxes(mark.codes[i], pipe)
             yield Words(
                 left, top + 52, label(mark.figures[i], int((right - left) / LETTER)), 11, ink="soft"
             )
@@ -39,15 +38,15 @@ def _parts(mark: Zoom, level: int, x: float, y: float, side: float) -> Iterator[
     own, while that is large."""
     count, columns = mark.counts[level], int(np.ceil(np.sqrt(mark.counts[level])))
     full, rest, cell = *divmod(count, columns), side / columns
-    yield Boxes(mark.part, np.array([[x, y, side, full * cell]]))
+    yield Boxes(mark.part, rectangles(x, y, side, full * cell))
     if rest:
-        yield Boxes(mark.part, np.array([[x, y + full * cell, rest * cell, cell]]))
+        yield Boxes(mark.part, rectangles(x, y + full * cell, rest * cell, cell))
     if cell >= SMALLEST:
         for k in range(columns + 1):
             yield Stroke(((x + k * cell, y), (x + k * cell, y + side)), cell * 0.12, "paper")
             yield Stroke(((x, y + k * cell), (x + side, y + k * cell)), cell * 0.12, "paper")
     if level:
-        inner = (x + cell * 0.06, y + cell * 0.06, cell * 0.88)
-        yield Boxes(mark.first, np.array([[*inner[:2], inner[2], inner[2]]]))
-        if inner[2] > 12:
-            yield from _parts(mark, level - 1, inner[0] + 2, inner[1] + 2, inner[2] - 4)
+        x, y, side = x + cell * 0.06, y + cell * 0.06, cell * 0.88
+        yield Boxes(mark.first, rectangles(x, y, side, side))
+        if side > 12:
+            yield from _parts(mark, level - 1, x + 2, y + 2, side - 4)

@@ -9,7 +9,7 @@ EXTRA.balance = (kit) => {
   }
   return {
     draw: { ...painted.draw, tape: tape.draw },
-    hit: (mark, x, y) => (mark.kind === "tape" ? tape : painted).hit(mark, x, y),
+    hit: painted.hit,
     nodes: [kit.make("div", { className: "row" }, kit.button("Next worst", next))],
     help: "W goes to the one in which next most is lost in all its runs.",
     keys: { w: next },

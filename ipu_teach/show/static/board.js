@@ -164,9 +164,8 @@ EXTRA.board = (kit) => {
           if (w < 10) line(x, y + h + 1, x + w + 1, y + h + 1); else pen.strokeRect(x, y, w, h);
         }
       });
-      pen.lineWidth = 3;
       const [x, y, u, v] = cellAt(focus());
-      pen.strokeRect(x - 2, y - 2, u + 4, v + 4);
+      kit.framed(3, x - 2, y - 2, u + 4, v + 4);
     },
 
     detail(mark, s, progress, frame) {

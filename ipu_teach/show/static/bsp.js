@@ -58,6 +58,6 @@ EXTRA.bsp = (kit) => {
       },
       tape: tape.draw,
     },
-    hit: tape.hit, ...content,
+    ...content,
   };
 };

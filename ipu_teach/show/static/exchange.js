@@ -27,7 +27,7 @@ EXTRA.exchange = (kit) => {
     matrix(mark, s) {
       const side = mark.width / bins,
         codes = array(s.cells[mark.name], 0, s.cells[mark.name][0], mark.count),
-        { soft, ink } = kit.ink;
+        { soft } = kit.ink;
       const right = mark.x + mark.width, bottom = mark.y + mark.height,
         span = scene.drawings[s.lanes[mark.name][0]][0] || 1;
       kit.text(pen, mark.heading, mark.x, mark.y - MARGIN - 16, 12, "left", soft);
@@ -68,11 +68,9 @@ EXTRA.exchange = (kit) => {
       kit.text(pen, "receivers", mark.x - 5, mark.y - 8, 11, "right", soft);
       if (!kit.chosen) return;
       const { i } = kit.chosen;
-      pen.strokeStyle = ink;
-      pen.strokeRect(mark.x, mark.y + row(i) * side, mark.width, side);
-      pen.strokeRect(mark.x + column(i) * side, mark.y, side, mark.height);
-      pen.lineWidth = 2.5;
-      pen.strokeRect(mark.x + column(i) * side, mark.y + row(i) * side, side, side);
+      kit.framed(1.5, mark.x, mark.y + row(i) * side, mark.width, side);
+      kit.framed(1.5, mark.x + column(i) * side, mark.y, side, mark.height);
+      kit.framed(2.5, mark.x + column(i) * side, mark.y + row(i) * side, side, side);
     },
 
     partners(mark, s) {

@@ -69,11 +69,8 @@ EXTRA.liveness = (kit) => {
       pen.fillStyle = kit.ink.ink;
       if (kit.moving)
         pen.fillRect(mark.x + (frame + 0.5) * wide - 0.75, mark.y - 3, 1.5, mark.height + 6);
-      if (kit.chosen?.mark === mark) {
-        pen.strokeStyle = kit.ink.ink;
-        pen.lineWidth = 1.5;
-        pen.strokeRect(mark.x + kit.chosen.i * wide, mark.y, wide, mark.height);
-      }
+      if (kit.chosen?.mark === mark)
+        kit.framed(1.5, mark.x + kit.chosen.i * wide, mark.y, wide, mark.height);
     },
   };
   function hit(mark, x, y) {

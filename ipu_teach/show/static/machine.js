@@ -51,10 +51,8 @@ EXTRA.machine = (kit) => {
           kit.fitted(tight() ? mark.figures[i].split("; ")[0] : mark.figures[i], x, top + 52,
             right - x, 11, soft);
         }
-        if (kit.chosen?.mark !== mark || kit.chosen.i !== i) continue;
-        pen.strokeStyle = ink;
-        pen.lineWidth = 1.5;
-        pen.strokeRect(left - 2, top + 14, right - left + 4, 28);
+        if (kit.chosen?.mark === mark && kit.chosen.i === i)
+          kit.framed(1.5, left - 2, top + 14, right - left + 4, 28);
       }
     },
   };

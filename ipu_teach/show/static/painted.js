@@ -138,9 +138,7 @@ EXTRA.painted = (kit) => {
     for (let i = 0; chosen && i < mark.count; i++) {
       const itself = mark === chosen.mark && i === chosen.i;
       if (!itself && kit.keyOf(mark, i) !== chosen.key) continue;
-      pen.strokeStyle = kit.ink.ink;
-      pen.lineWidth = 2;
-      pen.strokeRect(...placeOf(mark, i));
+      kit.framed(2, ...placeOf(mark, i));
     }
   }
   return {

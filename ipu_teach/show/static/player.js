@@ -219,9 +219,9 @@ function live(root, scene) {
     return [mark.x + x * mark.side, mark.y + y * mark.side];
   }
   function hit(mark, x, y) {
-    if (mark.kind === "lanes") {
-      const inside = x > mark.x - 24 && x < mark.x + mark.width && y > mark.y
-        && y < mark.y + mark.height;
+    if (mark.kind === "lanes" || mark.kind === "tape") {
+      const inside = x > mark.x - (mark.kind === "lanes" ? 24 : 0) && x < mark.x + mark.width
+        && y > mark.y && y < mark.y + mark.height;
       return inside ? floor((y - mark.y) / mark.height * mark.count) : -1;
     }
     const rows = rowsOf(mark), blocks = ceil(mark.count / mark.block);
@@ -290,11 +290,9 @@ function live(root, scene) {
         pen.drawImage(
           picture, 0, 0, w, picture.height, mark.x, mark.y, mark.width * w / picture.width,
           mark.height);
-      if (moving && part > 0 && part < 1) {
-        pen.fillStyle = ink.ink;
-        pen.fillRect(mark.x + mark.width * part - 0.75, mark.y - 3, 1.5, mark.height + 6);
-      }
       pen.fillStyle = ink.ink;
+      if (moving && part > 0 && part < 1)
+        pen.fillRect(mark.x + mark.width * part - 0.75, mark.y - 3, 1.5, mark.height + 6);
       if (mark.limit)
         pen.fillRect(mark.x + mark.width * mark.limit / span - 1, mark.y - 3, 2, mark.height + 6);
       labels(mark);
@@ -433,24 +431,29 @@ function live(root, scene) {
     for (let i = 0; i < mark.count; i++) {
       const itself = mark === chosen.mark && i === chosen.i;
       if (!itself && keyOf(mark, i) !== chosen.key) continue;
-      pen.strokeStyle = ink.ink;
-      pen.lineWidth = itself || sameOf(mark, i) === chosen.same ? 4 : 1.5;
-      if (mark.kind === "cells") {
-        const [x, y] = place(mark, i);
-        pen.strokeRect(x, y, mark.side * 0.94, mark.side * 0.94);
-      } else {
-        const pitch = mark.height / mark.count;
-        pen.strokeRect(mark.x, mark.y + i * pitch, mark.width, max(pitch, 1));
-      }
+      const thick = itself || sameOf(mark, i) === chosen.same ? 4 : 1.5;
+      if (mark.kind === "cells")
+        framed(thick, ...place(mark, i), mark.side * 0.94, mark.side * 0.94);
+      else framed(thick, ...laneOf(mark, i));
     }
   }
+  // What is chosen has a frame.
+  function framed(thick, x, y, wide, high) {
+    pen.strokeStyle = ink.ink;
+    pen.lineWidth = thick;
+    pen.strokeRect(x, y, wide, high);
+  }
+  const laneOf = (mark, i) => {
+    const pitch = mark.height / mark.count;
+    return [mark.x, mark.y + i * pitch, mark.width, max(pitch, 1)];
+  };
 
   // --- what this view adds ---
   const readable = scene.marks.filter((m) => m.count);
   const kit = {
     scene, marks, begin, count, total, frames, starts, groups, moving, readable, pen, canvas, make,
     button, still, array, of, text, fitted, DRAW, bars, labels, keep, place, hit, keyOf, frameAt, go,
-    choose, pause, refresh, spot,
+    choose, pause, refresh, spot, framed, laneOf,
     resize(high) { height = high; theme(); refresh(); },
     get ink() { return ink; }, get colours() { return colours; }, get brushes() { return brushes; },
     get chosen() { return chosen; }, get at() { return at; },

@@ -27,19 +27,7 @@ EXTRA.tape = (kit) => {
       pen.fillStyle = kit.ink.ink;
       const here = begin[frame] + progress * s.cycles - begin[first];
       if (own(frame)) pen.fillRect(mark.x + here * scale - 1, mark.y - 4, 2, mark.height + 8);
-      if (kit.chosen?.mark === mark) {
-        pen.strokeStyle = kit.ink.ink;
-        pen.lineWidth = 2;
-        pen.strokeRect(
-          mark.x, mark.y + kit.chosen.i * mark.height / mark.count, mark.width,
-          Math.max(1, mark.height / mark.count));
-      }
-    },
-    hit(mark, x, y) {
-      if (mark.kind !== "tape") return kit.hit(mark, x, y);
-      const inside = x > mark.x && x < mark.x + mark.width && y > mark.y
-        && y < mark.y + mark.height;
-      return inside ? Math.floor((y - mark.y) / mark.height * mark.count) : -1;
+      if (kit.chosen?.mark === mark) kit.framed(2, ...kit.laneOf(mark, kit.chosen.i));
     },
   };
 };

@@ -1,7 +1,7 @@
 // The lanes of workers and of memory are the player's, the code below them is a tree. A worker's
 // vertices can be pointed at.
 EXTRA.tile = (kit) => {
-  const { scene, pen, canvas, array, of, marks: { workers } } = kit;
+  const { scene, canvas, array, of, marks: { workers } } = kit;
   const tree = scene.marks.some((mark) => mark.kind === "tree") ? EXTRA.tree(kit) : {};
   const { draw, lay, nodes } = tree, plain = kit.DRAW.lanes;
   const lane = () => (kit.chosen?.mark === workers ? kit.chosen.i : -1);
@@ -39,12 +39,8 @@ EXTRA.tile = (kit) => {
         plain(mark, ...rest);
         const found = mark === workers && lane() >= 0 && vertices(lane())[which];
         if (!found) return;
-        const pitch = mark.height / mark.count;
-        pen.strokeStyle = kit.ink.ink;
-        pen.lineWidth = 3;
-        pen.strokeRect(
-          mark.x + found[1] * scale(), mark.y + lane() * pitch, Math.max(2, found[2] * scale()),
-          pitch);
+        const [left, top, , high] = kit.laneOf(mark, lane());
+        kit.framed(3, left + found[1] * scale(), top, Math.max(2, found[2] * scale()), high);
       },
     },
     about(mark, i) {

@@ -98,11 +98,8 @@ EXTRA.timeline = (kit) => {
             y = mark.y + get(mark, "depth", i) * mark.pitch, code = get(mark, "code", i);
           pen.fillStyle = wide > 5 ? kit.brushes[code] : kit.colours[code];
           pen.fillRect(left, y, Math.max(wide, 0.3), high);
-          if (kit.chosen?.mark === mark && kit.chosen.i === i) {
-            pen.strokeStyle = kit.ink.ink;
-            pen.lineWidth = 2;
-            pen.strokeRect(left + 1, y + 1, Math.max(wide - 2, 1), high - 2);
-          }
+          if (kit.chosen?.mark === mark && kit.chosen.i === i)
+            kit.framed(2, left + 1, y + 1, Math.max(wide - 2, 1), high - 2);
           const name = mark.names[get(mark, "title", i)];
           if (wide > Math.min(60, 12 + 7 * name.length))
             kit.fitted(name, left + 4, y + mark.pitch * 0.68, wide - 8, 11,
@@ -155,31 +152,23 @@ EXTRA.timeline = (kit) => {
           kit.ink.soft);
         pen.fillStyle = kit.ink.ink;
       }
-      if (kit.chosen?.mark === mark) {
-        pen.strokeStyle = kit.ink.ink;
-        pen.lineWidth = 1.5;
-        pen.strokeRect(mark.x, mark.y + kit.chosen.i * pitch, mark.width, pitch);
-      }
+      if (kit.chosen?.mark === mark) kit.framed(1.5, ...kit.laneOf(mark, kit.chosen.i));
     },
 
     // Over the strip of the whole run: the part that is shown.
     track(mark, ...rest) {
       strip(mark, ...rest);
       if (to - from >= total) return;
-      pen.strokeStyle = kit.ink.ink;
-      pen.lineWidth = 2;
       const left = mark.x + from / total * mark.width,
         wide = Math.max(4, (to - from) / total * mark.width);
-      pen.strokeRect(left, mark.y - 2, wide, mark.height + 4);
+      kit.framed(2, left, mark.y - 2, wide, mark.height + 4);
     },
   };
   const strip = kit.DRAW.track;
 
   function hit(mark, x, y) {
     if (x < mark.x || x > mark.x + mark.width) return -1;
-    if (mark.kind === "tape")
-      return y > mark.y && y < mark.y + mark.height
-        ? Math.floor((y - mark.y) / mark.height * mark.count) : -1;
+    if (mark.kind === "tape") return kit.hit(mark, x, y);
     const row = Math.floor((y - mark.y) / mark.pitch), cycle = cycleAt(x);
     if (row < 0) return -1;
     for (let i = 0; i < mark.count; i++) {

@@ -90,11 +90,7 @@ EXTRA.tree = (kit) => {
           pen.fillRect(left, second - 10, long * kit.of(part, i) / 1000, 12);
           left += long * kit.of(part, i) / 1000;
         }
-        if (lit === i) {
-          pen.strokeStyle = kit.ink.ink;
-          pen.lineWidth = 1.5;
-          pen.strokeRect(mark.x - 4, top + 0.5, mark.width + 8, high - 1);
-        }
+        if (lit === i) kit.framed(1.5, mark.x - 4, top + 0.5, mark.width + 8, high - 1);
       });
     },
   };
