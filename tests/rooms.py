@@ -39,11 +39,15 @@ FACES = ("keras", "popart", "poptorch")  # names by which users import what is i
 
 def modules() -> dict[str, str]:
     """The texts of the package's modules by name."""
+    return {name: path.read_text(encoding="utf-8") for name, path in files().items()}
+
+
+def files() -> dict[str, Path]:
+    """The files of the package's modules by name."""
     found = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        found[name] = path.read_text(encoding="utf-8")
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found
 
 
@@ -128,17 +132,17 @@ def way(words: set[str], run: Callable[[], object]) -> list[str]:
     """The rooms that a value comes to, known by these names, in the order in which `run` first
     comes to the lines that have one of them. What is beside the rooms is told apart."""
     lines, found = {}, [""]
-    for module, path in modules().items():
+    for module, path in files().items():
         room = room_of(module) if room_of(module) != "ground" else module
         text = path.read_text(encoding="utf-8")
         for node in ast.walk(ast.parse(text if any(word in text for word in words) else "")):
             names = {getattr(node, kind, None) for kind in ("id", "attr", "arg")}
             if words & names and not isinstance(node, ast.arg):
                 lines[str(path), getattr(node, "lineno", 0)] = room
-    files = {file for file, _ in lines}
+    entered = {file for file, _ in lines}
 
     def trace(frame: Any, event: str, _: object) -> Any:
-        if frame.f_code.co_filename in files:
+        if frame.f_code.co_filename in entered:
             room = lines.pop((frame.f_code.co_filename, frame.f_lineno), found[-1])
             found.extend([room] * (event == "line" and room != found[-1]))
             return trace

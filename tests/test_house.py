@@ -19,7 +19,6 @@ import pytest
 import rooms
 import size
 
-import run
 from ipu_teach import errors, keras, schedules, show
 from ipu_teach.keras import ipu
 from ipu_teach.poplibs import poplin, popnn, popops
@@ -568,7 +567,9 @@ def test_a_caller_of_a_library_has_the_types_of_all_its_names(tmp_path: Path) ->
     ]
     caller = tmp_path / "caller.py"
     caller.write_text("\n".join(lines), encoding="utf-8")
-    status, text = said(*run.mypy_command()[1:], str(caller))
+    # from 3.12 on the lock has a numpy whose annotations no older Python reads
+    newer = ["--python-version", f"3.{sys.version_info[1]}"] if sys.version_info >= (3, 12) else []
+    status, text = said("-m", "mypy", *newer, str(caller))
     assert status == 0, text
     types = re.findall(r'Revealed type is "(.*)"', text)
     assert len(types) == len(lines) - 2 and "Any" not in types
