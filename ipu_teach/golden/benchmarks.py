@@ -12,7 +12,7 @@ from __future__ import annotations
 from functools import cache
 
 from ipu_teach.golden.programs import machine, profile
-from ipu_teach.golden.row import MODEL, PROGRAMS, TOLERANCES, Row
+from ipu_teach.golden.row import MODEL, PROGRAMS, TOLERANCES, Row, Source
 from ipu_teach.graph import Graph, Tensor
 from ipu_teach.poplibs import popops, poputil
 from ipu_teach.poplibs.poplin import plan_mat_mul
@@ -20,7 +20,9 @@ from ipu_teach.poplibs.popnn import pooling
 from ipu_teach.program import Sequence
 from ipu_teach.types import FLOAT, HALF
 
-SOURCE = "graphcore/poplibs at f9273583, tests/benchmark_results.csv and tests/CMakeLists.txt"
+SOURCE = Source(
+    MODEL, "graphcore/poplibs at f9273583, tests/benchmark_results.csv and tests/CMakeLists.txt"
+)
 MACHINES = ("ipu1", "ipu2")
 
 # m, k, n; cycles on a GC2, and on a GC200
@@ -169,10 +171,8 @@ def benchmarks() -> list[Row]:
 
 def _row(name: str, version: str, published: int, modelled: int, why: str) -> Row:
     within = TOLERANCES[PROGRAMS]
-    return Row(
+    return SOURCE.row(
         f"{name}, {version} model (cycles)",
-        MODEL,
-        SOURCE,
         published,
         modelled,
         within,

@@ -10,14 +10,13 @@ model's figures, as those of `benchmarks`.
 from __future__ import annotations
 
 import csv
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from ipu_teach.golden.benchmarks import MACHINES, SOURCE
 from ipu_teach.golden.programs import machine
-from ipu_teach.golden.row import MODEL, PROGRAMS, TOLERANCES, Row, not_modelled
+from ipu_teach.golden.row import PROGRAMS, TOLERANCES, Row
 from ipu_teach.poplibs.poplin import ConvParams, plan_convolution, plan_mat_mul
 from ipu_teach.types import FLOAT, HALF
 
@@ -72,12 +71,12 @@ def benchmarks() -> list[Row]:
                 published, modelled = int(layer[version]), three_passes(layer, version)
                 name, known = _name(layer, version), KNOWN_NOT_TO_HOLD.get(kind)
                 why = f"known not to hold: {known}" if known else PRODUCTS
-                made = Row(name, MODEL, SOURCE, published, modelled, within, why)
-                rows.append(replace(made, explained=known is not None))
+                told = {"explained": known is not None}
+                rows.append(SOURCE.row(name, published, modelled, within, why, **told))
     for layer in layers("recurrent")[::3]:
         for version in MACHINES:
             published = int(layer[version])
-            rows.append(not_modelled(_name(layer, version), MODEL, SOURCE, published, RECURRENT))
+            rows.append(SOURCE.unmodelled(_name(layer, version), published, RECURRENT))
     return rows
 
 
