@@ -756,7 +756,6 @@ LESSON = Lesson(
         Exercise(
             "01.1",
             "The time of a superstep",
-            ("a function",),
             _time,
             (
                 "Three things follow each other: sync, exchange, compute. None begins before the "
@@ -781,7 +780,6 @@ LESSON = Lesson(
         Exercise(
             "01.2",
             "Rebalance the jobs",
-            ("a function",),
             _balance,
             (
                 "The superstep lasts as long as the fullest tile. So the next job belongs on the "
@@ -812,7 +810,6 @@ LESSON = Lesson(
         Exercise(
             "01.3",
             "The share of waiting, worked out",
-            ("a function",),
             _share,
             (
                 "A tile that works for w cycles waits for max(work) - w.",
@@ -822,7 +819,7 @@ LESSON = Lesson(
             ),
             "1 - mean(work) / max(work) is the same, and says it shorter: what is not average is "
             "waiting.",
-            SHARE,
+            precision=SHARE,
             decoys=(
                 ("slowest = sum(work)", "slowest = max(work)"),
                 (
@@ -834,7 +831,6 @@ LESSON = Lesson(
         Exercise(
             "01.4",
             "Three supersteps into two",
-            ("a function",),
             _merge,
             (
                 "Write down for each of the three steps what it reads and what it writes.",
@@ -859,7 +855,6 @@ LESSON = Lesson(
         Exercise(
             "01.5",
             "Point at the race",
-            ("a value", "a graph"),
             _culprit,
             (
                 "A race needs a writer. Compute sets in which vertices only read the same element "
@@ -871,6 +866,7 @@ LESSON = Lesson(
             ),
             "a race can be mended in three ways: write elsewhere and add up later, put a sync "
             "between the two, or give both elements to one vertex. Which is the cheapest here?",
+            takes=("a value", "a graph"),
         ),
     ),
     LATER,

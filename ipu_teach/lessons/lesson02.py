@@ -624,7 +624,6 @@ LESSON = Lesson(
         Exercise(
             "02.1",
             "A linear mapping with grain",
-            ("a function",),
             _linear,
             (
                 "First count the grains. 101 elements in grains of 4 are 26 grains, and the last "
@@ -648,7 +647,6 @@ LESSON = Lesson(
         Exercise(
             "02.2",
             "A running sum over a stream",
-            ("a function",),
             _running_sum,
             (
                 "One round: a number comes from the stream, it is added to the total, the total "
@@ -670,7 +668,6 @@ LESSON = Lesson(
         Exercise(
             "02.3",
             "The same copy, and nothing crosses",
-            ("a function",),
             _no_exchange,
             (
                 "An element crosses if its source and its destination lie on different tiles. a "
@@ -686,7 +683,6 @@ LESSON = Lesson(
         Exercise(
             "02.4",
             "A countdown that decides on the device",
-            ("a function",),
             _countdown,
             (
                 "Repeat needs its number when the program is written. Here the number is in a "
@@ -710,7 +706,6 @@ LESSON = Lesson(
         Exercise(
             "02.5",
             "Provoke two errors, then neither",
-            ("a function",),
             _faults,
             (
                 "The function gets two switches. Each of them guards one line.",

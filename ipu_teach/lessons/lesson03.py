@@ -560,7 +560,6 @@ LESSON = Lesson(
         Exercise(
             "03.1",
             "A softmax that does not overflow",
-            ("a function",),
             _softmax,
             (
                 "Five calls: the largest of each row, take it away, exp, the sum of each row, "
@@ -591,7 +590,6 @@ LESSON = Lesson(
         Exercise(
             "03.2",
             "A transposed add that moves nothing",
-            ("a function",),
             _layout,
             (
                 "The addition puts a[i, j] + a[j, i] where a[i, j] lies. When does a[j, i] lie "
@@ -616,7 +614,6 @@ LESSON = Lesson(
         Exercise(
             "03.3",
             "Four maps in one compute set",
-            ("a function",),
             _fused,
             (
                 "popops.map takes an expression, and a list of the tensors that it speaks of. _1 "
@@ -641,7 +638,6 @@ LESSON = Lesson(
         Exercise(
             "03.4",
             "Mean and variance in one go",
-            ("a function",),
             _mean_and_variance,
             (
                 "What must a tile tell, so that from thirteen such messages the mean and the "
@@ -672,7 +668,6 @@ LESSON = Lesson(
         Exercise(
             "03.5",
             "Dropout with a seed",
-            ("a function",),
             _dropout,
             (
                 "Draw the mask on the machine: a 1 with the chance keep, else a 0, for each number "

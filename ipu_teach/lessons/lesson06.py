@@ -1049,7 +1049,6 @@ LESSON = Lesson(
         Exercise(
             "06.1",
             "The fullest tile, the fullest step",
-            ("a function",),
             _peaks,
             (
                 "Three questions, three tables: report.compilation.tiles, "
@@ -1065,7 +1064,6 @@ LESSON = Lesson(
         Exercise(
             "06.w1",
             "A step with an exchange",
-            ("a function",),
             _copied,
             (
                 "report.compilation.liveness_program_steps[place] has bytes and variables.",
@@ -1078,7 +1076,6 @@ LESSON = Lesson(
         Exercise(
             "06.2",
             "Always there, or for a while",
-            ("a function",),
             _splits,
             (
                 "report.variables has a row for each: bytes, always_live, and more. A sum over "
@@ -1095,7 +1092,6 @@ LESSON = Lesson(
         Exercise(
             "06.3",
             "Make it fit",
-            ("a function",),
             _fits,
             (
                 'report.why("memory") names a tile, a variable, and from when to when it is live. '
@@ -1119,7 +1115,6 @@ LESSON = Lesson(
         Exercise(
             "06.w2",
             "Another dtype",
-            ("a function",),
             _retyped,
             (
                 'compare(before, after).of("variables") has rows with a name and a note.',
@@ -1131,7 +1126,6 @@ LESSON = Lesson(
         Exercise(
             "06.4",
             "What was changed?",
-            ("a function",),
             _changes,
             (
                 "compare(before, after) finds every difference. Print it for the two reports "
@@ -1151,7 +1145,6 @@ LESSON = Lesson(
         Exercise(
             "06.5",
             "Feed the device",
-            ("a function",),
             _feeds,
             (
                 "What takes long is to ask at all, and not the rows. How many rows may one read "
@@ -1171,7 +1164,6 @@ LESSON = Lesson(
         Exercise(
             "06.w3",
             "Where [0, 1] lies",
-            ("two numbers",),
             _order,
             (
                 "The last index runs fastest: [0, 0], [0, 1], [0, 2], [1, 0], …",
@@ -1179,11 +1171,11 @@ LESSON = Lesson(
                 "[0, 1] of the transpose is [1, 0] of the variable, and before that lies a row.",
             ),
             "so a row of a variable lies side by side, and a column does not.",
+            takes=("two numbers",),
         ),
         Exercise(
             "06.6",
             "Forty times too slow",
-            ("a function",),
             _places,
             (
                 "report.why() says what the tiles do for all this time. Who asked for that?",

@@ -1053,7 +1053,6 @@ LESSON = Lesson(
         Exercise(
             "07.w1",
             "The errors of one image",
-            ("a function",),
             _errors_of_one,
             (
                 "The errors are the probabilities, but for one place.",
@@ -1065,7 +1064,6 @@ LESSON = Lesson(
         Exercise(
             "07.1",
             "The slopes of the loss",
-            ("a function",),
             _slopes,
             (
                 "One image first. Its errors are its ten probabilities, with 1 taken from the one "
@@ -1093,7 +1091,6 @@ LESSON = Lesson(
         Exercise(
             "07.2",
             "An epoch in one run",
-            ("a function",),
             _epoch,
             (
                 "Write one step down first: two batches come in, learn, the losses go out.",
@@ -1119,7 +1116,6 @@ LESSON = Lesson(
         Exercise(
             "07.3",
             "Train, and count",
-            ("a function",),
             _train,
             (
                 "Three things follow each other: connect, train, test.",
@@ -1134,7 +1130,6 @@ LESSON = Lesson(
         Exercise(
             "07.4",
             "Pixels as bytes",
-            ("a function",),
             _bytes,
             (
                 "The stream and a variable beside images are of UNSIGNED_CHAR. The tiles turn them "
@@ -1150,7 +1145,6 @@ LESSON = Lesson(
         Exercise(
             "07.w2",
             "A callback that counts",
-            ("a class",),
             _counting_up,
             (
                 "A class that derives from StreamCallback, with fetch(self, array).",
@@ -1158,11 +1152,11 @@ LESSON = Lesson(
                 "Add 1 to it, then fill the array that came, all of it: array[:] = …",
             ),
             "the object lives as long as the stream. So a reader can be kept in it, or a file.",
+            takes=("a class",),
         ),
         Exercise(
             "07.5",
             "Read ahead",
-            ("a function",),
             _read_ahead,
             (
                 "prefetch is called after each transfer, until as many are ready as the stream's "

@@ -485,7 +485,6 @@ LESSON = Lesson(
         Exercise(
             "07b.1",
             "Patches are a view",
-            ("a function",),
             _patches,
             (
                 "Take one place of the kernel, (i, j). Which elements of x does it meet, over all "
@@ -500,7 +499,6 @@ LESSON = Lesson(
         Exercise(
             "07b.2",
             "Backward, by two more products",
-            ("a function",),
             _backward,
             (
                 "dw first: forward was seen @ w, so the slope of w is seen turned on its side, "
@@ -523,7 +521,6 @@ LESSON = Lesson(
         Exercise(
             "07b.3",
             "Zeros have to lie somewhere",
-            ("a function",),
             _zeros,
             (
                 "show.balance(report) names the tile that all wait for. What does it have that "
@@ -536,7 +533,6 @@ LESSON = Lesson(
         Exercise(
             "07b.4",
             "The way back through a maximum",
-            ("a function",),
             _pool,
             (
                 "One window first: its slope goes to the element that was the largest, and to no "
@@ -556,7 +552,6 @@ LESSON = Lesson(
         Exercise(
             "07b.5",
             "How full a panel is",
-            ("a function",),
             _busy,
             (
                 "Each group is a product of its own. How deep is it, and how wide?",
@@ -574,7 +569,6 @@ LESSON = Lesson(
         Exercise(
             "07b.6",
             "Train it",
-            ("a function",),
             _trained,
             (
                 "Two loops: epochs, and in each of them batches of cnn.batch images in an order of "
@@ -589,7 +583,6 @@ LESSON = Lesson(
         Exercise(
             "07b.7",
             "Statistics of a batch that is spread",
-            ("a function",),
             _joined,
             (
                 "Means may be averaged, since all replicas have equally many samples. Why not "

@@ -516,7 +516,6 @@ LESSON = Lesson(
         Exercise(
             "08.w1",
             "The last read",
-            ("a function",),
             _last_reads,
             (
                 "Every step (kind, i) reads the input of layer i, whatever kind it is.",
@@ -528,7 +527,6 @@ LESSON = Lesson(
         Exercise(
             "08.1",
             "What is in memory, step by step",
-            ("a function",),
             _alive,
             (
                 "Go through the list from its end. What later steps read must be there.",
@@ -542,7 +540,6 @@ LESSON = Lesson(
         Exercise(
             "08.2",
             "What every k-th costs",
-            ("a function",),
             _prices,
             (
                 "L layers, every k-th kept: L / k segments. How many inputs are left by forward?",
@@ -554,7 +551,6 @@ LESSON = Lesson(
         Exercise(
             "08.3",
             "The list with recomputation",
-            ("a function",),
             _schedules,
             (
                 "Forward is a list of its own. Then come the segments, from the last to the first, "
@@ -570,7 +566,6 @@ LESSON = Lesson(
         Exercise(
             "08.4",
             "Where layers differ",
-            ("a function",),
             _places,
             (
                 "Of twelve layers, three kept: how many ways are there? Layer 0 is one of them.",
@@ -582,7 +577,6 @@ LESSON = Lesson(
         Exercise(
             "08.5",
             "Make a chain fit",
-            ("a function",),
             _fits,
             (
                 "Which inputs could you keep? Every one, every second, every third, …",
@@ -595,7 +589,6 @@ LESSON = Lesson(
         Exercise(
             "08.6",
             "The same chance twice",
-            ("a function",),
             _drops,
             (
                 "What is drawn depends on seed, modifier and where x lies, and on nothing else.",

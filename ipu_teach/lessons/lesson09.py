@@ -543,7 +543,6 @@ LESSON = Lesson(
         Exercise(
             "09.1",
             "A round trip by rows",
-            ("a function",),
             _counted,
             (
                 "One row: load it, add 1, store it. Copy(buffer, x, row) takes the row whose "
@@ -557,7 +556,6 @@ LESSON = Lesson(
         Exercise(
             "09.2",
             "Sixteen layers, one resident",
-            ("a function",),
             _resident,
             (
                 "Write it for one layer: load, multiply, tanh, and the result back into x.",
@@ -570,7 +568,6 @@ LESSON = Lesson(
         Exercise(
             "09.3",
             "Load the next while this one computes",
-            ("a function",),
             _turns,
             (
                 "Begin with load(0, 0). Layer n computes on IPU n % 2; where does row n + 1 go?",
@@ -590,7 +587,6 @@ LESSON = Lesson(
         Exercise(
             "09.4",
             "How many micro-batches hide a load",
-            ("a function",),
             _factors,
             (
                 "Two micro-batches work 2 * work cycles. When is that as long as a load, or more?",
@@ -603,7 +599,6 @@ LESSON = Lesson(
         Exercise(
             "09.5",
             "Momentum in shards",
-            ("a function",),
             _momentum,
             (
                 "Who needs the whole momentum? A replica updates a quarter, and tells the others.",
@@ -617,7 +612,6 @@ LESSON = Lesson(
         Exercise(
             "09.6",
             "Who shares a step",
-            ("a function",),
             _shared,
             (
                 "Keep three things of the step that is open: its kind, what it reads, what it "

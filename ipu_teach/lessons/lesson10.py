@@ -527,7 +527,6 @@ LESSON = Lesson(
         Exercise(
             "10.1",
             "Who has what when",
-            ("a function",),
             _ticks,
             (
                 "Stage 0 takes micro-batch t in tick t. When does that come to stage 1?",
@@ -540,7 +539,6 @@ LESSON = Lesson(
         Exercise(
             "10.2",
             "Twelve layers on four IPUs",
-            ("a function",),
             _cuts,
             (
                 "The slowest stage sets the pace: min over all cuts of max over the stages.",
@@ -553,7 +551,6 @@ LESSON = Lesson(
         Exercise(
             "10.3",
             "Build it",
-            ("a function",),
             _built,
             (
                 "Go through table(stages, batches), a tick at a time. Who is at work in it?",
@@ -566,7 +563,6 @@ LESSON = Lesson(
         Exercise(
             "10.4",
             "What a stage stores",
-            ("a function",),
             _stored,
             (
                 "Count for each stage: a forward adds one, a backward takes one away.",
@@ -579,7 +575,6 @@ LESSON = Lesson(
         Exercise(
             "10.5",
             "A ring",
-            ("a function",),
             _reduced,
             (
                 "Two halves. In the first, chunks walk and grow; in the second, whole ones walk.",
@@ -600,7 +595,6 @@ LESSON = Lesson(
         Exercise(
             "10.6",
             "From where on",
-            ("a function",),
             _from_where,
             (
                 "A way costs fixed + each * n / 1000. At which n do two of them cost the same?",
@@ -612,7 +606,6 @@ LESSON = Lesson(
         Exercise(
             "10.7",
             "As one with all samples",
-            ("a function",),
             _together,
             (
                 "The slope of all samples is the sum of the replicas' slopes.",
@@ -632,7 +625,6 @@ LESSON = Lesson(
         Exercise(
             "10.8",
             "Two kinds of groups",
-            ("a function",),
             _grouped,
             (
                 "Write the numbers in a table, a copy of the model in each line.",

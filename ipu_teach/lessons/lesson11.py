@@ -517,7 +517,6 @@ LESSON = Lesson(
         Exercise(
             "11.1",
             "Round by chance",
-            ("a function",),
             _chances,
             (
                 "np.float16(values) is one of the two neighbours, the nearest. Which one is it?",
@@ -531,7 +530,6 @@ LESSON = Lesson(
         Exercise(
             "11.2",
             "The end, and how far it spreads",
-            ("a function",),
             _walk,
             (
                 "One step first: to which two numbers can it go, and with which chances?",
@@ -551,7 +549,6 @@ LESSON = Lesson(
         Exercise(
             "11.3",
             "A number into a byte",
-            ("a function",),
             _bytes,
             (
                 "You have decode. So the 128 numbers of one sign are a list away.",
@@ -566,7 +563,6 @@ LESSON = Lesson(
         Exercise(
             "11.4",
             "Two layers of deviation 1",
-            ("a function",),
             _scaled,
             (
                 "An element of h is a sum of as many terms as x has columns.",
@@ -586,7 +582,6 @@ LESSON = Lesson(
         Exercise(
             "11.5",
             "Which sums",
-            ("a function",),
             _chosen,
             (
                 "multiplied(a, b, HALF) has the result of the device. How far is it off?",
@@ -599,7 +594,6 @@ LESSON = Lesson(
         Exercise(
             "11.6",
             "Eight bits that learn",
-            ("a function",),
             _in_eight_bits,
             (
                 "Three tensors are made 8 bits in each step: x, w and the error.",

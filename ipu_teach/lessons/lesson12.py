@@ -439,7 +439,6 @@ LESSON = Lesson(
         Exercise(
             "12.1",
             "Blocks times rows",
-            ("a codelet",),
             _by_hand,
             (
                 "One row of blocks makes b rows of out. Which rows of x does a block need?",
@@ -449,11 +448,11 @@ LESSON = Lesson(
                 "0, over the blocks of that row and each k below b.",
             ),
             "a row without blocks is written, too: what nobody writes is undefined.",
+            takes=("a codelet",),
         ),
         Exercise(
             "12.2",
             "As many blocks each",
-            ("a function",),
             _bands,
             (
                 "If a limit were given that no tile may exceed, how would you fill the tiles?",
@@ -477,7 +476,6 @@ LESSON = Lesson(
         Exercise(
             "12.3",
             "From which density on",
-            ("a function",),
             _break_even,
             (
                 "There are seven densities to try. In which order?",
@@ -490,7 +488,6 @@ LESSON = Lesson(
         Exercise(
             "12.4",
             "Ten patterns, one engine",
-            ("a function",),
             _one_engine,
             (
                 "What is the same for all patterns, and what is written anew for each?",
@@ -504,7 +501,6 @@ LESSON = Lesson(
         Exercise(
             "12.5",
             "How many steps a pattern costs",
-            ("a function",),
             _steps,
             (
                 "Two lists are enough: what is left of each part, and the room in each bucket.",
@@ -517,7 +513,6 @@ LESSON = Lesson(
         Exercise(
             "12.6",
             "Prune and regrow",
-            ("a function",),
             _regrown,
             (
                 "(weights ** 2).sum(axis=(2, 3)) has the size of each block.",

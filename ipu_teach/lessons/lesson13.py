@@ -451,7 +451,6 @@ LESSON = Lesson(
         Exercise(
             "13.1",
             "Samples of a call",
-            ("a function",),
             _samples,
             (
                 "An update takes accumulation micro-batches, and a call makes so many updates.",
@@ -463,7 +462,6 @@ LESSON = Lesson(
         Exercise(
             "13.2",
             "A port in five lines",
-            ("a function",),
             _ported,
             (
                 "The model is made within the strategy's scope; all else may stand outside of it.",
@@ -475,7 +473,6 @@ LESSON = Lesson(
         Exercise(
             "13.3",
             "What comes back",
-            ("a function",),
             _back,
             (
                 "Which micro-batches come back of 12: all, the last, the 4th and 8th and 12th?",
@@ -487,7 +484,6 @@ LESSON = Lesson(
         Exercise(
             "13.4",
             "A row for leaky relu",
-            ("a function",),
             _lowering,
             (
                 "expr.Select(a, b, condition) takes a where the condition holds, and b elsewhere.",
@@ -509,7 +505,6 @@ LESSON = Lesson(
         Exercise(
             "13.5",
             "Compile once",
-            ("a function",),
             _recompiled,
             (
                 "What is part of a program is what make() takes. So that is the key.",
@@ -521,7 +516,6 @@ LESSON = Lesson(
         Exercise(
             "13.6",
             "What the backward keeps",
-            ("a function",),
             _kept,
             (
                 "Go through the inputs of all operations whose part is 'backward'.",

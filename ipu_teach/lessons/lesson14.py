@@ -563,7 +563,6 @@ LESSON = Lesson(
         Exercise(
             "14.1",
             "Heat on a plate",
-            ("a function",),
             _heat,
             (
                 "Which numbers does a block need, and which slice of plate has just those?",
@@ -585,7 +584,6 @@ LESSON = Lesson(
         Exercise(
             "14.2",
             "Strips or blocks",
-            ("a function",),
             _cut,
             (
                 "How many lines are there between blocks, and how long is each?",
@@ -600,7 +598,6 @@ LESSON = Lesson(
         Exercise(
             "14.3",
             "A search in waves",
-            ("a function",),
             _search,
             (
                 "What must be looked at after each wave, and on which tile is it known?",
@@ -615,7 +612,6 @@ LESSON = Lesson(
         Exercise(
             "14.4",
             "Each triangle once",
-            ("a codelet",),
             _triangles,
             (
                 "A triangle has a smallest, a middle and a largest vertex. Which of them finds it?",
@@ -626,11 +622,11 @@ LESSON = Lesson(
             ),
             "with other numbers for the same vertices the count stays, and the work does not. "
             "Should those that know many get small numbers, or large ones?",
+            takes=("a codelet",),
         ),
         Exercise(
             "14.5",
             "A star for thirteen",
-            ("a function",),
             _deal,
             (
                 "If edges were all that counted, where would each tile begin?",

@@ -523,7 +523,6 @@ LESSON = Lesson(
         Exercise(
             "15.1",
             "Multiply, then forget",
-            ("a function",),
             _fused,
             (
                 "To multiply Gaussians in this form, add: all etas, and all lams.",
@@ -538,7 +537,6 @@ LESSON = Lesson(
         Exercise(
             "15.2",
             "What the others said",
-            ("a codelet",),
             _variable,
             (
                 "Add up first: eta and lam of prior, and of all that came.",
@@ -548,11 +546,11 @@ LESSON = Lesson(
             ),
             "on a tree this is exact, in as many rounds as it is long. On a grid news comes back "
             "in rings: the means are still right in the end, and the variances are too small.",
+            takes=("a codelet",),
         ),
         Exercise(
             "15.3",
             "A spring that gives way",
-            ("a codelet",),
             _robust,
             (
                 "First how hard it pulls: stiff, or stiff * far / apart where they are farther "
@@ -563,6 +561,7 @@ LESSON = Lesson(
             ),
             "the branch is gone, too: all factors of a tile are one array operation here, and on "
             "the chip no worker leaves the pipeline.",
+            takes=("a codelet",),
         ),
         Question(
             "15.4",
@@ -574,7 +573,6 @@ LESSON = Lesson(
         Exercise(
             "15.4",
             "Few bytes",
-            ("a function",),
             _placed,
             (
                 "Who talks to whom? Pixels that are neighbours, by the factor between them.",
@@ -589,7 +587,6 @@ LESSON = Lesson(
         Exercise(
             "15.5",
             "Capstone",
-            ("the faster program", "the program before", "a paragraph"),
             _capstone,
             (
                 "Look before you change: show.balance says who waits, show.exchange who sends.",
@@ -599,6 +596,7 @@ LESSON = Lesson(
                 "where each step has a sync of its own, and where a loop could be an array.",
             ),
             "give your paragraph to somebody to read. It is in your work folder, in capstone.md.",
+            takes=("the faster program", "the program before", "a paragraph"),
         ),
     ),
 )

@@ -255,7 +255,7 @@ _ALL = (
 def among(*items: Exercise | Question) -> tuple[Exercise | Question, ...]:
     """The items of a lesson with its warm-ups among them, in the order of the notebook."""
     warm = [
-        (before, Exercise(name, title, (takes,), judge, (hint,)))
+        (before, Exercise(name, title, judge, (hint,), takes=(takes,)))
         for name, before, title, takes, judge, hint in _ALL
     ]
     return tuple(
