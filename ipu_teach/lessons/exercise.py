@@ -29,8 +29,8 @@ class Exercise:
     writing to the learner. `thought`: what is said to who has solved it: one more thing to think
     about, or another way. `takes`: for each answer that check() is given, what it is: most often a
     function, or words for a value. `precision`: how precisely floats are asked for, where whole
-    numbers are not. `decoys`: lines of known wrong answers for the puzzle, each with the line of the
-    reference that it stands for; none where right answers have little in common.
+    numbers are not. `decoys`: lines of known wrong answers for the puzzle, each with the line of
+    the reference that it stands for; none where right answers have little in common.
     """
 
     name: str

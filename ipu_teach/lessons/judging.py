@@ -21,6 +21,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from types import CodeType
@@ -182,6 +183,25 @@ class NotYet(Exception):
         said["why"] = f"{said['why']} {why}".strip()
         words = said["tried"], said["came"], said["expected"], said["why"], said["next"]
         return NotYet(*words, self.bars, self.draws)
+
+
+def refusing(exercise: str, alike: Callable[[Any], bool]) -> Callable[..., NotYet]:
+    """What makes the refusals of an answer: why, and what next, come from the first known mistake
+    that is `alike`, and where none is, from whoever refuses."""
+
+    def refused(
+        tried: str,
+        came: str,
+        expected: str,
+        advice: str,
+        why: str = "",
+        bars: Bars | None = None,
+        draws: Draws | None = None,
+    ) -> NotYet:
+        known, better = first(suspects(exercise), alike)
+        return NotYet(tried, came, expected, known or why, better or advice, bars, draws)
+
+    return refused
 
 
 def raise_first(wrong: Sequence[tuple[NotYet, str]]) -> None:
@@ -640,13 +660,15 @@ def compare(
     next_step: str = "try that call in a cell of your own, and follow it by hand.",
     tolerance: float = TOLERANCE,
     otherwise: Callable[[Pairs], Reason] = lambda pairs: ("", ""),
+    draws: Callable[..., Any] | None = None,
 ) -> Passed:
     """Compare an answer with an independent computation on every case. A known mistake is called by
     its name.
 
     `cases`: by what is special about each; ORDINARY begins the names of the others, of which the
     first is told where it goes wrong. An answer that is right on all of those has the special case
-    named. `otherwise` finds a reason where none of the `suspects` comes to the same.
+    named. `otherwise` finds a reason where none of the `suspects` comes to the same. `draws(*case)`
+    makes a picture of the case that is told.
     """
     results = {name: call(answer, *case) for name, case in cases.items()}
     wrong = {
@@ -702,6 +724,7 @@ def compare(
         expected=quoted(oracle(*case)),
         why=why,
         next_step=advice,
+        draws=partial(draws, *case) if draws else None,
     )
 
 

@@ -18,7 +18,6 @@ from ipu_teach import (
     FLOAT,
     Engine,
     Graph,
-    IPUModel,
     Output,
     SupervisorVertex,
     Tensor,
@@ -53,7 +52,7 @@ from ipu_teach.lessons.judging import (
 )
 from ipu_teach.lessons.mistakes import Reason, first, same, suspects
 from ipu_teach.lessons.precision import Precision
-from ipu_teach.lessons.programs import TILES
+from ipu_teach.lessons.programs import TILES, graph_of, run_once
 from ipu_teach.lessons.trial import Ran, Trial, Var, by_rows
 from ipu_teach.lessons.verdict_panel import Bars, number
 from ipu_teach.report import Report
@@ -668,8 +667,7 @@ class Busy(SupervisorVertex):
 
 def _worked(*works: Row) -> Report:
     """A run in which tile t works works[i][t] cycles in superstep i."""
-    device = IPUModel("ipu2", tiles_per_ipu=len(works[0])).create_device()
-    graph, steps = Graph(device), program.Sequence()
+    graph, steps = graph_of(len(works[0])), program.Sequence()
     out = graph.add_variable(FLOAT, len(works[0]), "out")
     for work in works:
         busy = graph.add_compute_set("busy")
@@ -679,10 +677,7 @@ def _worked(*works: Row) -> Report:
             graph.set_tile_mapping(vertex, tile)
             graph.set_tile_mapping(out[tile], tile)
         steps.add(program.Execute(busy))
-    engine = Engine(graph, steps)
-    engine.load(device)
-    engine.run()
-    return engine.report
+    return run_once(graph, steps).report
 
 
 def _one_slow_tile(draw: np.random.Generator) -> Drawn:

@@ -36,7 +36,15 @@ from ipu_teach.lessons.judging import (
     said_by,
 )
 from ipu_teach.lessons.mistakes import first, same, suspects
-from ipu_teach.lessons.programs import TILES, all_of, graph_of, loaded, program_of, tiles_of
+from ipu_teach.lessons.programs import (
+    TILES,
+    all_of,
+    graph_of,
+    loaded,
+    program_of,
+    run_once,
+    tiles_of,
+)
 from ipu_teach.lessons.trial import Into, Out, Ran, Trial, Var, refuse_growing
 from ipu_teach.lessons.verdict_panel import Bars, number
 from ipu_teach.program import Copy, RepeatWhileFalse, RepeatWhileTrue
@@ -584,9 +592,7 @@ def _transposed(draw: np.random.Generator) -> Drawn:
             for row in range(len(tensor)):
                 graph.set_tile_mapping(tensor[row], row)
         graph.set_initial_value(a, 1)
-        engine = loaded(graph, Copy(a.transpose(), b), "the question")
-        engine.run()
-        received, _ = engine.report.exchange_bytes_per_tile
+        received, _ = run_once(graph, Copy(a.transpose(), b)).report.exchange_bytes_per_tile
         return (int(received.sum()),)
 
     asks = (

@@ -28,10 +28,10 @@ from ipu_teach.lessons.judging import (
 )
 from ipu_teach.lessons.precision import Precision
 from ipu_teach.lessons.programs import SYNC, TILES, WORKERS, tiles_of
-from ipu_teach.lessons.trial import Answers, Ran, Trial, Var, appends, by_rows
+from ipu_teach.lessons.trial import Answers, Built, Ran, Trial, Var, appends, by_rows
 from ipu_teach.lessons.verdict_panel import Bars, number
 from ipu_teach.poplibs import popops
-from ipu_teach.program import Program, Sequence
+from ipu_teach.program import Sequence
 from ipu_teach.types import DType
 
 SLACK = 1.15  # of a good answer's cost: with expr.Square it is a tenth more
@@ -168,9 +168,7 @@ def _softmax(answer: Callable[..., Any]) -> Passed:
 def _adds(values: Any) -> Answers:
     """answer(graph, a) maps a; the program is the addition."""
 
-    def form(
-        answer: Any, trial: Trial, graph: Graph, parts: list[Any]
-    ) -> tuple[Program, list[Tensor]]:
+    def form(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
         (a,) = parts
         call_made(answer, trial.tried, graph, a)
         missing = a.num_elements - sum(_held(graph, a))

@@ -341,19 +341,12 @@ def _repaired(answer: Callable[..., Any]) -> Passed:
             except Broken as broken:
                 raise _raced(trial, answer, broken) from None
             if found := ran.wrong("a"):
-                why, advice = trial.reason(ran, "04.3", advice=BY_HAND)
-                if not why and count == 1:
-                    why = (
-                        "longer rows are right. What is special here: there is one number, and it "
-                        "has no neighbour."
-                    )
-                raise NotYet(
-                    tried,
-                    f"in run {found.run + 1}, {found.words}",
-                    quoted(found.right),
-                    why,
-                    advice,
-                )
+                why = (
+                    "longer rows are right. What is special here: there is one number, and it has "
+                    "no neighbour."
+                ) * (count == 1)
+                said = f"in run {found.run + 1}, {found.words}"
+                raise ran.refused("04.3", said, quoted(found.right), BY_HAND, why)
             reports.append(ran.report)
             steps = len(ran.report.steps())
             if steps > STEPS:

@@ -492,8 +492,7 @@ def _two_halves(answer: Callable[..., Any]) -> Passed:
         ran = trial.of(answer)
         if found := ran.wrong("halves"):
             advice = "follow a row of four numbers by hand."
-            reason = ran.trial.reason(ran, "05.w2", advice=advice)
-            raise NotYet(trial.tried, found.words, quoted(found.right), *reason)
+            raise ran.refused("05.w2", found.words, quoted(found.right), advice)
         if (most := max(profile.num_vertices for profile in ran.report.compute_sets)) != 2:
             came = f"{counted(most, 'vertex', 'vertices')} at most in a compute set"
             why = "two vertices of one compute set work at the same time, on a worker each."

@@ -31,14 +31,15 @@ from ipu_teach.lessons.judging import (
     plain,
     quoted,
     raise_first,
+    refusing,
     returned,
     said_by,
 )
 from ipu_teach.lessons.mistakes import Reason, first, suspects
-from ipu_teach.lessons.programs import OTHER, SYNC, TILES, graph_of, loaded
-from ipu_teach.lessons.trial import Ran, Trial, Var, by_rows, narrowed, refuse_fixed_tiles
+from ipu_teach.lessons.programs import OTHER, SYNC, TILES, graph_of, loaded, run_once
+from ipu_teach.lessons.trial import Built, Ran, Trial, Var, by_rows, narrowed, refuse_fixed_tiles
 from ipu_teach.lessons.verdict_panel import Bars, number
-from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
+from ipu_teach.program import Copy, Execute, Repeat, Sequence
 from ipu_teach.report.host_trace import (
     COPY,
     ENGINE,
@@ -334,10 +335,9 @@ def _copied(answer: Callable[..., Any]) -> Passed:
             came = call_made(answer, tried, report, place)
             if plain(came) != right:
                 live = "which variables are live there, and how many bytes have they?"
-                known = partial(_comes_to, came, report, place)
-                why, advice = first(suspects("06.w1"), known)
+                refused = refusing("06.w1", partial(_comes_to, came, report, place))
                 said = returned(came) if plain(came) is None else number(came)
-                raise NotYet(tried, said, number(right), why, advice or live)
+                raise refused(tried, said, number(right), live)
     about = "three reports, step by step, with vertices on their data's tile and beside it"
     return Passed(about, evidence=[case.bytes for _, case, away in _split_cases() if away])
 
@@ -540,9 +540,7 @@ def _ran(tasks: Iterable[Task], readings: int) -> Report:
         graph.set_initial_value(side, 1)
         program.add(Execute(compute_set))
     graph.set_initial_value(x, 1)
-    engine = loaded(graph, program, "the program of 06.4")
-    engine.run()
-    return engine.report
+    return run_once(graph, program).report
 
 
 def _pair(seed: int, kind: str) -> Pair:
@@ -620,9 +618,8 @@ def _retyped(answer: Callable[..., Any]) -> Passed:
         came = call_made(answer, tried, pair.before, pair.after)
         if difference(came, pair.changed[0]):
             advice = 'compare(before, after).of("variables")'
-            like = partial(_comes_to, came, pair.before, pair.after)
-            why, known = first(suspects("06.w2"), like)
-            raise NotYet(tried, returned(came), quoted(pair.changed[0]), why, known or advice)
+            refused = refusing("06.w2", partial(_comes_to, came, pair.before, pair.after))
+            raise refused(tried, returned(came), quoted(pair.changed[0]), advice)
     return Passed("two pairs of reports", evidence=[pair.changed for pair in _pairs()])
 
 
@@ -913,9 +910,7 @@ def _summing(tried: str, values: Array) -> Trial:
     """answer(graph, moments, channels) makes the tensor of readings; what adds them up is added
     here, on the tiles in their order."""
 
-    def form(
-        answer: Any, trial: Trial, graph: Graph, parts: list[Any]
-    ) -> tuple[Program, list[Tensor]]:
+    def form(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
         channels = values.shape[1]
         readings = _tensor(answer, tried, graph, *values.shape)
         sums = graph.add_variable(FLOAT, channels, "check sums")

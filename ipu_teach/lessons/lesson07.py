@@ -19,7 +19,6 @@ from ipu_teach import (
     Engine,
     Graph,
     StreamCallback,
-    Tensor,
     datasets,
     show,
 )
@@ -43,6 +42,7 @@ from ipu_teach.lessons.judging import (
 from ipu_teach.lessons.mistakes import first, suspects
 from ipu_teach.lessons.programs import OTHER, all_of, graph_of, loaded, program_of
 from ipu_teach.lessons.trial import (
+    Built,
     Into,
     Out,
     Ran,
@@ -210,9 +210,7 @@ def _errors_of_one(answer: Callable[..., Any]) -> Passed:
 # --- 07.2 -----------------------------------------------------------------------------------------
 
 
-def _counting(
-    answer: Any, trial: Trial, graph: Graph, parts: list[Any]
-) -> tuple[Program, list[Tensor]]:
+def _counting(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
     """What learns nothing but counts: each loss tells its image, its label and the round."""
     images, labels, loss, rounds = parts
     one = graph.add_constant(FLOAT, (4,), 1, "one")
@@ -288,12 +286,7 @@ def _epoch(answer: Callable[..., Any]) -> Passed:
         if len(losses) != steps:
             raise _lost_steps(tried, ran.program, len(losses), steps)
         if where := difference(losses, right):
-            raise NotYet(
-                tried,
-                f"the losses: {where}",
-                "",
-                *ran.trial.reason(ran, "07.2", advice="follow the first two rounds."),
-            )
+            raise ran.refused("07.2", f"the losses: {where}", "", "follow the first two rounds.")
     why = "a Python loop wrote every step down, and each would take memory for its code."
     refuse_growing(sizes, "batches", why, "write one step down, and say Repeat(steps, step).")
     return Passed(

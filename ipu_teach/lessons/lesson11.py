@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach import FLOAT, HALF, QUARTER, Engine, QuarterFormat, QuarterMetadata, show
+from ipu_teach import FLOAT, HALF, QUARTER, QuarterFormat, QuarterMetadata, show
 from ipu_teach.errors import shown
 from ipu_teach.lessons import judging, warmups
 from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
@@ -25,10 +25,11 @@ from ipu_teach.lessons.judging import (
     name_of,
     plain,
     quoted,
+    refusing,
     returned,
 )
-from ipu_teach.lessons.mistakes import first, suspects
-from ipu_teach.lessons.programs import device_of, graph_of
+from ipu_teach.lessons.mistakes import suspects
+from ipu_teach.lessons.programs import graph_of, run_once
 from ipu_teach.lessons.trial import linearly
 from ipu_teach.lessons.verdict_panel import Bars
 from ipu_teach.poplibs import poplin
@@ -91,12 +92,11 @@ def _chances(answer: Callable[..., Any]) -> Passed:
         return all(ends) and bool((abs(hers.mean(axis=1) - other.mean(axis=1)) <= spread).all())
 
     def refused(value: float, came: str, expected: str, why: str) -> NotYet:
-        known, advice = first(suspects("11.1"), alike)
         tried = f"{name_of(answer)} on {value:.9g}, {THROWS:,} times"
-        advice = advice or "draw the number line, with the two halves and the value between them."
+        advice = "draw the number line, with the two halves and the value between them."
         landed = made[VALUES.tolist().index(value)]
         draws = partial(show.formats, VALUES, HALF, coin=value, thrown=landed)
-        return NotYet(tried, came, expected, known or why, advice, draws=draws)
+        return refusing("11.1", alike)(tried, came, expected, advice, why, draws=draws)
 
     for value, thrown in zip(VALUES.tolist(), made, strict=True):
         low, high = (float(end) for end in halves_around(value))
@@ -202,14 +202,13 @@ def _bytes(answer: Callable[..., Any]) -> Passed:
             right = encoded(case[0], form)
             if hers == right:
                 continue
-            why, advice = first(suspects("11.3"), alike)
-            size, tried = decoded(right, *BITS[form]), f"{name_of(answer)}{case!r}"
-            if not why and isinstance(hers, int) and 0 <= hers < 256 and hers != 0x80:
+            size, tried, why = decoded(right, *BITS[form]), f"{name_of(answer)}{case!r}", ""
+            if isinstance(hers, int) and 0 <= hers < 256 and hers != 0x80:
                 why = f"that code is {decoded(hers, *BITS[form]):.6g}."
-            advice = advice or "decode all 128 codes of one sign: which of the numbers is nearest?"
+            advice = "decode all 128 codes of one sign: which of the numbers is nearest?"
             said = "no number" if hers is None else f"{hers} ({_hex(hers)})"
             expected = f"{right} ({_hex(right)}, which is {size:.6g})"
-            raise NotYet(tried, said, expected, why, advice)
+            raise refusing("11.3", alike)(tried, said, expected, advice, why)
     return Passed(
         f"{sum(map(len, came.values()))} values in F143 and F152", evidence=[*came.values()]
     )
@@ -268,9 +267,8 @@ def _scaled(answer: Callable[..., Any]) -> Passed:
         for name, hers, right in zip(PARTS, parts, _products(*given), strict=True):
             came, expected = _off(name, hers, right)
             if came:
-                why, advice = first(suspects("11.4"), alike)
-                advice = advice or "how many terms has a sum of that product? Divide by the root."
-                raise NotYet(tried, came, expected, why, advice)
+                advice = "how many terms has a sum of that product? Divide by the root."
+                raise refusing("11.4", alike)(tried, came, expected, advice)
     spreads = [float(np.std(part)) for _, _, parts in made for part in parts]
     words = f"3 pairs of layers: deviations from {min(spreads):.2f} to {max(spreads):.2f}"
     return Passed(words, evidence=[round(s, 6) for s in spreads])
@@ -333,8 +331,7 @@ def multiplied(product: Product, partials: type[DType]) -> tuple[float, int]:
         graph.set_initial_value(tensor, values)
     out = poplin.mat_mul(graph, tensors[0], tensors[1], program, partials_type=partials)
     graph.create_host_read("out", out)
-    engine = Engine(graph, program)
-    engine.load_and_run(device_of())
+    engine = run_once(graph, program)
     exact = product.a.astype(np.float64) @ product.b.astype(np.float64)
     off = np.abs(engine.read_tensor("out") - exact).max() / np.abs(exact).max()
     return float(off), int(engine.report.total_cycles)
@@ -347,6 +344,7 @@ def _chosen(answer: Callable[..., Any]) -> Passed:
     def alike(like: Any) -> bool:
         return all(like(*case) is hers for case, hers in zip(cases, came, strict=True))
 
+    refused = refusing("11.5", alike)
     yours = best = 0
     for product, hers in zip(_operands(), came, strict=True):
         (m, k), n = product.a.shape, product.b.shape[1]
@@ -356,10 +354,9 @@ def _chosen(answer: Callable[..., Any]) -> Passed:
         off, cycles = multiplied(product, hers)
         if off > product.error:
             said = f"{hers.__name__}, which is off by {off:.2%}"
-            why, advice = first(suspects("11.5"), alike)
-            why = why or "sums in HALF lose what is small beside them."
-            advice = advice or "run the product with HALF, and look how far it is off."
-            raise NotYet(tried, said, f"{product.error:.2%} at most", why, advice)
+            why = "sums in HALF lose what is small beside them."
+            advice = "run the product with HALF, and look how far it is off."
+            raise refused(tried, said, f"{product.error:.2%} at most", advice, why)
         yours += cycles
         best += min(
             cost
@@ -368,16 +365,8 @@ def _chosen(answer: Callable[..., Any]) -> Passed:
         )
     bars = Bars(round(1.02 * best), yours, f"{MODELLED} in all")
     if yours > bars.budget:
-        why, advice = first(suspects("11.5"), alike)
-        why = why or "somewhere HALF is exact enough, and quicker."
-        raise NotYet(
-            "6 products, all exact enough",
-            "",
-            "",
-            why,
-            advice or "FLOAT only where it must be.",
-            bars,
-        )
+        why, advice = "somewhere HALF is exact enough, and quicker.", "FLOAT only where it must be."
+        raise refused("6 products, all exact enough", "", "", advice, why, bars)
     names = [hers.__name__ for hers in came]
     return Passed("6 products", bars, names)
 
@@ -487,17 +476,14 @@ def _in_eight_bits(answer: Callable[..., Any]) -> Passed:
             if abs(loss - right) <= NEAR * right:
                 continue
             told = NotYet(hers.tried, f"a loss of {loss:.4g}", f"{right:.4g}, within {NEAR:.0%}")
-        why, advice = first(
-            suspects("11.6"),
-            lambda like: all(Training(like, one.size).like(one) for one in made),
-        )
+        refused = refusing("11.6", lambda f: all(Training(f, one.size).like(one) for one in made))
         said, last = dict(told.rows), hers.last
         draws = None
         if last and hers.wrong:
             draws = partial(show.formats, last[0], QUARTER[last[1], 0])
-        advice = advice or "print the scale of each tensor, beside its largest number."
-        why = why or said["why"]
-        raise NotYet(hers.tried, said["came"], said["expected"], why, advice, draws=draws)
+        advice = "print the scale of each tensor, beside its largest number."
+        telling = said["came"], said["expected"], advice, said["why"]
+        raise refused(hers.tried, *telling, draws=draws)
     words = f"{STEPS} steps at 3 sizes: losses within {NEAR:.0%} of those of wide numbers"
     return Passed(words, evidence=[np.round(one.weights[-1] / one.size, 6) for one in made])
 

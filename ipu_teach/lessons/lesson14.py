@@ -13,16 +13,23 @@ from ipu_teach import FLOAT, INT, Graph, InOut, Input, Output, Tensor, Vector, V
 from ipu_teach.errors import counted, shown
 from ipu_teach.lessons import warmups
 from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
-from ipu_teach.lessons.judging import NotYet, Passed, call, plain, quoted, returned
-from ipu_teach.lessons.mistakes import first, suspects
+from ipu_teach.lessons.judging import NotYet, Passed, call, plain, quoted, refusing, returned
 from ipu_teach.lessons.programs import TILES, all_of, device_of, program_of
-from ipu_teach.lessons.trial import Ran, Trial, Var, by_rows, codelet_of, equal, refuse_growing
+from ipu_teach.lessons.trial import (
+    Built,
+    Ran,
+    Trial,
+    Var,
+    by_rows,
+    codelet_of,
+    equal,
+    refuse_growing,
+)
 from ipu_teach.lessons.verdict_panel import Bars
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence as Steps
 from ipu_teach.report import Recording
 from ipu_teach.types import Array
 
-Built = tuple[Program, list[Tensor]]
 Edges = Iterable[tuple[int, int]]
 Block = tuple[int, int, int, int]  # top, bottom, left, right of what lies within the rim
 NEAR = 1.05  # times the least that all tiles together can fetch
@@ -48,16 +55,6 @@ def with_rim(blocks: Sequence[Block], shape: Sequence[int]) -> Iterator[Block]:
     """The blocks with what of the rim is beside them."""
     for a, b, c, d in blocks:
         yield a - (a == 1), b + (b == shape[0] - 1), c - (c == 1), d + (d == shape[1] - 1)
-
-
-def refusing(exercise: str, alike: Callable[[Any], bool]) -> Callable[..., NotYet]:
-    """What makes a refusal, with the first known mistake that comes to the same."""
-
-    def refused(told: str, came: str, asked: str, advice: str, **how: Any) -> NotYet:
-        why, known = first(suspects(exercise), alike)
-        return NotYet(told, came, asked, why, known or advice, **how)
-
-    return refused
 
 
 # --- 14.1 -----------------------------------------------------------------------------------------
@@ -112,9 +109,8 @@ def _heat(answer: Any) -> Passed:
         ran = trial.through(answer, "14.1")
         picture = partial(_seen, answer, trial)
         if found := ran.wrong("plate"):
-            why, advice = trial.reason(ran, "14.1")
-            advice = advice or "follow one number through one step: which four does it meet?"
-            raise NotYet(trial.tried, found.words, "", why, advice, draws=picture)
+            advice = "follow one number through one step: which four does it meet?"
+            raise ran.refused("14.1", found.words, "", advice, draws=picture)
         for loop in (step for step in all_of(ran.program) if isinstance(step, Repeat)):
             if any(isinstance(step, Copy) for step in all_of(loop.body)):
                 why = "a copy moves the whole plate in each round, and computes nothing."
@@ -445,11 +441,10 @@ def _triangles(answer: Any) -> Passed:
         rows, ran = trial.more[0], trial.through(answer, "14.4")
         mine, right = _total(ran), triples(rows)
         if mine != right or ran.unwritten("counts"):
-            why, advice = trial.reason(ran, "14.4")
-            why = why or "the ordinary graph is right, and this one is not." * bool(totals)
-            advice = advice or "take the smallest graph that is wrong, and follow it by hand."
-            came = counted(mine, "triangle")
-            raise NotYet(trial.tried, came, counted(right, "triangle"), why, advice)
+            why = "the ordinary graph is right, and this one is not." * bool(totals)
+            advice = "take the smallest graph that is wrong, and follow it by hand."
+            came, asked = (counted(n, "triangle") for n in (mine, right))
+            raise ran.refused("14.4", came, asked, advice, why)
         totals.append(mine)
     bars = Bars(PER_STEP * finger_steps(rows), ran.cycles, "modelled cycles")
     if bars.yours > bars.budget:

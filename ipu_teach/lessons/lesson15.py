@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach import FLOAT, Graph, Report, Tensor, show
+from ipu_teach import FLOAT, Graph, Report, show
 from ipu_teach.errors import LessonError, counted, shown
 from ipu_teach.lessons import warmups
 from ipu_teach.lessons.beliefs import Belief, Edge, Spring, chain, grid, messages, network
@@ -24,14 +24,13 @@ from ipu_teach.lessons.judging import (
     call_made,
     difference,
     quoted,
+    refusing,
     returned,
 )
-from ipu_teach.lessons.mistakes import first, suspects
 from ipu_teach.lessons.notebooks import work_folder, write_whole
 from ipu_teach.lessons.programs import TILES, device_of
-from ipu_teach.lessons.trial import Ran, Trial, Var, codelet, codelet_of
+from ipu_teach.lessons.trial import Built, Ran, Trial, Var, codelet, codelet_of
 from ipu_teach.lessons.verdict_panel import Bars, number
-from ipu_teach.program import Program
 from ipu_teach.report.compare import compare as compared
 from ipu_teach.target import GIVEN
 from ipu_teach.types import Array
@@ -83,11 +82,9 @@ def _fused(answer: Callable[..., Any]) -> Passed:
             raise NotYet(tried, returned(hers), "eta and lam", "", "return both: eta, lam.")
         right = marginal_of_product(*case)
         if where := _apart(hers, right):
-            why, advice = first(suspects("15.1"), alike)
-            if not why and len(came) > 1:
-                why = f"what came before is right; here: {said}."
-            advice = advice or "take two Gaussians of two variables, and keep one, by hand."
-            raise NotYet(tried, where, f"eta {quoted(right[0])}", why, advice)
+            why = f"what came before is right; here: {said}." if len(came) > 1 else ""
+            advice = "take two Gaussians of two variables, and keep one, by hand."
+            raise refusing("15.1", alike)(tried, where, f"eta {quoted(right[0])}", advice, why)
     return Passed(f"{len(came)} products", evidence=[part for hers in came for part in hers])
 
 
@@ -164,7 +161,7 @@ def _messages(
     trial: Trial,
     graph: Graph,
     parts: list[Any],
-) -> tuple[Program, list[Tensor]]:
+) -> Built:
     """A network with an answer among its two codelets, variable by variable on the next tile."""
     tensors = dict(zip(trial.tensors, parts, strict=True))
     tiles = [[i % TILES for i in range(len(tensors["prior"]))], [e[0] % TILES for e in edges]]
@@ -187,13 +184,11 @@ def _variable(answer: Any) -> Passed:
         right, came = trial.tensors["belief"].right[0], ran.came[0]["belief"]
         for column, name in enumerate(("mean", "variance")):
             if where := difference(came[:, column], right[:, column], NEAR):
-                why, advice = trial.reason(ran, "15.2")
-                if not why and number_:
-                    why = f"the chain of 5 is right; here: {trial.tried}."
-                advice = advice or "take a chain of two: what does each tell the other?"
+                why = f"the chain of 5 is right; here: {trial.tried}." if number_ else ""
+                advice = "take a chain of two: what does each tell the other?"
                 draws = partial(_played, trial, answer)
                 found = f"{name}s: {where}".replace("nan", "nothing was written")
-                raise NotYet(trial.tried, found, "", why, advice, draws=draws)
+                raise ran.refused("15.2", found, "", advice, why, draws)
         reports.append(ran.report)
     return Passed("four trees and a variable alone, beside the dense solve", evidence=reports)
 

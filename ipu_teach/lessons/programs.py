@@ -47,6 +47,13 @@ def loaded(graph: Graph, program: Any, tried: str) -> Engine:
     return engine
 
 
+def run_once(graph: Graph, program: Any) -> Engine:
+    """The engine of a program of ours, after a run on the graph's own machine."""
+    engine = Engine(graph, program)
+    engine.load_and_run(Device(graph.target))
+    return engine
+
+
 def program_of(answer: Callable[..., Any], tried: str, *arguments: Any) -> Program:
     """The program that an answer builds."""
     made = call_made(answer, tried, *arguments)
