@@ -73,7 +73,7 @@ class Kind(Enum):
     UNJUDGED = "not judged"
 
 
-Rows = tuple[tuple[str, str], ...]
+VerdictRows = tuple[tuple[str, str], ...]
 Draws = Callable[[], Any]  # a view of the failing case, or None where none says more than the words
 
 
@@ -83,7 +83,7 @@ class Found:
     if it can be made. `picture`: of a refusal, a view of the case that its words name."""
 
     kind: Kind
-    rows: Rows = ()
+    rows: VerdictRows = ()
     bars: Bars | None = None
     shared: Shared | None = None
     picture: Any = None
@@ -132,7 +132,7 @@ class Passed:
                 "leave what things cost to the model. Does your answer say somewhere what they do?",
             )
 
-    def rows(self) -> Rows:
+    def rows(self) -> VerdictRows:
         """What is said of it."""
         yours, unit = self.cost
         said = self.bound.said(yours) if self.bound is not None and yours is not None else ""
@@ -227,7 +227,7 @@ class Broken(Exception):
         self.tried = tried
         self.error = error
 
-    def rows_in(self, exercise: str) -> Rows:
+    def rows_in(self, exercise: str) -> VerdictRows:
         """The same, where a name is missing that a cell of the exercise's lesson makes."""
         name = getattr(self.error, "name", None)
         if isinstance(self.error, NameError) and name in given_to(exercise):
@@ -236,7 +236,7 @@ class Broken(Exception):
         return self.rows
 
     @property
-    def rows(self) -> Rows:
+    def rows(self) -> VerdictRows:
         """The error in a few lines, with the line of the learner's that raised it."""
         error, line = self.error, line_of(self.error)
         cause = error.__cause__
@@ -247,7 +247,7 @@ class Broken(Exception):
             )
             if not line and isinstance(error, StreamConnectionError) and cause is not None:
                 line, advice = line_of(cause), "mend that line."  # of the learner's callback
-            found: Rows = (("where", error.where), ("line", own or line), ("next", advice))
+            found: VerdictRows = (("where", error.where), ("line", own or line), ("next", advice))
         elif isinstance(error, RecursionError):
             why = "something contains or calls itself, and Python went round until it had enough."
             found = (

@@ -45,7 +45,7 @@ from ipu_teach.lessons.programs import (
     run_once,
     tiles_of,
 )
-from ipu_teach.lessons.trial import Into, Out, Ran, Trial, Var, refuse_growing
+from ipu_teach.lessons.trial import Ran, StreamIn, StreamOut, Trial, Var, refuse_growing
 from ipu_teach.lessons.verdict_panel import Bars, number
 from ipu_teach.program import Copy, RepeatWhileFalse, RepeatWhileTrue
 
@@ -171,9 +171,9 @@ def _balanced_grains(
 
 def _sum(values: Any) -> Trial:
     """A running sum of these values."""
-    streams: dict[str, Into | Out] = {
-        "numbers": Into(FLOAT, values.astype(float)),
-        "sums": Out(FLOAT),
+    streams: dict[str, StreamIn | StreamOut] = {
+        "numbers": StreamIn(FLOAT, values.astype(float)),
+        "sums": StreamOut(FLOAT),
     }
     return Trial(
         f"a program for {counted(len(values), 'number')}", {}, streams, more=(len(values),)

@@ -459,7 +459,7 @@ AS_MANY = 5  # the pair whose variable lies on other tiles, and on as many
 
 
 @dataclass(frozen=True)
-class Pair:
+class ReportPair:
     """Two reports of one program. In the second something was changed: a variable, of one of
     `KINDS`, and with it a step."""
 
@@ -543,7 +543,7 @@ def _ran(tasks: Iterable[Task], readings: int) -> Report:
     return run_once(graph, program).report
 
 
-def _pair(seed: int, kind: str) -> Pair:
+def _pair(seed: int, kind: str) -> ReportPair:
     """A pair in which the largest variable and the longest step are as they were."""
     draw = np.random.default_rng([604, seed])
     sizes = 12 * draw.permutation(np.arange(8, 30))[: len(STEPS)]
@@ -566,7 +566,7 @@ def _pair(seed: int, kind: str) -> Pair:
     }[kind]
     others = [*tasks[:which], new, *tasks[which + 1 :]]
     first, second = (_ran(of, 240) for of in ((tasks, others) if seed % 2 else (others, tasks)))
-    return Pair(first, second, (old.out if kind == SPLIT else old.side, old.step, kind))
+    return ReportPair(first, second, (old.out if kind == SPLIT else old.side, old.step, kind))
 
 
 def two_reports() -> tuple[Report, Report]:
@@ -576,7 +576,7 @@ def two_reports() -> tuple[Report, Report]:
 
 
 @cache
-def _pairs() -> tuple[Pair, ...]:
+def _pairs() -> tuple[ReportPair, ...]:
     return tuple(
         _pair(seed, kind) for seed, kind in enumerate((MAPPING, TYPE, SPLIT, TYPE, SPLIT, MAPPING))
     )
@@ -623,7 +623,7 @@ def _retyped(answer: Callable[..., Any]) -> Passed:
     return Passed("two pairs of reports", evidence=[pair.changed for pair in _pairs()])
 
 
-def _change_mistake(pair: Pair, came: tuple[str, ...]) -> tuple[str, str]:
+def _change_mistake(pair: ReportPair, came: tuple[str, ...]) -> tuple[str, str]:
     variable, step, kind = pair.changed
     sizes = {row.name: row.bytes for row in pair.before.variables}
     steps = {run.name: run.cycles for run in pair.before.steps()}

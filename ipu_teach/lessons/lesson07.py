@@ -43,9 +43,9 @@ from ipu_teach.lessons.mistakes import first, suspects
 from ipu_teach.lessons.programs import OTHER, all_of, graph_of, loaded, program_of
 from ipu_teach.lessons.trial import (
     Built,
-    Into,
-    Out,
     Ran,
+    StreamIn,
+    StreamOut,
     Trial,
     Var,
     linearly,
@@ -62,8 +62,8 @@ BATCH, PIXELS, CLASSES, RATE = 50, 28 * 28, 10, 0.1
 # --- 07.1 -----------------------------------------------------------------------------------------
 
 STEP = 1e-5  # of a weight: the differences below are then off by 1e-9 of the slope at most
-Batch = tuple[Array, Array, Array, Array]  # images, labels, weights, bias
-Slopes = tuple[Array, Array]
+SlopeCase = tuple[Array, Array, Array, Array]  # images, labels, weights, bias
+TwoSlopes = tuple[Array, Array]
 
 
 def _scores(images: Array, weights: Array, bias: Array) -> Array:
@@ -83,7 +83,7 @@ def _mean_loss(images: Array, labels: Array, weights: Array, bias: Array) -> flo
 
 
 @cache
-def _batches() -> dict[str, tuple[Batch, Slopes]]:
+def _batches() -> dict[str, tuple[SlopeCase, TwoSlopes]]:
     """Batches of several shapes, with their slopes by differences of the loss alone: no formula for
     a slope is trusted."""
     draw = np.random.default_rng(701)
@@ -166,7 +166,7 @@ def _beside(what: str, came: Any, right: Array) -> Any:
     )
 
 
-def _batch_text(answer: object, batch: Batch) -> str:
+def _batch_text(answer: object, batch: SlopeCase) -> str:
     count, (pixels, classes) = len(batch[1]), batch[2].shape
     return (
         f"{name_of(answer)} on {counted(count, 'image')} of {pixels} pixels, in {classes} classes"
@@ -181,7 +181,7 @@ def _shapes_of(found: Any) -> tuple[tuple[int, ...], ...]:
         return ()
 
 
-def _apart(found: Any, right: Slopes) -> str:
+def _apart(found: Any, right: TwoSlopes) -> str:
     """Where a pair of slopes is not the right one, in words."""
     if not isinstance(found, (tuple, list)) or len(found) != 2:
         return returned(found, ", and not a pair: the slopes of weights, and those of bias")
@@ -241,11 +241,14 @@ def _steps(pixels: Any, labels: Any) -> Trial:
     tensors = {"images": Var(FLOAT, (4, 3), 0), "labels": Var(UNSIGNED_INT, (4,), 1)}
     tensors |= {"loss": Var(FLOAT, (4,), 2), "rounds": Var(FLOAT, (4,), 3)}
     tried = f"an epoch of {counted(len(labels), 'step')}, in one engine.run()"
-    images, digits = Into(FLOAT, pixels, 12, hers=True), Into(UNSIGNED_INT, labels, 4, hers=True)
-    streams: dict[str, Into | Out] = {
+    images, digits = (
+        StreamIn(FLOAT, pixels, 12, hers=True),
+        StreamIn(UNSIGNED_INT, labels, 4, hers=True),
+    )
+    streams: dict[str, StreamIn | StreamOut] = {
         "images": images,
         "labels": digits,
-        "loss": Out(FLOAT, 4, hers=True),
+        "loss": StreamOut(FLOAT, 4, hers=True),
     }
     return Trial(tried, tensors, streams, (len(labels),), _counting, ready=_named)
 

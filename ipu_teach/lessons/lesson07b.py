@@ -16,6 +16,7 @@ import numpy as np
 
 from ipu_teach import FLOAT, Graph, Report, Tensor, datasets
 from ipu_teach.errors import counted
+from ipu_teach.graph.layouts import Shape
 from ipu_teach.lessons import judging, warmups
 from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
 from ipu_teach.lessons.judging import MODELLED, NotYet, Passed, answering, call_made, name_of, plain
@@ -26,8 +27,6 @@ from ipu_teach.lessons.verdict_panel import Bars, number
 from ipu_teach.poplibs import gcl, poplin, popops
 from ipu_teach.program import Sequence as Steps
 from ipu_teach.types import Array
-
-Shape = tuple[int, ...]
 
 
 def _whole(draw: Any, shape: Shape) -> Array:

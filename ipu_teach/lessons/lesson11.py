@@ -291,7 +291,7 @@ def _off(name: str, hers: Any, right: Array) -> tuple[str, str]:
 
 
 @dataclass(frozen=True, eq=False)
-class Product:
+class Operands:
     """Operands, and by how much of the largest result their product may be off."""
 
     said: str
@@ -301,7 +301,7 @@ class Product:
 
 
 @cache
-def _operands() -> tuple[Product, ...]:
+def _operands() -> tuple[Operands, ...]:
     draw = np.random.default_rng(1105).random
     made = []
     for said, sizes, large, size, error in (
@@ -317,12 +317,12 @@ def _operands() -> tuple[Product, ...]:
         a[0] *= 0.1  # one row of results is smaller
         if "large" in said or "short" in said:
             a[:, 0], b[0] = large, 32 if large > 1 else 0.5
-        made.append(Product(said, a.astype(np.float16), b.astype(np.float16), error))
+        made.append(Operands(said, a.astype(np.float16), b.astype(np.float16), error))
     return tuple(made)
 
 
 @cache
-def multiplied(product: Product, partials: type[DType]) -> tuple[float, int]:
+def multiplied(product: Operands, partials: type[DType]) -> tuple[float, int]:
     """(by how much it is off, of the largest; modelled cycles) of a product on the device."""
     graph, program = graph_of(), Steps()
     tensors = [graph.add_variable(HALF, part.shape) for part in (product.a, product.b)]
@@ -383,7 +383,7 @@ class _Wrong(NotYet):
 
 
 @dataclass
-class Training:
+class Descent:
     """An answer's steps of a linear regression, and what it made 8 bits on the way."""
 
     answer: Callable[..., Any]
@@ -443,7 +443,7 @@ class Training:
             raise _Wrong(self.tried, came, f"the scale {right}", why)
         return from_quarter(to_quarter(values, metadata), metadata).astype(np.float64)
 
-    def like(self, other: Training) -> bool:
+    def like(self, other: Descent) -> bool:
         """Whether another came to the same, and made the same 8 bits."""
         pairs = zip(self.weights, other.weights, strict=False)
         same = all(np.allclose(a, b, rtol=1e-9, atol=0, equal_nan=True) for a, b in pairs)
@@ -468,7 +468,7 @@ def scale_for(largest: Fraction, form: QuarterFormat) -> int:
 
 
 def _in_eight_bits(answer: Callable[..., Any]) -> Passed:
-    made = [Training(answer, size) for size in SIZES]
+    made = [Descent(answer, size) for size in SIZES]
     for hers in made:
         told = hers.wrong
         if told is None:
@@ -476,7 +476,7 @@ def _in_eight_bits(answer: Callable[..., Any]) -> Passed:
             if abs(loss - right) <= NEAR * right:
                 continue
             told = NotYet(hers.tried, f"a loss of {loss:.4g}", f"{right:.4g}, within {NEAR:.0%}")
-        refused = refusing("11.6", lambda f: all(Training(f, one.size).like(one) for one in made))
+        refused = refusing("11.6", lambda f: all(Descent(f, one.size).like(one) for one in made))
         said, last = dict(told.rows), hers.last
         draws = None
         if last and hers.wrong:

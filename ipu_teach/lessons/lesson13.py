@@ -302,7 +302,7 @@ def _lowering(answer: Callable[..., Any]) -> Passed:
 
 
 @dataclass
-class Compiled:
+class StandIn:
     """Stands for a `Run`: what it was compiled for, and what has been written to it."""
 
     batch: int
@@ -331,8 +331,8 @@ def gone_on(answer: Callable[..., Any]) -> list[tuple[int, Any]]:
     """By call (programs made so far, what the call's run is and holds)."""
     made, cache_, found = [], dict[Any, Any](), []
 
-    def make(batch: int, iterations: int) -> Compiled:
-        made.append(Compiled(batch, iterations))
+    def make(batch: int, iterations: int) -> StandIn:
+        made.append(StandIn(batch, iterations))
         return made[-1]
 
     for (batch, iterations, rate, weight), _ in CALLS:
@@ -349,7 +349,7 @@ def _recompiled(answer: Callable[..., Any]) -> Passed:
 
     def watched(*given: Any) -> Any:
         run = answer(*given)
-        if not isinstance(run, Compiled):
+        if not isinstance(run, StandIn):
             advice = "return what make() made, or what the cache has of it."
             raise NotYet(tried, returned(run), "a run", "", advice)
         return run

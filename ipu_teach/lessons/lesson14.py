@@ -31,7 +31,7 @@ from ipu_teach.report import Recording
 from ipu_teach.types import Array
 
 Edges = Iterable[tuple[int, int]]
-Block = tuple[int, int, int, int]  # top, bottom, left, right of what lies within the rim
+PlateBlock = tuple[int, int, int, int]  # top, bottom, left, right of what lies within the rim
 NEAR = 1.05  # times the least that all tiles together can fetch
 
 
@@ -40,18 +40,18 @@ def _ends(n: int, parts: int) -> list[tuple[int, int]]:
     return [(1 + n * k // parts, 1 + n * (k + 1) // parts) for k in range(parts)]
 
 
-def blocks_of(rows: int, columns: int, down: int, across: int) -> list[Block]:
+def blocks_of(rows: int, columns: int, down: int, across: int) -> list[PlateBlock]:
     """The blocks of a plate, tile by tile."""
     return [(*v, *level) for v in _ends(rows, down) for level in _ends(columns, across)]
 
 
-def lay(blocks: Sequence[Block], graph: Graph, plate: Tensor) -> None:
+def lay(blocks: Sequence[PlateBlock], graph: Graph, plate: Tensor) -> None:
     """Each block on its tile, and the rim with the blocks beside it."""
     for tile, (top, bottom, left, right) in enumerate(with_rim(blocks, plate.shape)):
         graph.set_tile_mapping(plate[top:bottom, left:right], tile)
 
 
-def with_rim(blocks: Sequence[Block], shape: Sequence[int]) -> Iterator[Block]:
+def with_rim(blocks: Sequence[PlateBlock], shape: Sequence[int]) -> Iterator[PlateBlock]:
     """The blocks with what of the rim is beside them."""
     for a, b, c, d in blocks:
         yield a - (a == 1), b + (b == shape[0] - 1), c - (c == 1), d + (d == shape[1] - 1)
@@ -69,7 +69,7 @@ def stepped(plate: Array, steps: int) -> Array:
     return plate
 
 
-def _plate(said: str, rows: int, columns: int, blocks: Sequence[Block], pairs: int) -> Trial:
+def _plate(said: str, rows: int, columns: int, blocks: Sequence[PlateBlock], pairs: int) -> Trial:
     """Whole numbers, no two in a row alike; a step divides them by 4, and that is exact."""
     draw = np.random.default_rng(1400 + rows)
     start = draw.permutation((rows + 2) * (columns + 2)).reshape(rows + 2, -1) % 251 - 120.0

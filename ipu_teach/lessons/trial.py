@@ -111,7 +111,7 @@ class Var:
 
 
 @dataclass(frozen=True)
-class Into:
+class StreamIn:
     """A stream to the device, and what it brings, by element of it; it does not begin anew. `hers`:
     the answer makes it."""
 
@@ -125,7 +125,7 @@ class Into:
 
 
 @dataclass(frozen=True)
-class Out:
+class StreamOut:
     """A stream to the host, and the size of its elements. `hers`: the answer makes it."""
 
     dtype: type[DType]
@@ -272,7 +272,7 @@ class Trial:
 
     tried: str
     tensors: Mapping[str, Var]
-    streams: Mapping[str, Into | Out] = field(default_factory=dict)
+    streams: Mapping[str, StreamIn | StreamOut] = field(default_factory=dict)
     more: tuple[Any, ...] = ()
     form: Answers = builds
     runs: int = 1
@@ -298,7 +298,7 @@ class Trial:
         streams = [
             (
                 graph.add_host_to_device_fifo
-                if isinstance(kind, Into)
+                if isinstance(kind, StreamIn)
                 else graph.add_device_to_host_fifo
             )(name, kind.dtype, kind.size)
             for name, kind in self.streams.items()
@@ -469,7 +469,7 @@ class Ran:
                     engine.connect_stream_to_callback(stream.handle, pulse)
             trial.ready(self)
             for name, kind in trial.streams.items():
-                if isinstance(kind, Into):  # an array would go round
+                if isinstance(kind, StreamIn):  # an array would go round
                     engine.connect_stream(
                         name, iter(np.asarray(kind.brings).reshape(-1, kind.size))
                     )
