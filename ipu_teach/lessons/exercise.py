@@ -104,6 +104,11 @@ class Question:
     parts: tuple[PredictedValue, ...]
     why: str
 
+    def asks(self) -> str:
+        """What to do, and what a guess is, in words."""
+        parts = " and ".join(f"{part.label or 'your guess'}: {part.asks()}" for part in self.parts)
+        return f"put your guess in place of the dots ({parts})."
+
     def values(self, given: Any) -> tuple[Any, ...]:
         """`given` as one value for each part. Raises `AnswerKindError` for what is no
         prediction."""

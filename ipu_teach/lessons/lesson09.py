@@ -30,13 +30,13 @@ from ipu_teach.lessons.judging import (
 )
 from ipu_teach.lessons.mistakes import same, suspects
 from ipu_teach.lessons.programs import (
-    BATCH,
     TILES,
     WIDTH,
     all_of,
     device_of,
     drawn_layers,
     gone_through,
+    layer_of,
     one_program,
 )
 from ipu_teach.lessons.trial import (
@@ -51,7 +51,6 @@ from ipu_teach.lessons.trial import (
     refuse_growing,
 )
 from ipu_teach.lessons.verdict_panel import Bars
-from ipu_teach.poplibs import poplin, popops
 from ipu_teach.program import Copy, Program, Repeat, Sequence as Steps
 from ipu_teach.types import Array
 
@@ -168,10 +167,7 @@ def one_layer(layers: int = 1) -> int:
     those of the weights of more."""
     device = device_of()
     graph, program = Graph(device), Steps()
-    x, w = (graph.add_variable(FLOAT, (n, WIDTH), name) for n, name in ((BATCH, "x"), (WIDTH, "w")))
-    for tensor in (x, w):
-        linearly(graph, tensor)
-    popops.tanh_in_place(graph, poplin.mat_mul(graph, x, w, program), program)
+    layer_of(graph, program)
     memory = compile_graph(graph, program, strict=False).report.memory
     return int(memory.held_per_tile.max()) + (layers - 1) * LAYER
 
@@ -221,16 +217,10 @@ class TwoIPUs:
         self.device = device_of(TILES, 2, sync_pattern="SINGLE_PIPELINE")
         self.graph = graph = Graph(self.device)
         self.buffer = graph.add_remote_buffer("weights", FLOAT, WIDTH * WIDTH, layers)
-        self.x, self.w, self.y = list[Tensor](), list[Tensor](), list[Tensor]()
-        self.works = list[Program]()
-        for ipu in range(2):
-            part, work = graph.create_virtual_graph(ipu * TILES, (ipu + 1) * TILES), Steps()
-            for made, rows, name in ((self.x, BATCH, "x"), (self.w, WIDTH, "w")):
-                made.append(part.add_variable(FLOAT, (rows, WIDTH), f"{name}{ipu}"))
-                linearly(part, made[-1])
-            self.y.append(poplin.mat_mul(part, self.x[ipu], self.w[ipu], work, f"product{ipu}"))
-            popops.tanh_in_place(part, self.y[ipu], work, f"tanh{ipu}")
-            self.works.append(work)
+        self.works = [Steps(), Steps()]
+        parts = [graph.create_virtual_graph(ipu * TILES, (ipu + 1) * TILES) for ipu in range(2)]
+        made = (layer_of(parts[ipu], self.works[ipu], ipu) for ipu in range(2))
+        self.x, self.w, self.y = zip(*made, strict=True)
 
     def load(self, row: int, ipu: int) -> Program:
         """Row `row` comes into the weights of an IPU."""

@@ -36,12 +36,13 @@ from ipu_teach.lessons.programs import (
     drawn_layers,
     gone_through,
     graph_of,
+    layer_of,
     one_program,
     run_once,
 )
 from ipu_teach.lessons.trial import Built, Ran, Trial, Var, appends, equal, linearly, on_ipu
 from ipu_teach.lessons.verdict_panel import Bars
-from ipu_teach.poplibs import poplin, popops
+from ipu_teach.poplibs import popops
 from ipu_teach.program import Copy, Program, Sequence as Steps
 from ipu_teach.schedules import BACKWARD, FORWARD, SCHEDULES, pipeline_schedule
 from ipu_teach.types import Array
@@ -133,20 +134,13 @@ def each_on(ipu: int) -> Callable[[Graph, Tensor], None]:
 
 def stages_on(graph: Graph, weights: Array, rows: int = BATCH) -> Parts:
     """(programs, what they read, what they leave): a layer on each IPU."""
-    width = weights.shape[-1]
     works, into, out = list[Program](), list[Tensor](), list[Tensor]()
     for s, values in enumerate(weights):
         part, work = graph.create_virtual_graph(s * TILES, (s + 1) * TILES), Steps()
-        x, w = (
-            part.add_variable(FLOAT, (n, width), f"{k}{s}") for k, n in (("x", rows), ("w", width))
-        )
-        for tensor in (x, w):
-            linearly(part, tensor)
+        x, w, y = layer_of(part, work, s, rows, len(values))
         graph.set_initial_value(w, values)
-        into.append(x)
-        out.append(poplin.mat_mul(part, x, w, work, f"product{s}"))
-        popops.tanh_in_place(part, out[-1], work, f"tanh{s}")
-        works.append(work)
+        for made, one in ((works, work), (into, x), (out, y)):
+            made.append(one)
     return works, into, out
 
 
