@@ -139,8 +139,9 @@ def stages_on(graph: Graph, weights: Array, rows: int = BATCH) -> Parts:
         part, work = graph.create_virtual_graph(s * TILES, (s + 1) * TILES), Steps()
         x, w, y = layer_of(part, work, s, rows, len(values))
         graph.set_initial_value(w, values)
-        for made, one in ((works, work), (into, x), (out, y)):
-            made.append(one)
+        works.append(work)
+        into.append(x)
+        out.append(y)
     return works, into, out
 
 
