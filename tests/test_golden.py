@@ -39,7 +39,7 @@ from ipu_teach.golden.row import (
     TOLERANCES,
     VERDICTS,
     Row,
-    not_modelled,
+    Source,
 )
 from ipu_teach.golden.tut6 import LoopDotProduct
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
@@ -300,7 +300,7 @@ def planted(*rows: Row) -> tuple[tuple[str, Any], ...]:
 
 GOOD = Row("a figure", "silicon", "a thesis", 1000, 1010, 0.02, "nearly")
 BAD = Row("another", "silicon", "a thesis", 1000, 1030, 0.02, "not so")
-UNKNOWN = not_modelled("a third", "datasheet", "a sheet", 7.5, "no model")
+UNKNOWN = Source("datasheet", "a sheet").unmodelled("a third", 7.5, "no model")
 
 
 def test_a_row_outside_ends_in_1(

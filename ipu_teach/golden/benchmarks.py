@@ -9,18 +9,21 @@ them says that the model is rebuilt, and not that a chip takes as long.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from functools import cache
 
 from ipu_teach.golden.programs import machine, profile
-from ipu_teach.golden.row import MODEL, PROGRAMS, TOLERANCES, Row
+from ipu_teach.golden.row import MODEL, PROGRAMS, TOLERANCES, Row, Source
 from ipu_teach.graph import Graph, Tensor
 from ipu_teach.poplibs import popops, poputil
 from ipu_teach.poplibs.poplin import plan_mat_mul
 from ipu_teach.poplibs.popnn import pooling
-from ipu_teach.program import Sequence
+from ipu_teach.program import Sequence as Steps
 from ipu_teach.types import FLOAT, HALF
 
-SOURCE = "graphcore/poplibs at f9273583, tests/benchmark_results.csv and tests/CMakeLists.txt"
+SOURCE = Source(
+    MODEL, "graphcore/poplibs at f9273583, tests/benchmark_results.csv and tests/CMakeLists.txt"
+)
 MACHINES = ("ipu1", "ipu2")
 
 # m, k, n; cycles on a GC2, and on a GC200
@@ -104,7 +107,7 @@ def reduction(
 ) -> int:
     """Modelled cycles of one reduction."""
     changes = {} if tiles is None else {"tiles_per_ipu": tiles}
-    graph, program = Graph(machine(version, **changes)), Sequence()
+    graph, program = Graph(machine(version, **changes)), Steps()
     x = graph.add_variable(HALF, shape, "x")
     poputil.map_tensor_linearly(graph, x)
     graph.set_initial_value(x, 1)
@@ -116,7 +119,7 @@ def reduction(
 def pooled(field: tuple[int, int], channels: int, group: int, version: str) -> int:
     """Modelled cycles of pooling a sample of HALF, and of its gradient: of what goes in `group`
     channels lie side by side, of the slopes 16."""
-    graph, program, margin = Graph(machine(version)), Sequence(), (1, 1)
+    graph, program, margin = Graph(machine(version)), Steps(), (1, 1)
     how = ((3, 3), (1, 1), margin, margin, channels, 1, HALF)
     params = pooling.PoolParams("MAX", field, *how)
     made: list[Tensor] = []
@@ -142,40 +145,30 @@ def embedded(entries: int, columns: int, lookups: int, held: int, version: str) 
 
 def benchmarks() -> list[Row]:
     """Every third of each kind, on both machines."""
-    rows = []
+    rows, within = list[Row](), TOLERANCES[PROGRAMS]
+
+    def add(what: str, cycles: Sequence[int], why: str, models: Iterable[int]) -> None:
+        for version, published, modelled in zip(MACHINES, cycles, models, strict=True):
+            name = f"PopLibs, {what}, {version} model (cycles)"
+            near = abs(modelled - published) <= within * published
+            why_not = PLANS if near else why
+            rows.append(SOURCE.row(name, published, modelled, within, why_not, explained=True))
+
     for m, k, n, *cycles in PRODUCTS[::3]:
-        for version, published in zip(MACHINES, cycles, strict=True):
-            name = f"PopLibs, product of half [{m:,}, {k:,}] x [{k:,}, {n:,}], sums of float"
-            rows.append(_row(name, version, published, product(m, k, n, version), PLANS))
+        what = f"product of half [{m:,}, {k:,}] x [{k:,}, {n:,}], sums of float"
+        add(what, cycles, PLANS, (product(m, k, n, version) for version in MACHINES))
     for shape, dims, operation, tiles, *cycles in REDUCTIONS[::3]:
-        for version, published in zip(MACHINES, cycles, strict=True):
-            modelled = reduction(shape, dims, operation, tiles, version)
-            name = f"PopLibs, reduction of half {list(shape)} over {list(dims)} by {operation}"
-            rows.append(
-                _row(name, version, published, modelled, PIECES if len(dims) > 1 else TWICE)
-            )
+        what = f"reduction of half {list(shape)} over {list(dims)} by {operation}"
+        ours = (reduction(shape, dims, operation, tiles, version) for version in MACHINES)
+        add(what, cycles, PIECES if len(dims) > 1 else TWICE, ours)
     for field, channels, group, *cycles in POOLINGS[::3]:
-        for version, published in zip(MACHINES, cycles, strict=True):
-            modelled = pooled(field, channels, group, version)
-            name = f"PopLibs, pooling of half {list(field)}, {channels:,} channels, and gradient"
-            rows.append(_row(name, version, published, modelled, APART))
+        what = f"pooling of half {list(field)}, {channels:,} channels, and gradient"
+        add(what, cycles, APART, (pooled(field, channels, group, version) for version in MACHINES))
     for entries, columns, lookups, *each in EMBEDDINGS[::3]:
-        for version, (held, published) in zip(MACHINES, each, strict=True):
-            modelled = embedded(entries, columns, lookups, held, version)
-            name = f"PopLibs, {lookups:,} rows of half [{entries:,}, {columns}], and gradient"
-            rows.append(_row(name, version, published, modelled, ONE_WORKER))
+        what = f"{lookups:,} rows of half [{entries:,}, {columns}], and gradient"
+        ours = (
+            embedded(entries, columns, lookups, held, version)
+            for version, (held, _) in zip(MACHINES, each, strict=True)
+        )
+        add(what, [cycles for _, cycles in each], ONE_WORKER, ours)
     return rows
-
-
-def _row(name: str, version: str, published: int, modelled: int, why: str) -> Row:
-    within = TOLERANCES[PROGRAMS]
-    return Row(
-        f"{name}, {version} model (cycles)",
-        MODEL,
-        SOURCE,
-        published,
-        modelled,
-        within,
-        why if abs(modelled - published) > within * published else PLANS,
-        explained=True,
-    )

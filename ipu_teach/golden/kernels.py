@@ -4,20 +4,32 @@ from __future__ import annotations
 
 from ipu_teach.cost import vertices
 from ipu_teach.golden.programs import machine, one_vertex, profile
-from ipu_teach.golden.row import PROGRAMS, SILICON, TOLERANCES, VERTICES, Row
+from ipu_teach.golden.row import PROGRAMS, SILICON, TOLERANCES, VERTICES, Row, Source
 from ipu_teach.graph import Graph, InOut, Input, MultiVertex, Output, Vector, Vertex, template
 from ipu_teach.poplibs import popops, poputil
 from ipu_teach.program import Copy, Sequence
 from ipu_teach.target import BY_HAND, COMPILED
 from ipu_teach.types import FLOAT, HALF, DType
 
-TESSELLATE = "graphcore-research/tessellate-ipu, tests/"
-IPU_STACK = "osmarks/ipu-stack, crates/ipu-codegen/src/kernel/cost.rs, measured on a C600"
-EXPLORER = "markp-gc/poplar_explorer, src/codelets/OptimisingVertices/matrix4x4.cpp"
-SIMEHAA = "simehaa/IPU, STREAMTriad/README.md"
-BABEL = (
+IPU_STACK = Source(
+    SILICON, "osmarks/ipu-stack, crates/ipu-codegen/src/kernel/cost.rs, measured on a C600"
+)
+EXPLORER = Source(
+    SILICON, "markp-gc/poplar_explorer, src/codelets/OptimisingVertices/matrix4x4.cpp"
+)
+SIMEHAA = Source(SILICON, "simehaa/IPU, STREAMTriad/README.md")
+JACOBI, DOT, QR = (
+    Source(SILICON, f"graphcore-research/tessellate-ipu, tests/{file}.py")
+    for file in (
+        "linalg/test_tile_linalg_jacobi",
+        "lax/test_tile_lax_small_dot",
+        "linalg/test_tile_linalg_qr",
+    )
+)
+BABEL = Source(
+    SILICON,
     "Louw and McIntosh-Smith, Using the Graphcore IPU for traditional HPC applications (2021), "
-    "table I"
+    "table I",
 )
 # elements of each of three arrays, the most that fit on a GC2: BabelStream, pull request 70
 BABEL_LARGEST = 16_185_000
@@ -51,10 +63,8 @@ def libraries() -> list[Row]:
             graph.set_initial_value(tensor, 1)
         popops.scaled_add_to(graph, x, y, factor, program)
         rows.append(
-            Row(
+            JACOBI.row(
                 f"popops::ScaledAdd of {n} float on a tile of a Bow, with its sync (cycles)",
-                SILICON,
-                f"{TESSELLATE}linalg/test_tile_linalg_jacobi.py",
                 published,
                 profile(graph, program).total_cycles,
                 WITHIN,
@@ -64,11 +74,9 @@ def libraries() -> list[Row]:
     for m, k, n, published in PRODUCTS:
         cycles = float(vertices.conv_partial_1x1(m, k, n, HALF, target, interleaved=True))
         rows.append(
-            Row(
+            IPU_STACK.row(
                 f"product of half, {m} x {k} by {k} x {n}, weights in interleaved memory, C600 "
                 "chip (cycles)",
-                SILICON,
-                IPU_STACK,
                 published,
                 cycles,
                 WITHIN,
@@ -233,58 +241,34 @@ def own() -> list[Row]:
         "vector; ours has these 2"
     )
     return [
-        Row(
+        EXPLORER.row(
             "4 x 4 matrix times 2,004 vectors, MultiVertex, ipu2 chip, C++ (flop a cycle)",
-            SILICON,
-            EXPLORER,
             0.68,
             rate(Transform),
             WITHIN,
             held,
             explained=True,
         ),
-        Row(
+        EXPLORER.row(
             "4 x 4 matrix times 2,004 vectors, MultiVertex, ipu2 chip, intrinsics (flop a cycle)",
-            SILICON,
-            EXPLORER,
             1.03,
             rate(VectorTransform),
             WITHIN,
             held,
             explained=True,
         ),
-        Row(
-            "triad, GC200, assembly (TFLOP/s)",
-            SILICON,
-            SIMEHAA,
-            7.76,
-            2 * second / 1e12,
-            WITHIN,
-            paced,
-        ),
-        Row(
-            "triad, GC200, assembly (TB/s)",
-            SILICON,
-            SIMEHAA,
-            46.55,
-            12 * second / 1e12,
-            WITHIN,
-            paced,
-        ),
-        Row(
+        SIMEHAA.row("triad, GC200, assembly (TFLOP/s)", 7.76, 2 * second / 1e12, WITHIN, paced),
+        SIMEHAA.row("triad, GC200, assembly (TB/s)", 46.55, 12 * second / 1e12, WITHIN, paced),
+        DOT.row(
             "rotation of 2 x 512 float on a tile of an Mk2 (cycles)",
-            SILICON,
-            f"{TESSELLATE}lax/test_tile_lax_small_dot.py",
             1_916,
             rotated,
             WITHIN,
             between.format(rotated_in_c),
             explained=True,
         ),
-        Row(
+        QR.row(
             "Householder's update of 256 float on a tile of an Mk2 (cycles)",
-            SILICON,
-            f"{TESSELLATE}linalg/test_tile_linalg_qr.py",
             683,
             updated,
             WITHIN,
@@ -292,10 +276,8 @@ def own() -> list[Row]:
             explained=True,
         ),
         *(
-            Row(
+            IPU_STACK.row(
                 f"sum of {parts} vectors of {n:,} half, C600 chip, assembly (cycles)",
-                SILICON,
-                IPU_STACK,
                 published,
                 one_vertex(PartialSums, {"parts": (parts, n), "out": (n,)}, codelet_prices=BY_HAND),
                 WITHIN,
@@ -344,10 +326,8 @@ def streams() -> list[Row]:
             rate = 3 * dtype.size * BABEL_LARGEST / cycles * BOARD_CLOCK / 1e9
             name = "single" if dtype is FLOAT else "half"
             rows.append(
-                Row(
+                BABEL.row(
                     f"BabelStream triad, {name}, one GC2, {what} (GB/s)",
-                    SILICON,
-                    BABEL,
                     published,
                     rate,
                     TOLERANCES[PROGRAMS],

@@ -10,18 +10,17 @@ model's figures, as those of `benchmarks`.
 from __future__ import annotations
 
 import csv
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from ipu_teach.golden.benchmarks import MACHINES, SOURCE
 from ipu_teach.golden.programs import machine
-from ipu_teach.golden.row import MODEL, PROGRAMS, TOLERANCES, Row, not_modelled
+from ipu_teach.golden.row import PROGRAMS, TOLERANCES, Row
 from ipu_teach.poplibs.poplin import ConvParams, plan_convolution, plan_mat_mul
 from ipu_teach.types import FLOAT, HALF
 
-Layer = dict[str, str]  # a line of the file
+LayerLine = dict[str, str]  # a line of the file
 FIELDS = ("stride", "lower", "upper")
 PASSES = ("TRAINING_FWD", "TRAINING_BWD", "TRAINING_WU")
 PRODUCTS = "products alone: PopLibs' rearrangements and its update of the weights are left out"
@@ -36,7 +35,7 @@ RECURRENT = "the kit has no recurrent layers and no CTC"
 
 
 @cache
-def layers(kind: str) -> list[Layer]:
+def layers(kind: str) -> list[LayerLine]:
     """The layers of a kind: convolution, depthwise, bert (fully connected ones of transformers),
     small and grouped (fully connected), recurrent."""
     text = Path(__file__).with_name("layers.csv").read_text(encoding="utf-8")
@@ -44,7 +43,7 @@ def layers(kind: str) -> list[Layer]:
     return [layer for layer in found if layer["name"] != TOO_WIDE]
 
 
-def three_passes(layer: Layer, version: str) -> int:
+def three_passes(layer: LayerLine, version: str) -> int:
     """Modelled cycles of the products of all three passes, by our plans, on a whole chip."""
     target, dtype = machine(version), FLOAT if layer["dtype"] == "float" else HALF
     batch, ins, outs, groups = (int(layer[name]) for name in ("batch", "ins", "outs", "groups"))
@@ -72,15 +71,15 @@ def benchmarks() -> list[Row]:
                 published, modelled = int(layer[version]), three_passes(layer, version)
                 name, known = _name(layer, version), KNOWN_NOT_TO_HOLD.get(kind)
                 why = f"known not to hold: {known}" if known else PRODUCTS
-                made = Row(name, MODEL, SOURCE, published, modelled, within, why)
-                rows.append(replace(made, explained=known is not None))
+                told = {"explained": known is not None}
+                rows.append(SOURCE.row(name, published, modelled, within, why, **told))
     for layer in layers("recurrent")[::3]:
         for version in MACHINES:
             published = int(layer[version])
-            rows.append(not_modelled(_name(layer, version), MODEL, SOURCE, published, RECURRENT))
+            rows.append(SOURCE.unmodelled(_name(layer, version), published, RECURRENT))
     return rows
 
 
-def _name(layer: Layer, version: str) -> str:
+def _name(layer: LayerLine, version: str) -> str:
     passes = "" if layer["kind"] == "recurrent" else ", three passes"
     return f"PopLibs, {layer['name']}{passes}, {version} model (cycles)"

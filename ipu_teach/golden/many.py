@@ -6,12 +6,16 @@ Each rule is asked of what the kit builds: of the ticks of a schedule, and of a 
 from __future__ import annotations
 
 from ipu_teach.cost.links import ring_order
-from ipu_teach.golden.row import RULE, Row
+from ipu_teach.golden.row import RULE, Row, Source
 from ipu_teach.schedules import GROUPED, INTERLEAVED, pipeline_schedule, stash
 
-STORED = "graphcore/tensorflow, tensorflow/compiler/plugin/poplar/driver/tools/pipeline_util.cc"
-RING = "graphcore/poplibs, lib/popops/Collectives.cpp, createRing"
-GPIPE = "Huang et al., GPipe (2019), section 2.3: of K stages (K - 1) / (M + K - 1) is idle"
+STORED = Source(
+    RULE, "graphcore/tensorflow, tensorflow/compiler/plugin/poplar/driver/tools/pipeline_util.cc"
+)
+RING = Source(RULE, "graphcore/poplibs, lib/popops/Collectives.cpp, createRing")
+GPIPE = Source(
+    RULE, "Huang et al., GPipe (2019), section 2.3: of K stages (K - 1) / (M + K - 1) is idle"
+)
 SIZES = range(2, 17)
 ALL = sum(SIZES)
 
@@ -25,12 +29,12 @@ def pipelines() -> list[Row]:
             held = stash(pipeline_schedule(stages, 2 * stages, schedule), stages)
             met += sum(m - 1 == times * (stages - 1 - s) for s, m in enumerate(held))
         what = f"{schedule} pipelines of 2 to 16 stages: stages that store {times} (S - 1 - s)"
-        rows.append(Row(what, RULE, STORED, ALL, met, 0, "exact"))
+        rows.append(STORED.row(what, ALL, met, 0, "exact"))
     for batches in (4, 16, 64):
         ticks = pipeline_schedule(4, batches, training=False)
         idle = (4 * len(ticks) - sum(map(len, ticks))) / (4 * len(ticks))
         what = f"a pipeline of 4 stages, {batches} micro-batches: share of idle time"
-        rows.append(Row(what, RULE, GPIPE, 3 / (batches + 3), idle, 0, "exact"))
+        rows.append(GPIPE.row(what, 3 / (batches + 3), idle, 0, "exact"))
     return rows
 
 
@@ -44,4 +48,4 @@ def rings() -> list[Row]:
         ]
         met += sum(a == b for a, b in zip(ring_order(ipus), published, strict=True))
     what = "rings of 2 to 16 IPUs: places that have the published IPU"
-    return [Row(what, RULE, RING, ALL, met, 0, "exact")]
+    return [RING.row(what, ALL, met, 0, "exact")]

@@ -3,14 +3,17 @@ on a chip."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ipu_teach.golden import tut6
 from ipu_teach.golden.programs import machine, profile
-from ipu_teach.golden.row import MODEL, SILICON, Row, not_modelled
+from ipu_teach.golden.row import MODEL, SILICON, Row, Source
 from ipu_teach.graph.graph import Graph
 from ipu_teach.report import Report
 
-README = "graphcore/examples, tutorials/poplar/tut6_matrix_vector_opt, README"
-TESTS = "graphcore/examples, tutorials/poplar/tut6_matrix_vector_opt, tests"
+README = Source(MODEL, "graphcore/examples, tutorials/poplar/tut6_matrix_vector_opt, README")
+TESTS = Source(MODEL, "graphcore/examples, tutorials/poplar/tut6_matrix_vector_opt, tests")
+CHIP = replace(README, kind=SILICON).at("tut6 10000 1000, ipu2 chip")
 ROWS, COLS, SPLIT = 10_000, 1_000, 7
 
 
@@ -20,66 +23,27 @@ def planner() -> list[Row]:
     ipu1, ipu2 = (tut6.plans(ROWS, COLS, machine(version)) for version in ("ipu1", "ipu2"))
     best = min(ipu2, key=lambda plan: plan.total)
     exact = "the tutorial's own formulae, with the workers and the exchange of our machine"
-    set_up = "tut6 10000 1000, planner"
+    set_up = "tut6 10000 1000, planner, ipu{}"
+    planned = README.at(set_up.format(2))
     return [
-        Row(f"{set_up}, ipu2: pieces of a row", MODEL, README, 7, best.split, 0, exact),
-        Row(
-            f"{set_up}, ipu2: compute cycles of the best",
-            MODEL,
-            README,
-            3_696,
-            best.multiply,
-            0,
-            exact,
-        ),
-        Row(
-            f"{set_up}, ipu2: exchange cycles of the best",
-            MODEL,
-            README,
+        planned.row("pieces of a row", 7, best.split, 0, exact),
+        planned.row("compute cycles of the best", 3_696, best.multiply, 0, exact),
+        planned.row(
+            "exchange cycles of the best",
             143,
             best.exchange,
             0,
             "fixed exchange_bytes_per_cycle: only 4 gives it",
             calibrates=True,
         ),
-        Row(
-            f"{set_up}, ipu2: reduce exchange cycles of the best",
-            MODEL,
-            README,
-            49,
-            best.reduce_exchange,
-            0,
-            exact,
-        ),
-        Row(
-            f"{set_up}, ipu2: reduce compute cycles of the best",
-            MODEL,
-            README,
-            108,
-            best.reduce,
-            0,
-            exact,
-        ),
-        Row(
-            f"{set_up}, ipu2: total cycles of the best", MODEL, README, 3_996, best.total, 0, exact
-        ),
-        Row(
-            f"{set_up}, ipu2: total cycles of the worst",
-            MODEL,
-            TESTS,
-            53_807,
-            max(p.total for p in ipu2),
-            0,
-            exact,
-        ),
-        Row(
-            f"{set_up}, ipu1: total cycles of the worst",
-            MODEL,
-            TESTS,
-            64_373,
-            max(p.total for p in ipu1),
-            0,
-            exact,
+        planned.row("reduce exchange cycles of the best", 49, best.reduce_exchange, 0, exact),
+        planned.row("reduce compute cycles of the best", 108, best.reduce, 0, exact),
+        planned.row("total cycles of the best", 3_996, best.total, 0, exact),
+        *(
+            TESTS.at(set_up.format(generation)).row(
+                "total cycles of the worst", worst, max(plan.total for plan in plans), 0, exact
+            )
+            for generation, worst, plans in ((2, 53_807, ipu2), (1, 64_373, ipu1))
         ),
     ]
 
@@ -95,89 +59,67 @@ def _profile(looped: bool = False) -> Report:
 def on_the_model() -> list[Row]:
     """The profile that the tutorial prints."""
     report = _profile()
-    average, set_up = "cycles, average of tiles", "tut6 10000 1000, ipu2 model"
+    average, printed = "cycles, average of tiles", README.at("tut6 10000 1000, ipu2 model")
     exchange = float(report.exchange_cycles_per_tile.mean())
     schedule = (
         "Poplar's schedule of sends is not published; ours is a perfect one, without collisions "
         "between senders"
     )
     return [
-        Row(
-            f"{set_up}: compute including idle threads ({average})",
-            MODEL,
-            README,
+        printed.row(
+            f"compute including idle threads ({average})",
             3_801.8,
             float(report.compute_cycles_per_tile.mean()),
             0.005,
             "which vertex goes to which worker is not documented",
         ),
-        Row(
-            f"{set_up}: compute excluding idle threads ({average})",
-            MODEL,
-            README,
+        printed.row(
+            f"compute excluding idle threads ({average})",
             3_717.6,
             float(report.active_cycles_per_tile.mean()),
             0.001,
             "a vertex or two more on some tiles than in the tutorial",
         ),
-        Row(f"{set_up}: exchange ({average})", MODEL, README, 8_697.4, exchange, 0.15, schedule),
-        Row(
-            f"{set_up}: global exchange ({average})",
-            MODEL,
-            README,
+        printed.row(f"exchange ({average})", 8_697.4, exchange, 0.15, schedule),
+        printed.row(
+            f"global exchange ({average})",
             0,
             float(report.global_exchange_cycles),
             0,
             "one IPU uses no links",
         ),
-        Row(
-            f"{set_up}: host exchange ({average})",
-            MODEL,
-            README,
+        printed.row(
+            f"host exchange ({average})",
             6_663_550.8,
             report.host_exchange_cycles,
             0.002,
             "fixed host_bytes_per_second, rounded to 8 GB/s",
             calibrates=True,
         ),
-        Row(
-            f"{set_up}: sync ({average})",
-            MODEL,
-            README,
+        printed.row(
+            f"sync ({average})",
             1_134.8,
             float(report.sync_cycles_per_tile.mean()),
             0.05,
             "no delay is set, so all of it is waiting for tiles that compute or exchange longer",
         ),
-        Row(
-            f"{set_up}: total (cycles)",
-            MODEL,
-            README,
+        printed.row(
+            "total (cycles)",
             6_681_766,
             report.total_cycles,
             0.005,
             "99.7 % of it is the host exchange, which fixed a constant",
             calibrates=True,
         ),
-        Row(
-            f"{set_up}: time of 6,681,766 cycles (microseconds)",
-            MODEL,
-            README,
+        printed.row(
+            "time of 6,681,766 cycles (microseconds)",
             5_023.9,
             6_681_766 / report.target.tile_clock_frequency * 1e6,
             1e-4,
             "fixed tile_clock_frequency of ipu2",
             calibrates=True,
         ),
-        Row(
-            f"tut6 10000 1000, ipu2 chip: exchange ({average})",
-            SILICON,
-            README,
-            8_743.1,
-            exchange,
-            0.15,
-            schedule,
-        ),
+        CHIP.row(f"exchange ({average})", 8_743.1, exchange, 0.15, schedule),
     ]
 
 
@@ -185,39 +127,30 @@ def on_the_chip() -> list[Row]:
     """The same program on an IPU, whose C++ vertex is a plain loop."""
     report = _profile(looped=True)
     faster = report.what_if(host_bytes_per_second=report.target.silicon_host_bytes_per_second)
-    set_up = "tut6 10000 1000, ipu2 chip"
     return [
-        Row(
-            f"{set_up}: compute including idle threads (cycles, average of tiles)",
-            SILICON,
-            README,
+        CHIP.row(
+            "compute including idle threads (cycles, average of tiles)",
             28_300.3,
             float(report.compute_cycles_per_tile.mean()),
             0.05,
             "counted from the loop: two loads, a product and a sum an element; what surrounds the "
             "compiler's loop is guessed",
         ),
-        Row(
-            f"{set_up}: host exchange (cycles, average of tiles)",
-            SILICON,
-            README,
+        CHIP.row(
+            "host exchange (cycles, average of tiles)",
             2_641_488.4,
             faster.host_exchange_cycles,
             0.002,
             "fixed silicon_host_bytes_per_second, rounded to 20.2 GB/s",
             calibrates=True,
         ),
-        not_modelled(
-            f"{set_up}: sync (cycles, average of tiles)",
-            SILICON,
-            README,
+        CHIP.unmodelled(
+            "sync (cycles, average of tiles)",
             135_849.6,
             "the tiles wait for the host, of which the kit has no model",
         ),
-        not_modelled(
-            f"{set_up}: total (cycles)",
-            SILICON,
-            README,
+        CHIP.unmodelled(
+            "total (cycles)",
             25_444_984,
             "nine tenths are the host's preparation of the streams, of which the kit has no model",
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ipu_teach.golden.row import FORMAT, Row
+from ipu_teach.golden.row import FORMAT, Row, Source
 from ipu_teach.types import (
     Array,
     Overflow,
@@ -15,11 +15,12 @@ from ipu_teach.types import (
     to_quarter,
 )
 
-POPLIBS = "graphcore/poplibs, tests/popops/QuarterTypeArithmeticTests.cpp"
-PROPOSED = "arXiv:2206.02915, 8-bit Numerical Formats for Deep Neural Networks"
-STACK = "osmarks/ipu-stack, docs/FP8.md"
-VIGNA = (
-    "Vigna, xoroshiro128plus.c (2016), whose shifts 55, 14, 36 the chip has (James Hanlon, 2022)"
+POPLIBS = Source(FORMAT, "graphcore/poplibs, tests/popops/QuarterTypeArithmeticTests.cpp")
+PROPOSED = Source(FORMAT, "arXiv:2206.02915, 8-bit Numerical Formats for Deep Neural Networks")
+STACK = Source(FORMAT, "osmarks/ipu-stack, docs/FP8.md")
+VIGNA = Source(
+    FORMAT,
+    "Vigna, xoroshiro128plus.c (2016), whose shifts 55, 14, 36 the chip has (James Hanlon, 2022)",
 )
 F143, F152 = QuarterFormat.F143, QuarterFormat.F152
 NAN, SATURATE = Overflow.NAN, Overflow.SATURATE
@@ -60,37 +61,21 @@ def quarters() -> list[Row]:
         )
         what += " (code of no number)" if wanted is None else " (read at scale 0)"
         published = float(NOT_A_NUMBER if wanted is None else wanted)
-        rows.append(Row(what, FORMAT, POPLIBS, published, found, 0, "exact"))
+        rows.append(POPLIBS.row(what, published, found, 0, "exact"))
     for format, bits, bias in ((F143, 3, 8), (F152, 2, 16)):
         read = from_quarter(np.arange(256), QuarterMetadata(format)).astype(float)
         right = [_by_definition(code, bits, bias) for code in range(256)]
         agree = float(np.count_nonzero(read == right) + np.isnan(read[NOT_A_NUMBER]))
         what = f"{format.name}: codes that stand for what their bits say (of 256)"
-        rows.append(Row(what, FORMAT, PROPOSED, 256, agree, 0, "exact"))
+        rows.append(PROPOSED.row(what, 256, agree, 0, "exact"))
     for format, least in ((F143, 2.0**-10), (F152, 2.0**-17)):
         found = float(from_quarter(np.uint8(1), QuarterMetadata(format)))
         rows.append(
-            Row(
-                f"{format.name}: the smallest positive number",
-                FORMAT,
-                STACK,
-                least,
-                found,
-                0,
-                "exact",
-            )
+            STACK.row(f"{format.name}: the smallest positive number", least, found, 0, "exact")
         )
     negative = float(to_quarter(np.float32(-(2.0**-12)), QuarterMetadata(F143)))
     rows.append(
-        Row(
-            "F143: code of a negative number that rounds to zero",
-            FORMAT,
-            STACK,
-            0,
-            negative,
-            0,
-            "exact",
-        )
+        STACK.row("F143: code of a negative number that rounds to zero", 0, negative, 0, "exact")
     )
     return rows
 
@@ -114,20 +99,16 @@ def generators() -> list[Row]:
                 jumped ^= state
             generator.draw(state, 1)
     return [
-        Row(
+        VIGNA.row(
             "xoroshiro128aox: state after 2**64 draws, by the published jump (bits of 128 that "
             "agree)",
-            FORMAT,
-            VIGNA,
             128,
             _agreeing(generator.advance(start, 2**64), jumped),
             0,
             "our jump raises a matrix to that power instead",
         ),
-        Row(
+        VIGNA.row(
             "xoroshiro128aox: state after its period of 2**128 - 1 draws (bits of 128 that agree)",
-            FORMAT,
-            VIGNA,
             128,
             _agreeing(generator.advance(start, 2**128 - 1), start),
             0,

@@ -8,14 +8,14 @@ import numpy as np
 from ipu_teach.cost import vertices
 from ipu_teach.golden import halo, programs
 from ipu_teach.golden.programs import chained_products, machine, operations, profile
-from ipu_teach.golden.row import MODEL, SILICON, Row, not_modelled
+from ipu_teach.golden.row import MODEL, SILICON, Row, Source
 from ipu_teach.graph.graph import Graph
 from ipu_teach.program import Repeat
 from ipu_teach.types import FLOAT
 
-LBM = "thorbenlouw/lbm-graphcore, experiments/halo-exchange-approaches/results.txt"
-TUT4 = "graphcore/tutorials, tutorials/poplar/tut4_profiling, screenshots"
-LIGHT = "graphcore/examples, tutorials/popvision/lightweight_profiling, README"
+LBM = Source(MODEL, "thorbenlouw/lbm-graphcore, experiments/halo-exchange-approaches/results.txt")
+TUT4 = Source(MODEL, "graphcore/tutorials, tutorials/poplar/tut4_profiling, screenshots")
+LIGHT = Source(SILICON, "graphcore/examples, tutorials/popvision/lightweight_profiling, README")
 
 
 def halos() -> list[Row]:
@@ -23,74 +23,60 @@ def halos() -> list[Row]:
     the first generation."""
     graph = Graph(machine("ipu1"))
     report = profile(graph, halo.build(graph))
-    set_up, average = "halo exchange, implicit, ipu1 model", "cycles, average of tiles"
+    implicit, average = LBM.at("halo exchange, implicit, ipu1 model"), "cycles, average of tiles"
     older = (
         "the profile is of 2020, when zeroing had an estimator of its own; ours is PopLibs' Fill "
         "of 2023"
     )
     return [
-        Row(
-            f"{set_up}: compute including idle threads ({average})",
-            MODEL,
-            LBM,
+        implicit.row(
+            f"compute including idle threads ({average})",
             12_000,
             float(report.compute_cycles_per_tile.mean()),
             0,
             "20 supersteps of one vertex of 100 cycles, six workers",
         ),
-        Row(
-            f"{set_up}: compute excluding idle threads ({average})",
-            MODEL,
-            LBM,
+        implicit.row(
+            f"compute excluding idle threads ({average})",
             2_000,
             float(report.active_cycles_per_tile.mean()),
             0,
             "20 supersteps of one vertex of 100 cycles",
         ),
-        Row(
-            f"{set_up}: exchange ({average})",
-            MODEL,
-            LBM,
+        implicit.row(
+            f"exchange ({average})",
             5_682,
             float(report.exchange_cycles_per_tile.mean()),
             0.05,
             "Poplar's schedule of sends is not published; ours is a perfect one, without "
             "collisions between senders",
         ),
-        Row(
-            f"{set_up}: sync ({average})",
-            MODEL,
-            LBM,
+        implicit.row(
+            f"sync ({average})",
             3_328,
             float(report.sync_cycles_per_tile.mean()),
             0.05,
             "fixed auto_sync_delay of ipu1",
             calibrates=True,
         ),
-        Row(
-            f"{set_up}: total (cycles)",
-            MODEL,
-            LBM,
+        implicit.row(
+            "total (cycles)",
             21_010,
             report.total_cycles,
             0.02,
             "what the exchange lacks; the sync, 16 % of it, fixed a constant",
         ),
-        Row(
+        LBM.row(
             "halo exchange, ipu1 model: 48 vertices popops::Zero<float> of 17 elements (worker "
             "cycles)",
-            MODEL,
-            LBM,
             1_368,
             48 * float(vertices.fill(17, FLOAT)),
             0.15,
             older,
         ),
-        Row(
+        LBM.row(
             "halo exchange, ipu1 model: 14,592 vertices popops::Zero2d<float> of 17 x 1 (worker "
             "cycles)",
-            MODEL,
-            LBM,
             4_961_280,
             14_592 * float(vertices.fill_2d([1] * 17, FLOAT)),
             0.15,
@@ -114,7 +100,7 @@ def products() -> list[Row]:
         "Poplar packs a vertex's fields in ways of its own; ours are edge pointers, "
         f"{categories['Edge pointers']:,} bytes"
     )
-    set_up, printed = "tut4, three matrices, ipu2 model", "printed with two or three digits"
+    three, printed = TUT4.at("tut4, three matrices, ipu2 model"), "printed with two or three digits"
     plan = "PopLibs' plan of the products is not published; ours comes to {:,} "
     products = {
         name: sum(
@@ -123,140 +109,86 @@ def products() -> list[Row]:
         for name in ("m4", "m5")
     }
     return [
-        Row(
-            f"{set_up}: memory of a tile (kB of 1,024 bytes)",
-            MODEL,
-            TUT4,
+        three.row(
+            "memory of a tile (kB of 1,024 bytes)",
             624,
             target.bytes_per_tile / 1024,
             0,
             "one of two sources of memory_bytes_per_tile",
             calibrates=True,
         ),
-        Row(
-            f"{set_up}: memory of the IPU (MB of 1,048,576 bytes)",
-            MODEL,
-            TUT4,
+        three.row(
+            "memory of the IPU (MB of 1,048,576 bytes)",
             897,
             target.num_tiles * target.bytes_per_tile / 2**20,
             0.001,
             printed,
         ),
-        Row(
-            f"{set_up}: m1, always live (MB)",
-            MODEL,
-            TUT4,
-            1.5,
-            memory["m1"] / 2**20,
-            0.034,
-            printed,
-        ),
-        Row(
-            f"{set_up}: m2, always live (kB)", MODEL, TUT4, 781, memory["m2"] / 1024, 0.001, printed
-        ),
-        Row(
-            f"{set_up}: m3, always live (kB)", MODEL, TUT4, 313, memory["m3"] / 1024, 0.002, printed
-        ),
-        Row(
-            f"{set_up}: total (cycles)",
-            MODEL,
-            TUT4,
+        three.row("m1, always live (MB)", 1.5, memory["m1"] / 2**20, 0.034, printed),
+        three.row("m2, always live (kB)", 781, memory["m2"] / 1024, 0.001, printed),
+        three.row("m3, always live (kB)", 313, memory["m3"] / 1024, 0.002, printed),
+        three.row(
+            "total (cycles)",
             34_655,
             report.total_cycles,
             0.15,
             "PopLibs' plan is not published: ours computes less, exchanges more, and has no "
             "compute sets that rearrange",
         ),
-        not_modelled(
-            f"{set_up}: product m4 (cycles of all tiles)",
-            MODEL,
-            TUT4,
+        three.unmodelled(
+            "product m4 (cycles of all tiles)",
             29_772_428,
             plan.format(products["m4"]) + "of compute",
         ),
-        not_modelled(
-            f"{set_up}: product m5 (cycles of all tiles)",
-            MODEL,
-            TUT4,
+        three.unmodelled(
+            "product m5 (cycles of all tiles)",
             15_494_904,
             plan.format(products["m5"]) + "of compute",
         ),
-        not_modelled(
-            f"{set_up}: vertices",
-            MODEL,
-            TUT4,
-            16_877,
-            plan.format(report.graph_size()["vertices"]) + "vertices",
+        three.unmodelled(
+            "vertices", 16_877, plan.format(report.graph_size()["vertices"]) + "vertices"
         ),
-        not_modelled(
-            f"{set_up}: variables (bytes)",
-            MODEL,
-            TUT4,
+        three.unmodelled(
+            "variables (bytes)",
             6_624_000,
             plan.format(categories["Variables"]) + "bytes, as it holds more partial sums",
         ),
-        not_modelled(
-            f"{set_up}: all memory but gaps (bytes)",
-            MODEL,
-            TUT4,
+        three.unmodelled(
+            "all memory but gaps (bytes)",
             59_894_241,
             plan.format(sum(categories.values())) + "bytes, as it holds more partial sums",
         ),
-        not_modelled(
-            f"{set_up}: all memory with gaps (bytes)",
-            MODEL,
-            TUT4,
+        three.unmodelled(
+            "all memory with gaps (bytes)",
             307_309_104,
             "Poplar reserves parts of memory for some data, which leaves gaps; ours lie between "
             f"variables: {gaps:,}",
         ),
-        not_modelled(
-            f"{set_up}: non-interleaved memory (bytes)",
-            MODEL,
-            TUT4,
+        three.unmodelled(
+            "non-interleaved memory (bytes)",
             50_934_241,
             plan.format(regions["Non-interleaved"]) + "bytes there, all that it holds",
         ),
-        not_modelled(
-            f"{set_up}: interleaved memory (bytes)",
-            MODEL,
-            TUT4,
+        three.unmodelled(
+            "interleaved memory (bytes)",
             8_960_000,
             "6,400 bytes on each of 1,400 tiles; the kit puts nothing there while there is room "
             "elsewhere",
         ),
-        Row(
-            f"{set_up}: overflowed memory (bytes)",
-            MODEL,
-            TUT4,
-            0,
-            regions["Overflow"],
-            0,
-            "it fits",
-        ),
-        not_modelled(
-            f"{set_up}: constants (bytes)",
-            MODEL,
-            TUT4,
+        three.row("overflowed memory (bytes)", 0, regions["Overflow"], 0, "it fits"),
+        three.unmodelled(
+            "constants (bytes)",
             99_000,
             f"what they are is not published; ours comes to {categories['Constants']:,} bytes",
         ),
-        not_modelled(
-            f"{set_up}: tiles that are used",
-            MODEL,
-            TUT4,
-            1_400,
-            plan.format(tiles) + "tiles with vertices",
-        ),
-        not_modelled(
-            f"{set_up}: memory of such a tile (kB)",
-            MODEL,
-            TUT4,
+        three.unmodelled("tiles that are used", 1_400, plan.format(tiles) + "tiles with vertices"),
+        three.unmodelled(
+            "memory of such a tile (kB)",
             41.8,
             plan.format(round(sum(categories.values()) / tiles)) + "bytes a tile",
         ),
         *(
-            not_modelled(f"{set_up}: {name}, always live ({unit})", MODEL, TUT4, size, why)
+            three.unmodelled(f"{name}, always live ({unit})", size, why)
             for name, size, unit, why in (
                 ("vertexInstanceState", 271, "kB", pointers),
                 ("vertexFieldData", 222, "kB", pointers),
@@ -282,46 +214,20 @@ def two_operations() -> list[Row]:
         "the kit's sync of 100 cycles a superstep is assumed; here sync and instrumentation "
         "together leave about {} a step"
     )
-    set_up = "lightweight profiling, ipu2 chip"
+    stages = LIGHT.at("lightweight profiling, ipu2 chip")
     return [
-        Row(
-            f"{set_up}: stage of two operations of about 3,600 (cycles)",
-            SILICON,
-            LIGHT,
-            7_238,
-            stage,
-            0.03,
-            why.format(19),
+        stages.row(
+            "stage of two operations of about 3,600 (cycles)", 7_238, stage, 0.03, why.format(19)
         ),
-        Row(
-            f"{set_up}: stage with a block inside (cycles)",
-            SILICON,
-            LIGHT,
-            7_377,
-            stage,
-            0.03,
-            why.format(90),
+        stages.row("stage with a block inside (cycles)", 7_377, stage, 0.03, why.format(90)),
+        stages.row(
+            "block of one operation of about 3,600 (cycles)", 3_623, single, 0.03, why.format(23)
         ),
-        Row(
-            f"{set_up}: block of one operation of about 3,600 (cycles)",
-            SILICON,
-            LIGHT,
-            3_623,
-            single,
-            0.03,
-            why.format(23),
+        stages.unmodelled(
+            "instrumentation of a block (cycles)", 36, "profiling costs nothing in the kit"
         ),
-        not_modelled(
-            f"{set_up}: instrumentation of a block (cycles)",
-            SILICON,
-            LIGHT,
-            36,
-            "profiling costs nothing in the kit",
-        ),
-        not_modelled(
-            f"{set_up}: middle of a StreamCopy (cycles)",
-            SILICON,
-            LIGHT,
+        stages.unmodelled(
+            "middle of a StreamCopy (cycles)",
             1_513,
             "the host's latency is not modelled, its rate is",
         ),
@@ -333,30 +239,20 @@ def growing_operations() -> list[Row]:
     measured in a run."""
     published = (3_905, 7_555, 11_203, 14_857, 18_505)
     found = programs.growing(machine("ipu2"))
-    set_up = "lightweight profiling, ipu2 chip, a loop in memory, traced"
+    traced = LIGHT.at("lightweight profiling, ipu2 chip, a loop in memory, traced")
     why = (
         "nothing fitted; missing are the chip's instrumentation and start of a vertex, about 95 "
         "cycles whatever the passes"
     )
     rows = [
-        Row(
-            f"{set_up}: {passes} x 100 (cycles)",
-            SILICON,
-            LIGHT,
-            there,
-            here,
-            round(110 / there, 4),
-            why,
-        )
+        traced.row(f"{passes} x 100 (cycles)", there, here, round(110 / there, 4), why)
         for passes, (there, here) in enumerate(zip(published, found, strict=True), start=1)
     ]
     step, ours = (published[-1] - published[0]) / 4, (found[-1] - found[0]) / 4
     return [
         *rows,
-        Row(
-            f"{set_up}: a pass more (cycles)",
-            SILICON,
-            LIGHT,
+        traced.row(
+            "a pass more (cycles)",
             step,
             ours,
             0.002,
@@ -383,17 +279,8 @@ def buffers() -> list[Row]:
         "fills and none is flushed"
     )
     return [
-        Row(
-            f"{set_up}, flushed: operations",
-            SILICON,
-            LIGHT,
-            100,
-            len(found),
-            0,
-            "all of them: none is lost",
+        LIGHT.row(
+            f"{set_up}, flushed: operations", 100, len(found), 0, "all of them: none is lost"
         ),
-        *(
-            not_modelled(f"{set_up}{what}", SILICON, LIGHT, published, why)
-            for what, published in counts
-        ),
+        *(LIGHT.unmodelled(f"{set_up}{what}", published, why) for what, published in counts),
     ]

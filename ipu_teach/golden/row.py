@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 SILICON, MODEL, DATASHEET, FORMAT = "silicon", "Graphcore's model", "datasheet", "number format"
 RULE = "published rule"
@@ -71,6 +71,33 @@ class Row:
         }
 
 
-def not_modelled(name: str, kind: str, source: str, published: float, why: str) -> Row:
-    """A figure that stays in the table although the kit has no model of it."""
-    return Row(name, kind, source, published, None, 0.0, why)
+@dataclass(frozen=True)
+class Source:
+    """Where figures of one kind were published; it makes rows of them. `set_up`: how their names
+    begin."""
+
+    kind: str
+    published: str
+    set_up: str = ""
+
+    def at(self, set_up: str) -> Source:
+        """The same for figures of one set-up."""
+        return replace(self, set_up=f"{set_up}: ")
+
+    def row(
+        self,
+        what: str,
+        published: float,
+        modelled: float | None,
+        tolerance: float,
+        why: str,
+        calibrates: bool = False,
+        explained: bool = False,
+    ) -> Row:
+        """A figure beside what the kit makes of it, as `Row` has it."""
+        figures = published, modelled, tolerance, why, calibrates, explained
+        return Row(self.set_up + what, self.kind, self.published, *figures)
+
+    def unmodelled(self, what: str, published: float, why: str) -> Row:
+        """A figure that stays in the table although the kit has no model of it."""
+        return self.row(what, published, None, 0.0, why)

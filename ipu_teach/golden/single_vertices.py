@@ -3,18 +3,22 @@ C600."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ipu_teach.cost import vertices
 from ipu_teach.cost.vertices.parts import SUPERVISOR_OVERHEAD
 from ipu_teach.golden.programs import machine, one_vertex
-from ipu_teach.golden.row import MODEL, SILICON, Row, not_modelled
+from ipu_teach.golden.row import MODEL, SILICON, Row, Source
 from ipu_teach.golden.tut6 import DotProduct, dot_cycles
 from ipu_teach.graph import Vertex
 from ipu_teach.target import BY_HAND
 from ipu_teach.types import HALF
 
-NOTEBOOK = "graphcore-research/tessellate-ipu, notebook IPU Peak Flops"
-TUTORIALS = "graphcore/examples, tutorials/poplar/tut5_matrix_vector and tut6_matrix_vector_opt"
-C600 = "osmarks/ipu-stack, crates/ipu-codegen/src/cost.rs, measured on a C600"
+NOTEBOOK = Source(SILICON, "graphcore-research/tessellate-ipu, notebook IPU Peak Flops")
+TUTORIALS = Source(
+    MODEL, "graphcore/examples, tutorials/poplar/tut5_matrix_vector and tut6_matrix_vector_opt"
+)
+C600 = Source(SILICON, "osmarks/ipu-stack, crates/ipu-codegen/src/cost.rs, measured on a C600")
 
 # TFLOP/s of 1,472 tiles, each with [N, 16] x [16, 16] HALF.
 MEASURED = {16: 55.494, 64: 152.798, 256: 264.005, 512: 299.776, 1024: 322.726, 2048: 334.94}
@@ -31,10 +35,8 @@ def amp() -> list[Row]:
         why = "PopLibs' estimate, with weights loaded at 8 bytes a cycle"
         why = "fixed conv_unit_coeff_load_bytes_per_cycle: 8, not 16" if fixed else why
         rows.append(
-            Row(
+            NOTEBOOK.row(
                 f"ConvPartial1x1 half, {n} x 16 by 16 x 16, Bow chip (TFLOP/s)",
-                SILICON,
-                NOTEBOOK,
                 published,
                 rate,
                 0.002 if n >= 512 else 0.02,
@@ -58,10 +60,8 @@ def guesses() -> list[Row]:
         "leaves out"
     )
     return [
-        Row(
+        TUTORIALS.row(
             f"dot product of {n} float, the tutorials' guess (worker cycles)",
-            MODEL,
-            TUTORIALS,
             dot_cycles(n),
             traced_cycles(DotProduct, n),
             0.05,
@@ -74,26 +74,20 @@ def guesses() -> list[Row]:
 def launches() -> list[Row]:
     """What a supervisor spends around its workers."""
     return [
-        Row(
+        C600.row(
             "launch of six workers, C600 chip (cycles)",
-            SILICON,
-            C600,
             11,
             SUPERVISOR_OVERHEAD,
             0,
             "PopLibs' estimators say the same",
         ),
-        not_modelled(
+        C600.unmodelled(
             "local copy by six workers, C600 chip (cycles)",
-            SILICON,
-            C600,
             288,
             "the size that was copied is not given",
         ),
-        Row(
+        replace(C600, kind=MODEL).row(
             "sync of several IPUs, SDK value for a C600 (cycles)",
-            MODEL,
-            C600,
             600,
             machine("ipu2").global_sync_cycles,
             0,

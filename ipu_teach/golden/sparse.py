@@ -14,14 +14,16 @@ import numpy as np
 
 from ipu_teach.errors import PoplibsError
 from ipu_teach.golden.programs import machine
-from ipu_teach.golden.row import PROGRAMS, SILICON, TOLERANCES, Row
+from ipu_teach.golden.row import PROGRAMS, SILICON, TOLERANCES, Row, Source
 from ipu_teach.poplibs.poplin import plan_mat_mul
 from ipu_teach.poplibs.popsparse import COOMatrix
 from ipu_teach.poplibs.popsparse.dynamic import MatMulParams, Partitioner
 from ipu_teach.poplibs.popsparse.static_plan import MEMORY_PROPORTION, expected
 from ipu_teach.types import FLOAT, HALF, DType
 
-SOURCE = "graphcore-research/sparsity-benchmarks, analysis/Analysis.ipynb, Bow at 1.85 GHz"
+SOURCE = Source(
+    SILICON, "graphcore-research/sparsity-benchmarks, analysis/Analysis.ipynb, Bow at 1.85 GHz"
+)
 COLUMNS = 64, 256, 1024, 4096, 8192
 # The dtype, the block; how many times as fast as the dense product at a density of 1/16: static,
 # dynamic.
@@ -88,20 +90,20 @@ def rows() -> list[Row]:
             f"{dtype.__name__}, 4,096 x 4,096, density 1/16, blocks of {block}: times dense, {{}}"
         )
         ratio = static_ratio(4096, block, 1 / 16, dtype)
-        found.append(Row(name.format("static"), SILICON, SOURCE, static, ratio, within, FASTER))
+        found.append(SOURCE.row(name.format("static"), static, ratio, within, FASTER))
         ratio, rounds, n = dynamic_ratio(block, 1 / 16, dtype)
         why = STEPS.format(n, rounds)
-        row = Row(name.format("dynamic"), SILICON, SOURCE, dynamic, ratio, within, why, False, True)
-        found.append(row)
+        name = name.format("dynamic")
+        found.append(SOURCE.row(name, dynamic, ratio, within, why, explained=True))
     read = "read off the chart, where sparse overtakes dense"
     halves = [1 / 2**i for i in range(2, 7)]
     name = "HALF, the largest of 1/4, 1/8 … 1/64 at which static single values overtake dense"
     won = max(d for d in halves if static_ratio(4096, 1, d, HALF) > 1)
-    found.append(Row(name, SILICON, SOURCE, 1 / 32, won, 0.0, read))
+    found.append(SOURCE.row(name, 1 / 32, won, 0.0, read))
     for share, ratio in ((4, 55 / 57), (8, 39 / 28)):
         name = f"HALF, 4,096 x 4,096, density 1/{share}, blocks of 16: times dense, dynamic"
         ours = dynamic_ratio(16, 1 / share, HALF)[0]
-        found.append(Row(name, SILICON, SOURCE, ratio, ours, within, read))
+        found.append(SOURCE.row(name, ratio, ours, within, read))
     fit = [
         static_ratio(m, b, d, HALF) / (0.0013 * m**0.59 * d**-0.54 * b**0.5)
         for m in (1024, 2048, 4096, 8192)
@@ -115,5 +117,5 @@ def rows() -> list[Row]:
         "meets what makes the chip slower at high densities"
     )
     name = "HALF, static: speed-up over 0.0013 m^0.59 d^-0.54 b^0.5, the median of m, d and b"
-    found.append(Row(name, SILICON, SOURCE, 1.0, median(fit), within, why, explained=True))
+    found.append(SOURCE.row(name, 1.0, median(fit), within, why, explained=True))
     return found

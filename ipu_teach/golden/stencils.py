@@ -9,14 +9,14 @@ from ipu_teach.cost.rearrange import copy_cycles
 from ipu_teach.golden import blur, halo
 from ipu_teach.golden.profiles import LBM
 from ipu_teach.golden.programs import machine, one_vertex, profile
-from ipu_teach.golden.row import MODEL, PROGRAMS, SILICON, TOLERANCES, VERTICES, Row, not_modelled
+from ipu_teach.golden.row import PROGRAMS, SILICON, TOLERANCES, VERTICES, Row, Source
 from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.vertex import template
 from ipu_teach.target import COMPILED
 from ipu_teach.types import FLOAT, HALF
 
-PHASES_OF_BLUR = (
-    "thorbenlouw/lbm-graphcore, experiments/gaussian-blur-scaling/exchange-vs-compute.csv"
+PHASES_OF_BLUR = Source(
+    SILICON, "thorbenlouw/lbm-graphcore, experiments/gaussian-blur-scaling/exchange-vs-compute.csv"
 )
 WITHIN = TOLERANCES[PROGRAMS]
 PHASES = (
@@ -54,11 +54,9 @@ def halos() -> list[Row]:
     waits = "a handful of steps, each with the sync that the halo exchange above fixed, and waiting"
     ours = (report.total_cycles, *(float(cycles.mean()) for cycles in average))
     rows = [
-        Row(
+        LBM.row(
             f"halo exchange, explicitOneTensor2Wave, ipu1 model: {phase} "
             f"(cycles{', average of tiles' * (phase != 'total')})",
-            MODEL,
-            LBM,
             published,
             modelled,
             WITHIN,
@@ -71,9 +69,7 @@ def halos() -> list[Row]:
     ]
     apart = "Poplar runs many of its copies one after the other, by a rule that is not published"
     return rows + [
-        not_modelled(
-            f"halo exchange, {name}, ipu1 model: total (cycles)", MODEL, LBM, published, apart
-        )
+        LBM.unmodelled(f"halo exchange, {name}, ipu1 model: total (cycles)", published, apart)
         for name, published in OTHERS
     ]
 
@@ -102,16 +98,7 @@ def copies() -> list[Row]:
         )
         full = f"poplar_rt::{name}, ipu1 model (worker cycles)"
         rows.append(
-            Row(
-                full,
-                MODEL,
-                LBM,
-                published,
-                ours,
-                TOLERANCES[VERTICES],
-                why,
-                calibrates=why == FIXED,
-            )
+            LBM.row(full, published, ours, TOLERANCES[VERTICES], why, calibrates=why == FIXED)
         )
     return rows
 
@@ -141,10 +128,8 @@ def blurs() -> list[Row]:
             cycles = one_vertex(codelet, shapes, "ipu1", codelet_prices=COMPILED)
             first = first or cycles  # float, on one IPU
             rows.append(
-                Row(
+                PHASES_OF_BLUR.row(
                     f"blur, {name}, {ipus} IPU{'s' * (ipus > 1)}: compute (cycles)",
-                    SILICON,
-                    PHASES_OF_BLUR,
                     published,
                     cycles,
                     WITHIN,
@@ -156,10 +141,8 @@ def blurs() -> list[Row]:
     report = profile(graph, blur.build(graph, FLOAT, first // 6))
     cost = report.compute_sets[0].cost
     rows.append(
-        Row(
+        PHASES_OF_BLUR.row(
             "blur, float, 1 IPU: exchange (cycles)",
-            SILICON,
-            PHASES_OF_BLUR,
             1_173,
             cost.exchange_duration,
             WITHIN,

@@ -9,12 +9,13 @@ about how to cut.
 from __future__ import annotations
 
 from ipu_teach.golden.programs import machine
-from ipu_teach.golden.row import PROGRAMS, SILICON, TOLERANCES, Row
+from ipu_teach.golden.row import PROGRAMS, SILICON, TOLERANCES, Row, Source
 from ipu_teach.poplibs.poplin import plan_mat_mul
 from ipu_teach.types import HALF, QUARTER, DType, QuarterFormat
 
-RECORDINGS = (
-    "osmarks/ipu-stack, docs/SDK_ONNX_PROFILE_ANALYSIS.md, recordings of Poplar's SDK on a C600"
+RECORDINGS = Source(
+    SILICON,
+    "osmarks/ipu-stack, docs/SDK_ONNX_PROFILE_ANALYSIS.md, recordings of Poplar's SDK on a C600",
 )
 
 # What, sizes (groups, m, k, n), cycles with operands of HALF, and of 8-bit floats.
@@ -46,10 +47,8 @@ def products() -> list[Row]:
                 "(cycles)"
             )
             rows.append(
-                Row(
+                RECORDINGS.row(
                     name_of,
-                    SILICON,
-                    RECORDINGS,
                     figure,
                     dict(plan.parts)["multiply"],
                     TOLERANCES[PROGRAMS],

@@ -25,20 +25,20 @@ MOST = 1e15  # of a number that is predicted
 class Exercise:
     """One exercise.
 
-    `takes`: for each answer that check() is given, what it is: "a function", or words for a value.
     `judge` gets the answers. `hints` go from a nudge to nearly there; the last one leaves the
     writing to the learner. `thought`: what is said to who has solved it: one more thing to think
-    about, or another way. `precision`: how precisely floats are asked for, where whole numbers are
-    not. `decoys`: lines of known wrong answers for the puzzle, each with the line of the reference
-    that it stands for; none where right answers have little in common.
+    about, or another way. `takes`: for each answer that check() is given, what it is: most often a
+    function, or words for a value. `precision`: how precisely floats are asked for, where whole
+    numbers are not. `decoys`: lines of known wrong answers for the puzzle, each with the line of
+    the reference that it stands for; none where right answers have little in common.
     """
 
     name: str
     title: str
-    takes: tuple[str, ...]
     judge: Callable[..., Passed]
     hints: tuple[str, ...]
     thought: str = ""
+    takes: tuple[str, ...] = ("a function",)
     precision: Precision | None = None
     decoys: tuple[tuple[str, str], ...] = ()
 
@@ -103,6 +103,11 @@ class Question:
     title: str
     parts: tuple[PredictedValue, ...]
     why: str
+
+    def asks(self) -> str:
+        """What to do, and what a guess is, in words."""
+        parts = " and ".join(f"{part.label or 'your guess'}: {part.asks()}" for part in self.parts)
+        return f"put your guess in place of the dots ({parts})."
 
     def values(self, given: Any) -> tuple[Any, ...]:
         """`given` as one value for each part. Raises `AnswerKindError` for what is no

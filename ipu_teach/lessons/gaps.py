@@ -32,8 +32,6 @@ MARK = re.compile(r"#\s*(BEGIN|END)\s+SOLUTION")
 END = re.compile(r"^ *# END SOLUTION$")
 CONFLICT = re.compile(r"^(<{7}|>{7})( |$)", re.MULTILINE)
 
-Cell = dict[str, Any]
-
 
 @dataclass(frozen=True)
 class Gap:
@@ -64,7 +62,7 @@ class Gap:
         return list(dict.fromkeys(names))
 
 
-def source_of(cell: Cell) -> str:
+def source_of(cell: dict[str, Any]) -> str:
     """A cell's source as one text."""
     source = cell["source"]
     return source if isinstance(source, str) else "".join(source)

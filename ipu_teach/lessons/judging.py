@@ -21,6 +21,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from types import CodeType
@@ -72,7 +73,7 @@ class Kind(Enum):
     UNJUDGED = "not judged"
 
 
-Rows = tuple[tuple[str, str], ...]
+VerdictRows = tuple[tuple[str, str], ...]
 Draws = Callable[[], Any]  # a view of the failing case, or None where none says more than the words
 
 
@@ -82,7 +83,7 @@ class Found:
     if it can be made. `picture`: of a refusal, a view of the case that its words name."""
 
     kind: Kind
-    rows: Rows = ()
+    rows: VerdictRows = ()
     bars: Bars | None = None
     shared: Shared | None = None
     picture: Any = None
@@ -131,7 +132,7 @@ class Passed:
                 "leave what things cost to the model. Does your answer say somewhere what they do?",
             )
 
-    def rows(self) -> Rows:
+    def rows(self) -> VerdictRows:
         """What is said of it."""
         yours, unit = self.cost
         said = self.bound.said(yours) if self.bound is not None and yours is not None else ""
@@ -184,6 +185,25 @@ class NotYet(Exception):
         return NotYet(*words, self.bars, self.draws)
 
 
+def refusing(exercise: str, alike: Callable[[Any], bool]) -> Callable[..., NotYet]:
+    """What makes the refusals of an answer: why, and what next, come from the first known mistake
+    that is `alike`, and where none is, from whoever refuses."""
+
+    def refused(
+        tried: str,
+        came: str,
+        expected: str,
+        advice: str,
+        why: str = "",
+        bars: Bars | None = None,
+        draws: Draws | None = None,
+    ) -> NotYet:
+        known, better = first(suspects(exercise), alike)
+        return NotYet(tried, came, expected, known or why, better or advice, bars, draws)
+
+    return refused
+
+
 def raise_first(wrong: Sequence[tuple[NotYet, str]]) -> None:
     """Raise the first of some verdicts, if there are any. Each stands with what is special about
     its case, "" if nothing is."""
@@ -207,7 +227,7 @@ class Broken(Exception):
         self.tried = tried
         self.error = error
 
-    def rows_in(self, exercise: str) -> Rows:
+    def rows_in(self, exercise: str) -> VerdictRows:
         """The same, where a name is missing that a cell of the exercise's lesson makes."""
         name = getattr(self.error, "name", None)
         if isinstance(self.error, NameError) and name in given_to(exercise):
@@ -216,7 +236,7 @@ class Broken(Exception):
         return self.rows
 
     @property
-    def rows(self) -> Rows:
+    def rows(self) -> VerdictRows:
         """The error in a few lines, with the line of the learner's that raised it."""
         error, line = self.error, line_of(self.error)
         cause = error.__cause__
@@ -227,7 +247,7 @@ class Broken(Exception):
             )
             if not line and isinstance(error, StreamConnectionError) and cause is not None:
                 line, advice = line_of(cause), "mend that line."  # of the learner's callback
-            found: Rows = (("where", error.where), ("line", own or line), ("next", advice))
+            found: VerdictRows = (("where", error.where), ("line", own or line), ("next", advice))
         elif isinstance(error, RecursionError):
             why = "something contains or calls itself, and Python went round until it had enough."
             found = (
@@ -640,13 +660,15 @@ def compare(
     next_step: str = "try that call in a cell of your own, and follow it by hand.",
     tolerance: float = TOLERANCE,
     otherwise: Callable[[Pairs], Reason] = lambda pairs: ("", ""),
+    draws: Callable[..., Any] | None = None,
 ) -> Passed:
     """Compare an answer with an independent computation on every case. A known mistake is called by
     its name.
 
     `cases`: by what is special about each; ORDINARY begins the names of the others, of which the
     first is told where it goes wrong. An answer that is right on all of those has the special case
-    named. `otherwise` finds a reason where none of the `suspects` comes to the same.
+    named. `otherwise` finds a reason where none of the `suspects` comes to the same. `draws(*case)`
+    makes a picture of the case that is told.
     """
     results = {name: call(answer, *case) for name, case in cases.items()}
     wrong = {
@@ -702,6 +724,7 @@ def compare(
         expected=quoted(oracle(*case)),
         why=why,
         next_step=advice,
+        draws=partial(draws, *case) if draws else None,
     )
 
 

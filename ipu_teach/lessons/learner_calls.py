@@ -306,23 +306,14 @@ def predict(name: str, value: Any = _MISSING, *, actual: Any = _MISSING) -> Pane
                 "○",
                 (("next", "predict first; then run this cell again."),),
             )
-        came = question.values(actual)
-        rows = (
-            ("you guessed", question.said(locked)),
-            ("it is", question.said(came)),
-            ("why", question.why),
-        )
-        return Panel(f"{head}: {'as you guessed' if locked == came else 'compared'}", "=", rows)
+        return _compared(question, f"{head}:", locked, question.values(actual))
     if value is _MISSING or is_blank(value):
         if locked:
             return Panel(f"{head}: locked", "■", (("you guessed", question.said(locked)),))
-        asks = " and ".join(
-            f"{part.label or 'your guess'}: {part.asks()}" for part in question.parts
-        )
         return Panel(
             f"{head}: no prediction yet",
             "○",
-            (("next", f"put your guess in place of the dots ({asks})."),),
+            (("next", question.asks()),),
         )
     values = question.values(value)
     if locked:
@@ -334,7 +325,7 @@ def predict(name: str, value: Any = _MISSING, *, actual: Any = _MISSING) -> Pane
         return Panel(
             f"{head}: locked", "■", (("you guessed", question.said(locked)), ("kept", said))
         )
-    learned().change(name, lambda record: record.setdefault("prediction", list(values)))
+    _lock(question, values)
     return Panel(
         f"{head}: locked",
         "■",
@@ -350,6 +341,19 @@ def _locked(question: Question) -> tuple[Any, ...]:
         return ()
 
 
+def _compared(
+    question: Question, head: str, locked: Any, came: Any, *asked: tuple[str, str]
+) -> Panel:
+    """A guess beside what it is."""
+    rows = (*asked, ("you guessed", question.said(locked)), ("it is", question.said(came)))
+    said = "as you guessed" if locked == came else "compared"
+    return Panel(f"{head} {said}", "=", (*rows, ("why", question.why)))
+
+
+def _lock(question: Question, values: tuple[Any, ...]) -> None:
+    learned().change(question.name, lambda record: record.setdefault("prediction", list(values)))
+
+
 def _asked_again(question: Later, value: Any, actual: Any) -> Panel:
     """A prediction that came back: what is asked, or the guess beside what a run of the engine
     gives."""
@@ -360,27 +364,19 @@ def _asked_again(question: Later, value: Any, actual: Any) -> Panel:
             next_step="leave actual out: here the machine answers.",
         )
     if not locked and (value is _MISSING or is_blank(value)):
-        asks = " and ".join(
-            f"{part.label or 'your guess'}: {part.asks()}" for part in question.parts
-        )
         return Panel(
             head,
             "○",
-            (("asked", drawn.asks), ("next", f"put your guess in place of the dots ({asks}).")),
+            (
+                ("asked", drawn.asks),
+                ("next", question.asks()),
+            ),
         )
     if not locked:
         locked = question.values(value)
-        learned().change(
-            question.name, lambda record: record.setdefault("prediction", list(locked))
-        )
+        _lock(question, locked)
     came = question.values(drawn.answer())
-    rows = (
-        ("asked", drawn.asks),
-        ("you guessed", question.said(locked)),
-        ("it is", question.said(came)),
-        ("why", question.why),
-    )
-    return Panel(f"{head}, {'as you guessed' if locked == came else 'compared'}", "=", rows)
+    return _compared(question, f"{head},", locked, came, ("asked", drawn.asks))
 
 
 def passed_here(name: str) -> Any:

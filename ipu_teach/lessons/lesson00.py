@@ -163,7 +163,6 @@ LESSON = Lesson(
         Exercise(
             "00.1",
             "Figures of a chip",
-            ("a function",),
             _capacity,
             (
                 "Each tile has so many workers, and each worker runs a thread of its own.",
@@ -188,7 +187,6 @@ LESSON = Lesson(
         Exercise(
             "00.3",
             "Nobody is fuller than need be",
-            ("a function",),
             _spread,
             (
                 "The fullest tile holds least when all tiles hold equally much, or nearly: one "
@@ -213,7 +211,6 @@ LESSON = Lesson(
         Exercise(
             "00.4",
             "The largest square that fits twice",
-            ("a function",),
             _largest,
             (
                 "How many bytes has the chip? How many of them may one of the two matrices have?",

@@ -18,7 +18,6 @@ from ipu_teach import (
     FLOAT,
     Engine,
     Graph,
-    IPUModel,
     Output,
     SupervisorVertex,
     Tensor,
@@ -53,7 +52,7 @@ from ipu_teach.lessons.judging import (
 )
 from ipu_teach.lessons.mistakes import Reason, first, same, suspects
 from ipu_teach.lessons.precision import Precision
-from ipu_teach.lessons.programs import TILES
+from ipu_teach.lessons.programs import TILES, graph_of, run_once
 from ipu_teach.lessons.trial import Ran, Trial, Var, by_rows
 from ipu_teach.lessons.verdict_panel import Bars, number
 from ipu_teach.report import Report
@@ -64,10 +63,10 @@ from ipu_teach.show.touched import touched
 BYTES_PER_CYCLE = 4
 SLACK = 1.05  # of the reference's cost
 
-Row = Sequence[int]
+ByTile = Sequence[int]
 
 
-def _step(work: Row, bytes_in: Row, bytes_out: Row, sync: int) -> int:
+def _step(work: ByTile, bytes_in: ByTile, bytes_out: ByTile, sync: int) -> int:
     slowest = int(np.maximum(bytes_in, bytes_out).max())
     return int(sync + -(-slowest // BYTES_PER_CYCLE) + np.max(work))
 
@@ -105,8 +104,8 @@ def _supersteps() -> dict[str, tuple[list[int], list[int], list[int], int]]:
 # What people put in place of each part of the formula: what it is then, why that is not so, and
 # what to do. This is code and no file of answers, for people make two or three of these mistakes at
 # once, and all 675 ways to put the parts together are tried.
-Piece = tuple[Callable[..., Any], str, str]
-WORKS: tuple[Piece, ...] = (
+FormulaPart = tuple[Callable[..., Any], str, str]
+WORKS: tuple[FormulaPart, ...] = (
     (max, "", ""),
     (
         sum,
@@ -122,7 +121,7 @@ WORKS: tuple[Piece, ...] = (
     (lambda work: work[0], "only tile 0's work was looked at.", "take the largest of work."),
     (lambda work: 0, "the work is missing.", "add the largest of work."),
 )
-BYTES: tuple[Piece, ...] = (
+BYTES: tuple[FormulaPart, ...] = (
     (lambda i, o: max(*i, *o), "", ""),
     (
         lambda i, o: max(a + b for a, b in zip(i, o, strict=True)),
@@ -169,7 +168,7 @@ BYTES: tuple[Piece, ...] = (
         "add the slowest exchange: the largest number of bytes, at 4 a cycle.",
     ),
 )
-CYCLES: tuple[Piece, ...] = (
+CYCLES: tuple[FormulaPart, ...] = (
     (lambda n: -(-n // BYTES_PER_CYCLE), "", ""),
     (
         lambda n: n // BYTES_PER_CYCLE,
@@ -192,7 +191,7 @@ CYCLES: tuple[Piece, ...] = (
         "round up only what does not come out even: -(-bytes // 4), or math.ceil.",
     ),
 )
-SYNCS: tuple[Piece, ...] = (
+SYNCS: tuple[FormulaPart, ...] = (
     (lambda sync: sync, "", ""),
     (
         lambda sync: 0,
@@ -231,7 +230,7 @@ def _time(answer: Callable[..., Any]) -> Passed:
 # --- 01.2 -----------------------------------------------------------------------------------------
 
 
-def longest_first(jobs: Row, tiles: int) -> int:
+def longest_first(jobs: ByTile, tiles: int) -> int:
     """Cycles of the fullest tile when jobs are dealt out longest first, each to the tile that has
     least so far.
 
@@ -314,7 +313,7 @@ def _balance(answer: Callable[..., Any]) -> Passed:
     )
 
 
-def _least_load(jobs: Row, tiles: int) -> Bound:
+def _least_load(jobs: ByTile, tiles: int) -> Bound:
     """What the fullest tile must work at the least, however the jobs are placed."""
     even = -(-sum(jobs) // tiles)
     if max(jobs) > even:
@@ -326,7 +325,7 @@ def _least_load(jobs: Row, tiles: int) -> Bound:
     )
 
 
-def _fits_when_sorted(jobs: Row, tiles: int, placed: Sequence[int]) -> bool:
+def _fits_when_sorted(jobs: ByTile, tiles: int, placed: Sequence[int]) -> bool:
     budget = SLACK * longest_first(jobs, tiles)
     return any(
         np.bincount(np.array(placed), sorted(jobs, reverse=down), tiles).max() <= budget
@@ -334,7 +333,7 @@ def _fits_when_sorted(jobs: Row, tiles: int, placed: Sequence[int]) -> bool:
     )
 
 
-def _all_placed(tried: str, jobs: Row, tiles: int, placed: Any) -> None:
+def _all_placed(tried: str, jobs: ByTile, tiles: int, placed: Any) -> None:
     """Raise `NotYet` unless there is one tile for each job."""
     if not isinstance(placed, (list, tuple, np.ndarray)):
         raise NotYet(
@@ -392,7 +391,7 @@ def _all_placed(tried: str, jobs: Row, tiles: int, placed: Any) -> None:
 # --- 01.3 -----------------------------------------------------------------------------------------
 
 
-def _waiting(work: Row) -> float:
+def _waiting(work: ByTile) -> float:
     slowest = np.max(work)
     return float(1 - np.mean(work) / slowest) if slowest else 0.0
 
@@ -666,10 +665,9 @@ class Busy(SupervisorVertex):
         self.out = 1.0
 
 
-def _worked(*works: Row) -> Report:
+def _worked(*works: ByTile) -> Report:
     """A run in which tile t works works[i][t] cycles in superstep i."""
-    device = IPUModel("ipu2", tiles_per_ipu=len(works[0])).create_device()
-    graph, steps = Graph(device), program.Sequence()
+    graph, steps = graph_of(len(works[0])), program.Sequence()
     out = graph.add_variable(FLOAT, len(works[0]), "out")
     for work in works:
         busy = graph.add_compute_set("busy")
@@ -679,10 +677,7 @@ def _worked(*works: Row) -> Report:
             graph.set_tile_mapping(vertex, tile)
             graph.set_tile_mapping(out[tile], tile)
         steps.add(program.Execute(busy))
-    engine = Engine(graph, steps)
-    engine.load(device)
-    engine.run()
-    return engine.report
+    return run_once(graph, steps).report
 
 
 def _one_slow_tile(draw: np.random.Generator) -> Drawn:
@@ -756,7 +751,6 @@ LESSON = Lesson(
         Exercise(
             "01.1",
             "The time of a superstep",
-            ("a function",),
             _time,
             (
                 "Three things follow each other: sync, exchange, compute. None begins before the "
@@ -781,7 +775,6 @@ LESSON = Lesson(
         Exercise(
             "01.2",
             "Rebalance the jobs",
-            ("a function",),
             _balance,
             (
                 "The superstep lasts as long as the fullest tile. So the next job belongs on the "
@@ -812,7 +805,6 @@ LESSON = Lesson(
         Exercise(
             "01.3",
             "The share of waiting, worked out",
-            ("a function",),
             _share,
             (
                 "A tile that works for w cycles waits for max(work) - w.",
@@ -822,7 +814,7 @@ LESSON = Lesson(
             ),
             "1 - mean(work) / max(work) is the same, and says it shorter: what is not average is "
             "waiting.",
-            SHARE,
+            precision=SHARE,
             decoys=(
                 ("slowest = sum(work)", "slowest = max(work)"),
                 (
@@ -834,7 +826,6 @@ LESSON = Lesson(
         Exercise(
             "01.4",
             "Three supersteps into two",
-            ("a function",),
             _merge,
             (
                 "Write down for each of the three steps what it reads and what it writes.",
@@ -859,7 +850,6 @@ LESSON = Lesson(
         Exercise(
             "01.5",
             "Point at the race",
-            ("a value", "a graph"),
             _culprit,
             (
                 "A race needs a writer. Compute sets in which vertices only read the same element "
@@ -871,6 +861,7 @@ LESSON = Lesson(
             ),
             "a race can be mended in three ways: write elsewhere and add up later, put a sync "
             "between the two, or give both elements to one vertex. Which is the cheapest here?",
+            takes=("a value", "a graph"),
         ),
     ),
     LATER,

@@ -36,8 +36,16 @@ from ipu_teach.lessons.judging import (
     said_by,
 )
 from ipu_teach.lessons.mistakes import first, same, suspects
-from ipu_teach.lessons.programs import TILES, all_of, graph_of, loaded, program_of, tiles_of
-from ipu_teach.lessons.trial import Into, Out, Ran, Trial, Var, refuse_growing
+from ipu_teach.lessons.programs import (
+    TILES,
+    all_of,
+    graph_of,
+    loaded,
+    program_of,
+    run_once,
+    tiles_of,
+)
+from ipu_teach.lessons.trial import Ran, StreamIn, StreamOut, Trial, Var, refuse_growing
 from ipu_teach.lessons.verdict_panel import Bars, number
 from ipu_teach.program import Copy, RepeatWhileFalse, RepeatWhileTrue
 
@@ -163,9 +171,9 @@ def _balanced_grains(
 
 def _sum(values: Any) -> Trial:
     """A running sum of these values."""
-    streams: dict[str, Into | Out] = {
-        "numbers": Into(FLOAT, values.astype(float)),
-        "sums": Out(FLOAT),
+    streams: dict[str, StreamIn | StreamOut] = {
+        "numbers": StreamIn(FLOAT, values.astype(float)),
+        "sums": StreamOut(FLOAT),
     }
     return Trial(
         f"a program for {counted(len(values), 'number')}", {}, streams, more=(len(values),)
@@ -584,9 +592,7 @@ def _transposed(draw: np.random.Generator) -> Drawn:
             for row in range(len(tensor)):
                 graph.set_tile_mapping(tensor[row], row)
         graph.set_initial_value(a, 1)
-        engine = loaded(graph, Copy(a.transpose(), b), "the question")
-        engine.run()
-        received, _ = engine.report.exchange_bytes_per_tile
+        received, _ = run_once(graph, Copy(a.transpose(), b)).report.exchange_bytes_per_tile
         return (int(received.sum()),)
 
     asks = (
@@ -624,7 +630,6 @@ LESSON = Lesson(
         Exercise(
             "02.1",
             "A linear mapping with grain",
-            ("a function",),
             _linear,
             (
                 "First count the grains. 101 elements in grains of 4 are 26 grains, and the last "
@@ -648,7 +653,6 @@ LESSON = Lesson(
         Exercise(
             "02.2",
             "A running sum over a stream",
-            ("a function",),
             _running_sum,
             (
                 "One round: a number comes from the stream, it is added to the total, the total "
@@ -670,7 +674,6 @@ LESSON = Lesson(
         Exercise(
             "02.3",
             "The same copy, and nothing crosses",
-            ("a function",),
             _no_exchange,
             (
                 "An element crosses if its source and its destination lie on different tiles. a "
@@ -686,7 +689,6 @@ LESSON = Lesson(
         Exercise(
             "02.4",
             "A countdown that decides on the device",
-            ("a function",),
             _countdown,
             (
                 "Repeat needs its number when the program is written. Here the number is in a "
@@ -710,7 +712,6 @@ LESSON = Lesson(
         Exercise(
             "02.5",
             "Provoke two errors, then neither",
-            ("a function",),
             _faults,
             (
                 "The function gets two switches. Each of them guards one line.",

@@ -28,10 +28,10 @@ from ipu_teach.lessons.judging import (
 )
 from ipu_teach.lessons.precision import Precision
 from ipu_teach.lessons.programs import SYNC, TILES, WORKERS, tiles_of
-from ipu_teach.lessons.trial import Answers, Ran, Trial, Var, appends, by_rows
+from ipu_teach.lessons.trial import Answers, Built, Ran, Trial, Var, appends, by_rows
 from ipu_teach.lessons.verdict_panel import Bars, number
 from ipu_teach.poplibs import popops
-from ipu_teach.program import Program, Sequence
+from ipu_teach.program import Sequence
 from ipu_teach.types import DType
 
 SLACK = 1.15  # of a good answer's cost: with expr.Square it is a tenth more
@@ -168,9 +168,7 @@ def _softmax(answer: Callable[..., Any]) -> Passed:
 def _adds(values: Any) -> Answers:
     """answer(graph, a) maps a; the program is the addition."""
 
-    def form(
-        answer: Any, trial: Trial, graph: Graph, parts: list[Any]
-    ) -> tuple[Program, list[Tensor]]:
+    def form(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
         (a,) = parts
         call_made(answer, trial.tried, graph, a)
         missing = a.num_elements - sum(_held(graph, a))
@@ -560,7 +558,6 @@ LESSON = Lesson(
         Exercise(
             "03.1",
             "A softmax that does not overflow",
-            ("a function",),
             _softmax,
             (
                 "Five calls: the largest of each row, take it away, exp, the sum of each row, "
@@ -591,7 +588,6 @@ LESSON = Lesson(
         Exercise(
             "03.2",
             "A transposed add that moves nothing",
-            ("a function",),
             _layout,
             (
                 "The addition puts a[i, j] + a[j, i] where a[i, j] lies. When does a[j, i] lie "
@@ -616,7 +612,6 @@ LESSON = Lesson(
         Exercise(
             "03.3",
             "Four maps in one compute set",
-            ("a function",),
             _fused,
             (
                 "popops.map takes an expression, and a list of the tensors that it speaks of. _1 "
@@ -641,7 +636,6 @@ LESSON = Lesson(
         Exercise(
             "03.4",
             "Mean and variance in one go",
-            ("a function",),
             _mean_and_variance,
             (
                 "What must a tile tell, so that from thirteen such messages the mean and the "
@@ -672,7 +666,6 @@ LESSON = Lesson(
         Exercise(
             "03.5",
             "Dropout with a seed",
-            ("a function",),
             _dropout,
             (
                 "Draw the mask on the machine: a 1 with the chance keep, else a 0, for each number "

@@ -341,19 +341,12 @@ def _repaired(answer: Callable[..., Any]) -> Passed:
             except Broken as broken:
                 raise _raced(trial, answer, broken) from None
             if found := ran.wrong("a"):
-                why, advice = trial.reason(ran, "04.3", advice=BY_HAND)
-                if not why and count == 1:
-                    why = (
-                        "longer rows are right. What is special here: there is one number, and it "
-                        "has no neighbour."
-                    )
-                raise NotYet(
-                    tried,
-                    f"in run {found.run + 1}, {found.words}",
-                    quoted(found.right),
-                    why,
-                    advice,
-                )
+                why = (
+                    "longer rows are right. What is special here: there is one number, and it has "
+                    "no neighbour."
+                ) * (count == 1)
+                said = f"in run {found.run + 1}, {found.words}"
+                raise ran.refused("04.3", said, quoted(found.right), BY_HAND, why)
             reports.append(ran.report)
             steps = len(ran.report.steps())
             if steps > STEPS:
@@ -736,7 +729,6 @@ LESSON = Lesson(
         Exercise(
             "04.1",
             "Prefix maximum",
-            ("a codelet",),
             _prefix_max,
             (
                 "RunningSum does nearly the same: it keeps a sum and stores it in every turn. Keep "
@@ -748,6 +740,7 @@ LESSON = Lesson(
             ),
             "a vertex that remembers gives another answer the second time. Where a run shall not "
             "depend on the one before, keep it in a local variable.",
+            takes=("a codelet",),
             decoys=(
                 ("best: FLOAT = 0", "best: FLOAT = -np.inf"),
                 ("if self.x[i] < self.best:", "if self.x[i] > self.best:"),
@@ -757,7 +750,6 @@ LESSON = Lesson(
         Exercise(
             "04.2",
             "Six workers on one row",
-            ("a function",),
             _in_six,
             (
                 "Two things have to be done, and the second needs what the first has found. So: "
@@ -784,7 +776,6 @@ LESSON = Lesson(
         Exercise(
             "04.3",
             "Repair a race",
-            ("a function",),
             _repaired,
             (
                 "Who reads what somebody else writes? The vertex of place i reads a[i + 1], and "
@@ -812,7 +803,6 @@ LESSON = Lesson(
         Exercise(
             "04.4",
             "A test that finds faults",
-            ("a function",),
             _kills,
             (
                 "A test runs the codelet on rows of your choosing and compares what came with what "
@@ -830,7 +820,6 @@ LESSON = Lesson(
         Exercise(
             "04.5",
             "An estimate of cycles",
-            ("a function", "a codelet"),
             _estimate,
             (
                 "Try observe(Peaks, x=…, out=…) on rows of 1, 2 and 3 numbers. What grows, and "
@@ -842,6 +831,7 @@ LESSON = Lesson(
             ),
             "on a row in falling order a new largest is found once, on one in rising order every "
             "time. By how much does the time of a row depend on its order?",
+            takes=("a function", "a codelet"),
         ),
     ),
 )

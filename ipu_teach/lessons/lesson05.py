@@ -492,8 +492,7 @@ def _two_halves(answer: Callable[..., Any]) -> Passed:
         ran = trial.of(answer)
         if found := ran.wrong("halves"):
             advice = "follow a row of four numbers by hand."
-            reason = ran.trial.reason(ran, "05.w2", advice=advice)
-            raise NotYet(trial.tried, found.words, quoted(found.right), *reason)
+            raise ran.refused("05.w2", found.words, quoted(found.right), advice)
         if (most := max(profile.num_vertices for profile in ran.report.compute_sets)) != 2:
             came = f"{counted(most, 'vertex', 'vertices')} at most in a compute set"
             why = "two vertices of one compute set work at the same time, on a worker each."
@@ -729,7 +728,6 @@ LESSON = Lesson(
         Exercise(
             "05.1",
             "A vertex for each row",
-            ("a function",),
             _one_per_row,
             (
                 "Two things to write: a codelet with two Inputs a and b and an Output out; and a "
@@ -753,7 +751,6 @@ LESSON = Lesson(
         Exercise(
             "05.w1",
             "Four parts by hand",
-            ("four numbers",),
             _parts_by_hand,
             (
                 "Each tile has three pieces, all of one column. Which part of the vector do they "
@@ -764,11 +761,11 @@ LESSON = Lesson(
             ),
             "with four rows on four tiles, nothing of it would change. With five one tile has a "
             "row more, and all wait for it.",
+            takes=("four numbers",),
         ),
         Exercise(
             "05.2",
             "What a split will cost",
-            ("a function",),
             _planned,
             (
                 "Four parts, one after another: parts of the vector come; tiles multiply; partial "
@@ -789,7 +786,6 @@ LESSON = Lesson(
         Exercise(
             "05.w2",
             "One row in two pieces",
-            ("a function",),
             _two_halves,
             (
                 "A compute set, two vertices of Dot in it, both on tile 0.",
@@ -802,7 +798,6 @@ LESSON = Lesson(
         Exercise(
             "05.3",
             "Cut by columns, and add up",
-            ("a function",),
             _in_pieces,
             (
                 "Two compute sets. The first has a Dot for each piece of each row, which writes "
@@ -831,7 +826,6 @@ LESSON = Lesson(
         Exercise(
             "05.w3",
             "Which of three cuts",
-            ("one of three words",),
             _which_cut,
             (
                 "What does one piece need at a time? Of a and of b, a quarter or all?",
@@ -840,11 +834,11 @@ LESSON = Lesson(
                 "A cut of what is inner needs a quarter of both, and adds to the same sums.",
             ),
             "the sums are not moved between the pieces: each adds to what is there.",
+            takes=("one of three words",),
         ),
         Exercise(
             "05.4",
             "A product that fits",
-            ("a function",),
             _frugal,
             (
                 "Which cut leaves the blocks as wide as they were, and needs less of both at a "
@@ -868,7 +862,6 @@ LESSON = Lesson(
         Exercise(
             "05.5",
             "How full the panels are",
-            ("a function",),
             _filled,
             (
                 "How many panels does it take? So many that k fits into their depth, and n into "

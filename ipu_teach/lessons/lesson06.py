@@ -31,14 +31,15 @@ from ipu_teach.lessons.judging import (
     plain,
     quoted,
     raise_first,
+    refusing,
     returned,
     said_by,
 )
 from ipu_teach.lessons.mistakes import Reason, first, suspects
-from ipu_teach.lessons.programs import OTHER, SYNC, TILES, graph_of, loaded
-from ipu_teach.lessons.trial import Ran, Trial, Var, by_rows, narrowed, refuse_fixed_tiles
+from ipu_teach.lessons.programs import OTHER, SYNC, TILES, graph_of, loaded, run_once
+from ipu_teach.lessons.trial import Built, Ran, Trial, Var, by_rows, narrowed, refuse_fixed_tiles
 from ipu_teach.lessons.verdict_panel import Bars, number
-from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
+from ipu_teach.program import Copy, Execute, Repeat, Sequence
 from ipu_teach.report.host_trace import (
     COPY,
     ENGINE,
@@ -334,10 +335,9 @@ def _copied(answer: Callable[..., Any]) -> Passed:
             came = call_made(answer, tried, report, place)
             if plain(came) != right:
                 live = "which variables are live there, and how many bytes have they?"
-                known = partial(_comes_to, came, report, place)
-                why, advice = first(suspects("06.w1"), known)
+                refused = refusing("06.w1", partial(_comes_to, came, report, place))
                 said = returned(came) if plain(came) is None else number(came)
-                raise NotYet(tried, said, number(right), why, advice or live)
+                raise refused(tried, said, number(right), live)
     about = "three reports, step by step, with vertices on their data's tile and beside it"
     return Passed(about, evidence=[case.bytes for _, case, away in _split_cases() if away])
 
@@ -459,7 +459,7 @@ AS_MANY = 5  # the pair whose variable lies on other tiles, and on as many
 
 
 @dataclass(frozen=True)
-class Pair:
+class ReportPair:
     """Two reports of one program. In the second something was changed: a variable, of one of
     `KINDS`, and with it a step."""
 
@@ -540,12 +540,10 @@ def _ran(tasks: Iterable[Task], readings: int) -> Report:
         graph.set_initial_value(side, 1)
         program.add(Execute(compute_set))
     graph.set_initial_value(x, 1)
-    engine = loaded(graph, program, "the program of 06.4")
-    engine.run()
-    return engine.report
+    return run_once(graph, program).report
 
 
-def _pair(seed: int, kind: str) -> Pair:
+def _pair(seed: int, kind: str) -> ReportPair:
     """A pair in which the largest variable and the longest step are as they were."""
     draw = np.random.default_rng([604, seed])
     sizes = 12 * draw.permutation(np.arange(8, 30))[: len(STEPS)]
@@ -568,7 +566,7 @@ def _pair(seed: int, kind: str) -> Pair:
     }[kind]
     others = [*tasks[:which], new, *tasks[which + 1 :]]
     first, second = (_ran(of, 240) for of in ((tasks, others) if seed % 2 else (others, tasks)))
-    return Pair(first, second, (old.out if kind == SPLIT else old.side, old.step, kind))
+    return ReportPair(first, second, (old.out if kind == SPLIT else old.side, old.step, kind))
 
 
 def two_reports() -> tuple[Report, Report]:
@@ -578,7 +576,7 @@ def two_reports() -> tuple[Report, Report]:
 
 
 @cache
-def _pairs() -> tuple[Pair, ...]:
+def _pairs() -> tuple[ReportPair, ...]:
     return tuple(
         _pair(seed, kind) for seed, kind in enumerate((MAPPING, TYPE, SPLIT, TYPE, SPLIT, MAPPING))
     )
@@ -620,13 +618,12 @@ def _retyped(answer: Callable[..., Any]) -> Passed:
         came = call_made(answer, tried, pair.before, pair.after)
         if difference(came, pair.changed[0]):
             advice = 'compare(before, after).of("variables")'
-            like = partial(_comes_to, came, pair.before, pair.after)
-            why, known = first(suspects("06.w2"), like)
-            raise NotYet(tried, returned(came), quoted(pair.changed[0]), why, known or advice)
+            refused = refusing("06.w2", partial(_comes_to, came, pair.before, pair.after))
+            raise refused(tried, returned(came), quoted(pair.changed[0]), advice)
     return Passed("two pairs of reports", evidence=[pair.changed for pair in _pairs()])
 
 
-def _change_mistake(pair: Pair, came: tuple[str, ...]) -> tuple[str, str]:
+def _change_mistake(pair: ReportPair, came: tuple[str, ...]) -> tuple[str, str]:
     variable, step, kind = pair.changed
     sizes = {row.name: row.bytes for row in pair.before.variables}
     steps = {run.name: run.cycles for run in pair.before.steps()}
@@ -913,9 +910,7 @@ def _summing(tried: str, values: Array) -> Trial:
     """answer(graph, moments, channels) makes the tensor of readings; what adds them up is added
     here, on the tiles in their order."""
 
-    def form(
-        answer: Any, trial: Trial, graph: Graph, parts: list[Any]
-    ) -> tuple[Program, list[Tensor]]:
+    def form(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
         channels = values.shape[1]
         readings = _tensor(answer, tried, graph, *values.shape)
         sums = graph.add_variable(FLOAT, channels, "check sums")
@@ -1049,7 +1044,6 @@ LESSON = Lesson(
         Exercise(
             "06.1",
             "The fullest tile, the fullest step",
-            ("a function",),
             _peaks,
             (
                 "Three questions, three tables: report.compilation.tiles, "
@@ -1065,7 +1059,6 @@ LESSON = Lesson(
         Exercise(
             "06.w1",
             "A step with an exchange",
-            ("a function",),
             _copied,
             (
                 "report.compilation.liveness_program_steps[place] has bytes and variables.",
@@ -1078,7 +1071,6 @@ LESSON = Lesson(
         Exercise(
             "06.2",
             "Always there, or for a while",
-            ("a function",),
             _splits,
             (
                 "report.variables has a row for each: bytes, always_live, and more. A sum over "
@@ -1095,7 +1087,6 @@ LESSON = Lesson(
         Exercise(
             "06.3",
             "Make it fit",
-            ("a function",),
             _fits,
             (
                 'report.why("memory") names a tile, a variable, and from when to when it is live. '
@@ -1119,7 +1110,6 @@ LESSON = Lesson(
         Exercise(
             "06.w2",
             "Another dtype",
-            ("a function",),
             _retyped,
             (
                 'compare(before, after).of("variables") has rows with a name and a note.',
@@ -1131,7 +1121,6 @@ LESSON = Lesson(
         Exercise(
             "06.4",
             "What was changed?",
-            ("a function",),
             _changes,
             (
                 "compare(before, after) finds every difference. Print it for the two reports "
@@ -1151,7 +1140,6 @@ LESSON = Lesson(
         Exercise(
             "06.5",
             "Feed the device",
-            ("a function",),
             _feeds,
             (
                 "What takes long is to ask at all, and not the rows. How many rows may one read "
@@ -1171,7 +1159,6 @@ LESSON = Lesson(
         Exercise(
             "06.w3",
             "Where [0, 1] lies",
-            ("two numbers",),
             _order,
             (
                 "The last index runs fastest: [0, 0], [0, 1], [0, 2], [1, 0], …",
@@ -1179,11 +1166,11 @@ LESSON = Lesson(
                 "[0, 1] of the transpose is [1, 0] of the variable, and before that lies a row.",
             ),
             "so a row of a variable lies side by side, and a column does not.",
+            takes=("two numbers",),
         ),
         Exercise(
             "06.6",
             "Forty times too slow",
-            ("a function",),
             _places,
             (
                 "report.why() says what the tiles do for all this time. Who asked for that?",

@@ -19,7 +19,6 @@ from ipu_teach import (
     Engine,
     Graph,
     StreamCallback,
-    Tensor,
     datasets,
     show,
 )
@@ -43,9 +42,10 @@ from ipu_teach.lessons.judging import (
 from ipu_teach.lessons.mistakes import first, suspects
 from ipu_teach.lessons.programs import OTHER, all_of, graph_of, loaded, program_of
 from ipu_teach.lessons.trial import (
-    Into,
-    Out,
+    Built,
     Ran,
+    StreamIn,
+    StreamOut,
     Trial,
     Var,
     linearly,
@@ -62,8 +62,8 @@ BATCH, PIXELS, CLASSES, RATE = 50, 28 * 28, 10, 0.1
 # --- 07.1 -----------------------------------------------------------------------------------------
 
 STEP = 1e-5  # of a weight: the differences below are then off by 1e-9 of the slope at most
-Batch = tuple[Array, Array, Array, Array]  # images, labels, weights, bias
-Slopes = tuple[Array, Array]
+SlopeCase = tuple[Array, Array, Array, Array]  # images, labels, weights, bias
+TwoSlopes = tuple[Array, Array]
 
 
 def _scores(images: Array, weights: Array, bias: Array) -> Array:
@@ -83,7 +83,7 @@ def _mean_loss(images: Array, labels: Array, weights: Array, bias: Array) -> flo
 
 
 @cache
-def _batches() -> dict[str, tuple[Batch, Slopes]]:
+def _batches() -> dict[str, tuple[SlopeCase, TwoSlopes]]:
     """Batches of several shapes, with their slopes by differences of the loss alone: no formula for
     a slope is trusted."""
     draw = np.random.default_rng(701)
@@ -166,7 +166,7 @@ def _beside(what: str, came: Any, right: Array) -> Any:
     )
 
 
-def _batch_text(answer: object, batch: Batch) -> str:
+def _batch_text(answer: object, batch: SlopeCase) -> str:
     count, (pixels, classes) = len(batch[1]), batch[2].shape
     return (
         f"{name_of(answer)} on {counted(count, 'image')} of {pixels} pixels, in {classes} classes"
@@ -181,7 +181,7 @@ def _shapes_of(found: Any) -> tuple[tuple[int, ...], ...]:
         return ()
 
 
-def _apart(found: Any, right: Slopes) -> str:
+def _apart(found: Any, right: TwoSlopes) -> str:
     """Where a pair of slopes is not the right one, in words."""
     if not isinstance(found, (tuple, list)) or len(found) != 2:
         return returned(found, ", and not a pair: the slopes of weights, and those of bias")
@@ -210,9 +210,7 @@ def _errors_of_one(answer: Callable[..., Any]) -> Passed:
 # --- 07.2 -----------------------------------------------------------------------------------------
 
 
-def _counting(
-    answer: Any, trial: Trial, graph: Graph, parts: list[Any]
-) -> tuple[Program, list[Tensor]]:
+def _counting(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
     """What learns nothing but counts: each loss tells its image, its label and the round."""
     images, labels, loss, rounds = parts
     one = graph.add_constant(FLOAT, (4,), 1, "one")
@@ -243,11 +241,14 @@ def _steps(pixels: Any, labels: Any) -> Trial:
     tensors = {"images": Var(FLOAT, (4, 3), 0), "labels": Var(UNSIGNED_INT, (4,), 1)}
     tensors |= {"loss": Var(FLOAT, (4,), 2), "rounds": Var(FLOAT, (4,), 3)}
     tried = f"an epoch of {counted(len(labels), 'step')}, in one engine.run()"
-    images, digits = Into(FLOAT, pixels, 12, hers=True), Into(UNSIGNED_INT, labels, 4, hers=True)
-    streams: dict[str, Into | Out] = {
+    images, digits = (
+        StreamIn(FLOAT, pixels, 12, hers=True),
+        StreamIn(UNSIGNED_INT, labels, 4, hers=True),
+    )
+    streams: dict[str, StreamIn | StreamOut] = {
         "images": images,
         "labels": digits,
-        "loss": Out(FLOAT, 4, hers=True),
+        "loss": StreamOut(FLOAT, 4, hers=True),
     }
     return Trial(tried, tensors, streams, (len(labels),), _counting, ready=_named)
 
@@ -288,12 +289,7 @@ def _epoch(answer: Callable[..., Any]) -> Passed:
         if len(losses) != steps:
             raise _lost_steps(tried, ran.program, len(losses), steps)
         if where := difference(losses, right):
-            raise NotYet(
-                tried,
-                f"the losses: {where}",
-                "",
-                *ran.trial.reason(ran, "07.2", advice="follow the first two rounds."),
-            )
+            raise ran.refused("07.2", f"the losses: {where}", "", "follow the first two rounds.")
     why = "a Python loop wrote every step down, and each would take memory for its code."
     refuse_growing(sizes, "batches", why, "write one step down, and say Repeat(steps, step).")
     return Passed(
@@ -1053,7 +1049,6 @@ LESSON = Lesson(
         Exercise(
             "07.w1",
             "The errors of one image",
-            ("a function",),
             _errors_of_one,
             (
                 "The errors are the probabilities, but for one place.",
@@ -1065,7 +1060,6 @@ LESSON = Lesson(
         Exercise(
             "07.1",
             "The slopes of the loss",
-            ("a function",),
             _slopes,
             (
                 "One image first. Its errors are its ten probabilities, with 1 taken from the one "
@@ -1093,7 +1087,6 @@ LESSON = Lesson(
         Exercise(
             "07.2",
             "An epoch in one run",
-            ("a function",),
             _epoch,
             (
                 "Write one step down first: two batches come in, learn, the losses go out.",
@@ -1119,7 +1112,6 @@ LESSON = Lesson(
         Exercise(
             "07.3",
             "Train, and count",
-            ("a function",),
             _train,
             (
                 "Three things follow each other: connect, train, test.",
@@ -1134,7 +1126,6 @@ LESSON = Lesson(
         Exercise(
             "07.4",
             "Pixels as bytes",
-            ("a function",),
             _bytes,
             (
                 "The stream and a variable beside images are of UNSIGNED_CHAR. The tiles turn them "
@@ -1150,7 +1141,6 @@ LESSON = Lesson(
         Exercise(
             "07.w2",
             "A callback that counts",
-            ("a class",),
             _counting_up,
             (
                 "A class that derives from StreamCallback, with fetch(self, array).",
@@ -1158,11 +1148,11 @@ LESSON = Lesson(
                 "Add 1 to it, then fill the array that came, all of it: array[:] = …",
             ),
             "the object lives as long as the stream. So a reader can be kept in it, or a file.",
+            takes=("a class",),
         ),
         Exercise(
             "07.5",
             "Read ahead",
-            ("a function",),
             _read_ahead,
             (
                 "prefetch is called after each transfer, until as many are ready as the stream's "

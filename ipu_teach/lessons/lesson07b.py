@@ -14,31 +14,25 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach import FLOAT, Engine, Graph, Report, Tensor, datasets
+from ipu_teach import FLOAT, Graph, Report, Tensor, datasets
 from ipu_teach.errors import counted
+from ipu_teach.graph.layouts import Shape
 from ipu_teach.lessons import judging, warmups
 from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
 from ipu_teach.lessons.judging import MODELLED, NotYet, Passed, answering, call_made, name_of, plain
 from ipu_teach.lessons.mistakes import given_to, suspects
-from ipu_teach.lessons.programs import device_of, graph_of, tiles_of
-from ipu_teach.lessons.trial import Ran, Trial, Var, appends, linearly
+from ipu_teach.lessons.programs import device_of, graph_of, run_once, tiles_of
+from ipu_teach.lessons.trial import Built, Ran, Trial, Var, appends, linearly
 from ipu_teach.lessons.verdict_panel import Bars, number
 from ipu_teach.poplibs import gcl, poplin, popops
-from ipu_teach.program import Program, Sequence as Steps
+from ipu_teach.program import Sequence as Steps
 from ipu_teach.types import Array
-
-Shape = tuple[int, ...]
 
 
 def _whole(draw: Any, shape: Shape) -> Array:
     """Small whole numbers, and no zeros."""
     found: Array = (draw.integers(1, 4, shape) * draw.choice([-1, 1], shape)).astype(np.float32)
     return found
-
-
-def _refused(ran: Ran, where: str, name: str, advice: str) -> NotYet:
-    """A refusal with the reason, if a known mistake comes to the same."""
-    return NotYet(ran.trial.tried, where, "", *ran.trial.reason(ran, name, advice=advice))
 
 
 def _as_near(hers: Ran, other: Ran) -> bool:
@@ -59,7 +53,7 @@ def patches_of(x: Array, k: int, stride: int) -> Array:
     return found
 
 
-def _view(answer: Any, trial: Trial, graph: Graph, parts: Any) -> tuple[Program, list[Tensor]]:
+def _view(answer: Any, trial: Trial, graph: Graph, parts: Any) -> Built:
     """answer(*tensors, *more) returns a view of them; nothing is run."""
     made = call_made(answer, trial.tried, *parts, *trial.more)
     if not isinstance(made, Tensor):
@@ -84,7 +78,8 @@ def _patches(answer: Callable[..., Any]) -> Passed:
         right = patches_of(x, k, stride)
         if where := judging.difference(ran.result, right):
             shaped = f", not {right.shape}" * where.startswith("the shape")
-            raise _refused(ran, where + shaped, "07b.1", "follow the first two windows by hand.")
+            advice = "follow the first two windows by hand."
+            raise ran.refused("07b.1", where + shaped, "", advice)
     return Passed(
         "8 shapes, with strides of 1, 2 and 3: views, and nothing is copied", evidence=right
     )
@@ -123,7 +118,7 @@ def backward_trial(layer: Shape) -> tuple[Trial, tuple[Array, Array, Array]]:
     tensors = {name: Var(FLOAT, a.shape, linearly, [a]) for name, a in given.items()}
     tried = f"x of shape {x.shape}, w of {w.shape}, padding {padding}"
 
-    def form(answer: Any, trial: Trial, graph: Graph, parts: Any) -> tuple[Program, list[Tensor]]:
+    def form(answer: Any, trial: Trial, graph: Graph, parts: Any) -> Built:
         program = Steps()
         made = call_made(answer, tried, graph, *parts, padding, program)
         if not (isinstance(made, (tuple, list)) and len(made) == 3) or not all(
@@ -143,7 +138,7 @@ def _backward(answer: Callable[..., Any]) -> Passed:
             if where := judging.difference(ran.came[0][f"result {n}"], right):
                 shaped = f", not {right.shape}" * where.startswith("the shape")
                 advice = f"which elements of dy does one element of {name} meet?"
-                raise _refused(ran, f"{name}: {where}{shaped}", "07b.2", advice)
+                raise ran.refused("07b.2", f"{name}: {where}{shaped}", "", advice)
     trial, _ = backward_trial(MEDIUM)
     ran, least = trial.of(answer), products_cycles(MEDIUM)
     bars = Bars(2 * least, int(ran.cycles), MODELLED)
@@ -187,9 +182,7 @@ def layer_report(around: Callable[..., Any], tiles: int = MANY) -> tuple[Report,
     w = poplin.create_mat_mul_input_rhs(graph, FLOAT, left.shape, (left.shape[1], WIDE[3]), "w")
     graph.set_initial_value(w, 1)
     graph.create_host_read("y", poplin.mat_mul(graph, left, w, program, "layer"))
-    engine = Engine(graph, program)
-    engine.load(device_of(tiles))
-    engine.run()
+    engine = run_once(graph, program)
     lies = tiles_of(graph, wide)
     inner = np.zeros(lies.shape, bool)
     inner[:, 1:-1, 1:-1] = True
@@ -218,7 +211,7 @@ def _zeros(answer: Callable[..., Any]) -> Passed:
         if where := judging.difference(ran.result, right):
             shaped = f", not {right.shape}" * where.startswith("the shape")
             advice = "p rows and columns of zeros on each side of the field."
-            raise _refused(ran, where + shaped, "07b.3", advice)
+            raise ran.refused("07b.3", where + shaped, "", advice)
     with answering(tried := f"a layer of {WIDE[3]} channels on {MANY} tiles"):
         report, lies = layer_report(answer)
     bars = Bars(round(1.1 * spread_cycles()), int(report.total_cycles), MODELLED)
@@ -437,7 +430,7 @@ def _told(
 CHANNELS = 5
 
 
-def _together(answer: Any, trial: Trial, graph: Graph, parts: Any) -> tuple[Program, list[Tensor]]:
+def _together(answer: Any, trial: Trial, graph: Graph, parts: Any) -> Built:
     """answer(graph, x, replicas, together, program) returns two tensors."""
 
     def together(tensor: Tensor, program: Steps) -> Tensor:
@@ -465,8 +458,7 @@ def _joined(answer: Callable[..., Any]) -> Passed:
                 r, c = off[0].tolist()
                 where = f"the {name} of channel {c} on replica {r}: {number(float(came[r, c]))}"
                 advice = "what has one to add up over all replicas?"
-                reason = trial.reason(ran, "07b.7", advice=advice)
-                raise NotYet(tried, where, number(float(right[c])), *reason)
+                raise ran.refused("07b.7", where, number(float(right[c])), advice)
     return Passed("2, 4 and 1 replicas: as of one batch with all samples", evidence=came)
 
 
@@ -485,7 +477,6 @@ LESSON = Lesson(
         Exercise(
             "07b.1",
             "Patches are a view",
-            ("a function",),
             _patches,
             (
                 "Take one place of the kernel, (i, j). Which elements of x does it meet, over all "
@@ -500,7 +491,6 @@ LESSON = Lesson(
         Exercise(
             "07b.2",
             "Backward, by two more products",
-            ("a function",),
             _backward,
             (
                 "dw first: forward was seen @ w, so the slope of w is seen turned on its side, "
@@ -523,7 +513,6 @@ LESSON = Lesson(
         Exercise(
             "07b.3",
             "Zeros have to lie somewhere",
-            ("a function",),
             _zeros,
             (
                 "show.balance(report) names the tile that all wait for. What does it have that "
@@ -536,7 +525,6 @@ LESSON = Lesson(
         Exercise(
             "07b.4",
             "The way back through a maximum",
-            ("a function",),
             _pool,
             (
                 "One window first: its slope goes to the element that was the largest, and to no "
@@ -556,7 +544,6 @@ LESSON = Lesson(
         Exercise(
             "07b.5",
             "How full a panel is",
-            ("a function",),
             _busy,
             (
                 "Each group is a product of its own. How deep is it, and how wide?",
@@ -574,7 +561,6 @@ LESSON = Lesson(
         Exercise(
             "07b.6",
             "Train it",
-            ("a function",),
             _trained,
             (
                 "Two loops: epochs, and in each of them batches of cnn.batch images in an order of "
@@ -589,7 +575,6 @@ LESSON = Lesson(
         Exercise(
             "07b.7",
             "Statistics of a batch that is spread",
-            ("a function",),
             _joined,
             (
                 "Means may be averaged, since all replicas have equally many samples. Why not "

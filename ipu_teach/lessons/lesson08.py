@@ -17,11 +17,9 @@ import numpy as np
 from ipu_teach import (
     FLOAT,
     UNSIGNED_INT,
-    Engine,
     Graph,
     InOut,
     Input,
-    IPUModel,
     Output,
     Report,
     Tensor,
@@ -42,13 +40,14 @@ from ipu_teach.lessons.judging import (
     name_of,
     plain,
     quoted,
+    refusing,
     returned,
 )
-from ipu_teach.lessons.mistakes import first, suspects
-from ipu_teach.lessons.programs import SYNC, TILES
-from ipu_teach.lessons.trial import Trial, Var, by_rows
+from ipu_teach.lessons.mistakes import suspects
+from ipu_teach.lessons.programs import SYNC, TILES, device_of, run_once
+from ipu_teach.lessons.trial import Built, Trial, Var, by_rows
 from ipu_teach.lessons.verdict_panel import Bars
-from ipu_teach.program import Execute, Program, Sequence as Steps
+from ipu_teach.program import Execute, Sequence as Steps
 from ipu_teach.schedules import BACKWARD, FORWARD, RECOMPUTE, recompute
 from ipu_teach.types import Array
 
@@ -221,9 +220,8 @@ def _schedules(answer: Callable[..., Any]) -> Passed:
             def alike(like: Any, case: Any = (layers, kept), steps: Order = steps) -> bool:
                 return [(kind, layer) for kind, layer in like(*case)] == steps
 
-            why, advice = first(suspects("08.3"), alike)
-            advice = advice or "follow the list by hand: which inputs are there at each step?"
-            raise NotYet(tried, told[0], told[1], why or told[2], advice)
+            advice = "follow the list by hand: which inputs are there at each step?"
+            raise refusing("08.3", alike)(tried, told[0], told[1], advice, told[2])
     words = "7 chains, gone through with numbers: the slopes have the same bits as if all were kept"
     return Passed(words, evidence=tuple(steps))
 
@@ -272,9 +270,9 @@ def _places(answer: Callable[..., Any]) -> Passed:
             raise NotYet(tried, f"{len({0, *kept})} layers", f"at most {k}", why, advice)
         here = Bars(_least(tuple(sizes), k), most_alive(sizes, kept), "at once")
         if here.yours > here.budget:
-            why, advice = first(suspects("08.4"), alike)
-            advice = advice or "there are few ways to choose: try them all, and keep the best."
-            raise NotYet(tried, quoted(sorted({0, *kept})), "", why, advice, here)
+            said = quoted(sorted({0, *kept}))
+            advice = "there are few ways to choose: try them all, and keep the best."
+            raise refusing("08.4", alike)(tried, said, "", advice, bars=here)
         bars = bars or here
     return Passed("8 chains; below, one large at both ends", bars, [kept for _, kept in came])
 
@@ -353,8 +351,7 @@ def chain_cycles(layers: int, again: int, numbers: int) -> int:
 
 def _ran(steps: Order, layers: int, numbers: int, memory: int) -> Report:
     """The report of a chain on tiles of so many bytes."""
-    device = IPUModel("ipu2", tiles_per_ipu=TILES, memory_bytes_per_tile=memory).create_device()
-    graph, program = Graph(device), Steps()
+    graph, program = Graph(device_of(memory_bytes_per_tile=memory)), Steps()
     w, dw = (graph.add_variable(FLOAT, (TILES, layers), name) for name in ("w", "dw"))
     x = [graph.add_variable(FLOAT, (TILES, numbers), f"x{i}") for i in range(layers + 1)]
     for tensor in (w, dw, *x):
@@ -370,9 +367,7 @@ def _ran(steps: Order, layers: int, numbers: int, memory: int) -> Report:
             codelet = Backward if kind == BACKWARD else Forward
             graph.set_tile_mapping(graph.add_vertex(work, codelet, own), tile)
         program.add(Execute(work))
-    engine = Engine(graph, program)
-    engine.load_and_run(device)
-    return engine.report
+    return run_once(graph, program).report
 
 
 def _in_memory(layers: int, kept: Collection[int]) -> Any:
@@ -396,13 +391,12 @@ def _fits(answer: Callable[..., Any]) -> Passed:
         best, said = _best_even(layers, room), f"keeping {quoted(sorted({0, *kept}))}: "
         if most <= room and again <= best:
             continue
-        why, advice = first(suspects("08.5"), alike)
-        advice = advice or "which spacings fit, and which of those computes least again?"
+        advice = "which spacings fit, and which of those computes least again?"
         said += f"{counted(most, 'input')} at once, {counted(again, 'layer')} again"
         expected = f"at most {room} at once and {best} again"
         draws = partial(_in_memory, layers, kept) if most > room else None
         tried = call_text(answer, (layers, room))
-        raise NotYet(tried, said, expected, why, advice, draws=draws)
+        raise refusing("08.5", alike)(tried, said, expected, advice, draws=draws)
     report = _ran(_listed(layers, kept), layers, NUMBERS, MEMORY)
     bars = Bars(round(1.01 * chain_cycles(layers, best, NUMBERS)), report.total_cycles, MODELLED)
     fullest = int(report.memory.held_per_tile.max())
@@ -433,9 +427,7 @@ def _dropping(tried: str) -> Trial:
     x = np.random.default_rng(806).uniform(1, 2, (TILES, 80)).astype(np.float32)
     seeds = [np.array(seed, np.uint32) for seed in ((8, 6), (6, 8), (8, 6))]
 
-    def form(
-        answer: Any, trial: Trial, graph: Graph, parts: list[Any]
-    ) -> tuple[Program, list[Tensor]]:
+    def form(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
         program, results = Steps(), []
         for kind, layer in ORDER:
             with answering(f"{name_of(answer)}(graph, x, seed, {kind!r}, {layer}, program)"):
@@ -516,7 +508,6 @@ LESSON = Lesson(
         Exercise(
             "08.w1",
             "The last read",
-            ("a function",),
             _last_reads,
             (
                 "Every step (kind, i) reads the input of layer i, whatever kind it is.",
@@ -528,7 +519,6 @@ LESSON = Lesson(
         Exercise(
             "08.1",
             "What is in memory, step by step",
-            ("a function",),
             _alive,
             (
                 "Go through the list from its end. What later steps read must be there.",
@@ -542,7 +532,6 @@ LESSON = Lesson(
         Exercise(
             "08.2",
             "What every k-th costs",
-            ("a function",),
             _prices,
             (
                 "L layers, every k-th kept: L / k segments. How many inputs are left by forward?",
@@ -554,7 +543,6 @@ LESSON = Lesson(
         Exercise(
             "08.3",
             "The list with recomputation",
-            ("a function",),
             _schedules,
             (
                 "Forward is a list of its own. Then come the segments, from the last to the first, "
@@ -570,7 +558,6 @@ LESSON = Lesson(
         Exercise(
             "08.4",
             "Where layers differ",
-            ("a function",),
             _places,
             (
                 "Of twelve layers, three kept: how many ways are there? Layer 0 is one of them.",
@@ -582,7 +569,6 @@ LESSON = Lesson(
         Exercise(
             "08.5",
             "Make a chain fit",
-            ("a function",),
             _fits,
             (
                 "Which inputs could you keep? Every one, every second, every third, …",
@@ -595,7 +581,6 @@ LESSON = Lesson(
         Exercise(
             "08.6",
             "The same chance twice",
-            ("a function",),
             _drops,
             (
                 "What is drawn depends on seed, modifier and where x lies, and on nothing else.",

@@ -18,21 +18,39 @@ from ipu_teach.errors import IPUTeachError, PoplarIndexError, counted
 from ipu_teach.lessons import judging, warmups
 from ipu_teach.lessons.bound import Bound
 from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
-from ipu_teach.lessons.judging import MODELLED, Broken, NotYet, Passed, answering, name_of, quoted
-from ipu_teach.lessons.mistakes import first, same, suspects
+from ipu_teach.lessons.judging import (
+    MODELLED,
+    Broken,
+    NotYet,
+    Passed,
+    answering,
+    name_of,
+    quoted,
+    refusing,
+)
+from ipu_teach.lessons.mistakes import same, suspects
 from ipu_teach.lessons.programs import (
-    BATCH,
     TILES,
     WIDTH,
     all_of,
     device_of,
     drawn_layers,
     gone_through,
+    layer_of,
     one_program,
 )
-from ipu_teach.lessons.trial import Ran, Trial, Var, equal, linearly, on_ipu, refuse_growing
+from ipu_teach.lessons.trial import (
+    Built,
+    Ran,
+    Trial,
+    Var,
+    appends,
+    equal,
+    linearly,
+    on_ipu,
+    refuse_growing,
+)
 from ipu_teach.lessons.verdict_panel import Bars
-from ipu_teach.poplibs import poplin, popops
 from ipu_teach.program import Copy, Program, Repeat, Sequence as Steps
 from ipu_teach.types import Array
 
@@ -42,10 +60,10 @@ BYTES = "bytes to and from streaming memory"
 # --- What answers look like -----------------------------------------------------------------------
 
 
-def _of_rows(each: int, rows: int) -> Callable[..., tuple[Program, list[Tensor]]]:
+def _of_rows(each: int, rows: int) -> Callable[..., Built]:
     """answer(graph, buffer, *tensors, *more) gives a program; the buffer has so many rows."""
 
-    def form(answer: Any, trial: Trial, graph: Graph, parts: Any) -> tuple[Program, list[Tensor]]:
+    def form(answer: Any, trial: Trial, graph: Graph, parts: Any) -> Built:
         buffer = graph.add_remote_buffer("rows", FLOAT, each, rows)
         made = judging.call_made(answer, trial.tried, graph, buffer, *parts, *trial.more)
         return one_program(made, trial.tried), []
@@ -104,9 +122,11 @@ def _counted(answer: Callable[..., Any]) -> Passed:
             expected = quoted(right[row, place])
             if row >= rows:
                 came, expected = f"row {row} was written", f"rows 0 to {rows - 1} alone"
-            why, advice = trial.reason(ran, "09.1", advice="follow row 0, then row 1, by hand.")
-            draws = partial(show.streaming, ran.report)
-            wrong.append((NotYet(trial.tried, came, expected, why, advice, draws=draws), special))
+            advice, draws = (
+                "follow row 0, then row 1, by hand.",
+                partial(show.streaming, ran.report),
+            )
+            wrong.append((ran.refused("09.1", came, expected, advice, draws=draws), special))
     judging.raise_first(wrong)
     why = "each row has steps of its own here: a program for a million rows would not fit."
     few = {rows: built[rows] for rows in (5, 11)}
@@ -147,10 +167,7 @@ def one_layer(layers: int = 1) -> int:
     those of the weights of more."""
     device = device_of()
     graph, program = Graph(device), Steps()
-    x, w = (graph.add_variable(FLOAT, (n, WIDTH), name) for n, name in ((BATCH, "x"), (WIDTH, "w")))
-    for tensor in (x, w):
-        linearly(graph, tensor)
-    popops.tanh_in_place(graph, poplin.mat_mul(graph, x, w, program), program)
+    layer_of(graph, program)
     memory = compile_graph(graph, program, strict=False).report.memory
     return int(memory.held_per_tile.max()) + (layers - 1) * LAYER
 
@@ -164,10 +181,9 @@ def _resident(answer: Callable[..., Any]) -> Passed:
             off = np.argwhere(~(np.abs(values["x"] - right) <= 1e-4))
             for i, j in off[:1].tolist():
                 advice = "try it with one layer, then with two."
-                why, advice = trial.reason(ran, "09.2", advice=advice)
                 said = f"x[{i}, {j}]: {quoted(values['x'][i, j])} after run {run}"
                 draws = partial(show.streaming, ran.report)
-                raise NotYet(trial.tried, said, quoted(right[i, j]), why, advice, draws=draws)
+                raise ran.refused("09.2", said, quoted(right[i, j]), advice, draws=draws)
     peak = {n: int(full[n].report.memory.held_per_tile.max()) for n in (8, 16)}
     bars = Bars(one_layer(2), peak[16], "bytes on the fullest tile")
     if bars.yours > bars.budget or peak[8] != peak[16]:
@@ -201,16 +217,10 @@ class TwoIPUs:
         self.device = device_of(TILES, 2, sync_pattern="SINGLE_PIPELINE")
         self.graph = graph = Graph(self.device)
         self.buffer = graph.add_remote_buffer("weights", FLOAT, WIDTH * WIDTH, layers)
-        self.x, self.w, self.y = list[Tensor](), list[Tensor](), list[Tensor]()
-        self.works = list[Program]()
-        for ipu in range(2):
-            part, work = graph.create_virtual_graph(ipu * TILES, (ipu + 1) * TILES), Steps()
-            for made, rows, name in ((self.x, BATCH, "x"), (self.w, WIDTH, "w")):
-                made.append(part.add_variable(FLOAT, (rows, WIDTH), f"{name}{ipu}"))
-                linearly(part, made[-1])
-            self.y.append(poplin.mat_mul(part, self.x[ipu], self.w[ipu], work, f"product{ipu}"))
-            popops.tanh_in_place(part, self.y[ipu], work, f"tanh{ipu}")
-            self.works.append(work)
+        self.works = [Steps(), Steps()]
+        parts = [graph.create_virtual_graph(ipu * TILES, (ipu + 1) * TILES) for ipu in range(2)]
+        made = (layer_of(parts[ipu], self.works[ipu], ipu) for ipu in range(2))
+        self.x, self.w, self.y = zip(*made, strict=True)
 
     def load(self, row: int, ipu: int) -> Program:
         """Row `row` comes into the weights of an IPU."""
@@ -321,17 +331,17 @@ def _turns(answer: Callable[..., Any]) -> Passed:
             if not told[0] or any(row >= layers for _, row, _ in events):
                 raise
         if report is None or np.abs(came - right).max() > 1e-4:
-            why, advice = first(suspects("09.3"), partial(_like, layers, sorted(events), told))
+            refused = refusing("09.3", partial(_like, layers, sorted(events), told))
             draws = partial(show.streaming, report) if report is not None else None
-            advice = advice or "write down what each IPU holds after each step."
-            raise NotYet(tried, told[0], "", why or told[1], advice, draws=draws)
+            advice = "write down what each IPU holds after each step."
+            raise refused(tried, told[0], "", advice, told[1], draws=draws)
     least = turn_cycles(layers)
     bars = Bars(round(1.01 * least), report.total_cycles, MODELLED)
     if bars.yours > bars.budget:
-        why, advice = first(suspects("09.3"), partial(_as_long, layers, sorted(events), report))
-        why = why or "somebody waits for a load that could have come earlier."
-        advice = advice or "which step stands between a layer and the load that could go with it?"
-        raise NotYet(tried, "", "", why, advice, bars, partial(show.streaming, report))
+        refused = refusing("09.3", partial(_as_long, layers, sorted(events), report))
+        why = "somebody waits for a load that could have come earlier."
+        advice = "which step stands between a layer and the load that could go with it?"
+        raise refused(tried, "", "", advice, why, bars, partial(show.streaming, report))
     bound = Bound(least, MODELLED, f"a load, {layers} layers, {layers - 1} crossings")
     words = "1, 3, 4 and 8 layers on two IPUs: each reads its own row, and no load holds up a layer"
     return Passed(words, bars, report, bound=bound)
@@ -384,11 +394,6 @@ def _training(tried: str, numbers: int) -> Trial:
         moments = moments / 2 + all_grads.mean(axis=0)
         after.append(after[-1] - moments / 4)
 
-    def form(answer: Any, trial: Trial, graph: Graph, parts: Any) -> tuple[Program, list[Tensor]]:
-        program, both = Steps(), (parts[:REPLICAS], parts[REPLICAS:])
-        judging.call_made(answer, trial.tried, graph, *both, program)
-        return program, []
-
     def ready(ran: Ran) -> None:
         for buffer in ran.graph.remote_buffers.values():
             _write(ran.engine, buffer.handle, np.zeros((buffer.repeats, buffer.num_elements)))
@@ -404,6 +409,7 @@ def _training(tried: str, numbers: int) -> Trial:
     def agree(hers: Ran, other: Ran) -> bool:
         return equal(hers, other) and same(_outside(hers), _outside(other))
 
+    form = appends(together=REPLICAS)
     return Trial(tried, tensors, form=form, runs=2, ipus=REPLICAS, ready=ready, agree=agree)
 
 
@@ -428,9 +434,9 @@ def _momentum(answer: Callable[..., Any]) -> Passed:
         draws = partial(show.streaming, ran.report)
         if found:
             earliest = min(found, key=lambda wrong: wrong.run)
-            why, advice = trial.reason(ran, "09.5", advice="follow one weight through a step.")
             said = f"{earliest.came} after run {earliest.run + 1}"
-            raise NotYet(tried, said, quoted(earliest.expected), why, advice, draws=draws)
+            advice = "follow one weight through a step."
+            raise ran.refused("09.5", said, quoted(earliest.expected), advice, draws=draws)
         if not held:
             why = "the momentum stays on the tiles: nothing of it is in streaming memory."
             raise NotYet(tried, "no remote buffer", "", why, "graph.add_remote_buffer makes one.")
@@ -515,13 +521,8 @@ def _shared(answer: Callable[..., Any]) -> Passed:
     cases = {f"drawn, {name}": (listed(text),) for name, text in FIXED.items()}
     cases |= {f"drawn, {count} of them": (_transfers(count, draw),) for count in (7, 10, 12)}
     advice = "go through them in their order: what has the step that is open read and written?"
-    try:
-        return judging.compare(answer, steps_shared, cases, suspects("09.6"), advice)
-    except NotYet as told:
-        tried = dict(told.rows)["tried"]
-        failing = (given for given in cases.values() if judging.call_text(answer, given) == tried)
-        told.draws = partial(_run_of, *next(failing, ([],)))
-        raise
+    known = suspects("09.6")
+    return judging.compare(answer, steps_shared, cases, known, advice, draws=_run_of)
 
 
 LESSON = Lesson(
@@ -543,7 +544,6 @@ LESSON = Lesson(
         Exercise(
             "09.1",
             "A round trip by rows",
-            ("a function",),
             _counted,
             (
                 "One row: load it, add 1, store it. Copy(buffer, x, row) takes the row whose "
@@ -557,7 +557,6 @@ LESSON = Lesson(
         Exercise(
             "09.2",
             "Sixteen layers, one resident",
-            ("a function",),
             _resident,
             (
                 "Write it for one layer: load, multiply, tanh, and the result back into x.",
@@ -570,7 +569,6 @@ LESSON = Lesson(
         Exercise(
             "09.3",
             "Load the next while this one computes",
-            ("a function",),
             _turns,
             (
                 "Begin with load(0, 0). Layer n computes on IPU n % 2; where does row n + 1 go?",
@@ -590,7 +588,6 @@ LESSON = Lesson(
         Exercise(
             "09.4",
             "How many micro-batches hide a load",
-            ("a function",),
             _factors,
             (
                 "Two micro-batches work 2 * work cycles. When is that as long as a load, or more?",
@@ -603,7 +600,6 @@ LESSON = Lesson(
         Exercise(
             "09.5",
             "Momentum in shards",
-            ("a function",),
             _momentum,
             (
                 "Who needs the whole momentum? A replica updates a quarter, and tells the others.",
@@ -617,7 +613,6 @@ LESSON = Lesson(
         Exercise(
             "09.6",
             "Who shares a step",
-            ("a function",),
             _shared,
             (
                 "Keep three things of the step that is open: its kind, what it reads, what it "

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach import FLOAT, Engine, Graph, Report, Tensor, concat, show
+from ipu_teach import FLOAT, Graph, Tensor, concat, show
 from ipu_teach.lessons import judging, warmups
 from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
 from ipu_teach.lessons.judging import (
@@ -25,6 +25,7 @@ from ipu_teach.lessons.judging import (
     name_of,
     plain,
     quoted,
+    refusing,
 )
 from ipu_teach.lessons.mistakes import first, suspects
 from ipu_teach.lessons.programs import (
@@ -32,15 +33,16 @@ from ipu_teach.lessons.programs import (
     TILES,
     WIDTH,
     all_of,
-    device_of,
     drawn_layers,
     gone_through,
     graph_of,
+    layer_of,
     one_program,
+    run_once,
 )
-from ipu_teach.lessons.trial import Ran, Trial, Var, equal, linearly, on_ipu
+from ipu_teach.lessons.trial import Built, Ran, Trial, Var, appends, equal, linearly, on_ipu
 from ipu_teach.lessons.verdict_panel import Bars
-from ipu_teach.poplibs import poplin, popops
+from ipu_teach.poplibs import popops
 from ipu_teach.program import Copy, Program, Sequence as Steps
 from ipu_teach.schedules import BACKWARD, FORWARD, SCHEDULES, pipeline_schedule
 from ipu_teach.types import Array
@@ -108,10 +110,9 @@ def _cuts(answer: Callable[..., Any]) -> Passed:
         came.append(((costs, ipus), row))
         here = Bars(least_slowest(tuple(costs), ipus), slowest(costs, row), "of the slowest")
         if here.yours > here.budget:
-            like = suspects("10.2")
-            why, advice = first(like, lambda f: all([*f(*case)] == row for case, row in came))
-            advice = advice or "there are few ways to cut: try them all, and keep the best."
-            raise NotYet(tried, quoted(row), "", why, advice, here)
+            refused = refusing("10.2", lambda f: all([*f(*case)] == row for case, row in came))
+            advice = "there are few ways to cut: try them all, and keep the best."
+            raise refused(tried, quoted(row), "", advice, bars=here)
         bars = bars or here
     return Passed("6 chains; below, the twelve layers", bars, [row for _, row in came])
 
@@ -133,20 +134,14 @@ def each_on(ipu: int) -> Callable[[Graph, Tensor], None]:
 
 def stages_on(graph: Graph, weights: Array, rows: int = BATCH) -> Parts:
     """(programs, what they read, what they leave): a layer on each IPU."""
-    width = weights.shape[-1]
     works, into, out = list[Program](), list[Tensor](), list[Tensor]()
     for s, values in enumerate(weights):
         part, work = graph.create_virtual_graph(s * TILES, (s + 1) * TILES), Steps()
-        x, w = (
-            part.add_variable(FLOAT, (n, width), f"{k}{s}") for k, n in (("x", rows), ("w", width))
-        )
-        for tensor in (x, w):
-            linearly(part, tensor)
+        x, w, y = layer_of(part, work, s, rows, len(values))
         graph.set_initial_value(w, values)
-        into.append(x)
-        out.append(poplin.mat_mul(part, x, w, work, f"product{s}"))
-        popops.tanh_in_place(part, out[-1], work, f"tanh{s}")
         works.append(work)
+        into.append(x)
+        out.append(y)
     return works, into, out
 
 
@@ -158,7 +153,7 @@ def _through_stages(tried: str, stages: int, batches: int) -> Trial:
     samples = draw((batches, rows, width)).astype(np.float32)
     right = np.array([gone_through(x, weights) for x in samples])
 
-    def form(answer: Any, trial: Trial, graph: Graph, parts: Any) -> tuple[Program, list[Tensor]]:
+    def form(answer: Any, trial: Trial, graph: Graph, parts: Any) -> Built:
         ends = ([part[b] for b in range(batches)] for part in parts)
         made = judging.call_made(answer, trial.tried, *stages_on(graph, weights, rows), *ends)
         return one_program(made, trial.tried), []
@@ -200,15 +195,8 @@ def tick_cycles(stages: int) -> int:
     graph.set_initial_value(concat(into + ends[:1]), 0)
     moves = [Copy(a, b) for a, b in zip(out, [*into[1:], ends[1]], strict=True)]
     tick = Steps(Copy(ends[0], into[0]), works, moves)
-    one, two = (_alone(graph, Steps([tick] * n), stages).total_cycles for n in (1, 2))
+    one, two = (run_once(graph, Steps([tick] * n)).report.total_cycles for n in (1, 2))
     return two - one
-
-
-def _alone(graph: Graph, program: Program, ipus: int) -> Report:
-    engine = Engine(graph, program)
-    engine.load(device_of(ipus=ipus))
-    engine.run()
-    return engine.report
 
 
 def _as_costly(trial: Trial, ran: Ran, like: Any) -> bool:
@@ -232,19 +220,16 @@ def _built(answer: Callable[..., Any]) -> Passed:
         draws = partial(show.ring, ran.report)
         for b, i, j in off[:1].tolist():
             advice = "follow micro-batch 0, then micro-batch 1, tick by tick."
-            why, advice = trial.reason(ran, "10.3", advice=advice)
             value = came[b, i, j]
             said = "nothing was written" if value != value else quoted(value)
-            expected = quoted(right[b, i, j])
-            raise NotYet(
-                tried, f"results[{b}][{i}, {j}]: {said}", expected, why, advice, draws=draws
-            )
+            said = f"results[{b}][{i}, {j}]: {said}"
+            raise ran.refused("10.3", said, quoted(right[b, i, j]), advice, draws=draws)
     ticks = batches + stages - 1
     bars = Bars(round(1.03 * ticks * tick_cycles(stages)), int(ran.cycles), MODELLED)
     if bars.yours > bars.budget:
-        why, advice = first(suspects("10.3"), partial(_as_costly, trial, ran))
-        advice = advice or "in which rounds does one IPU send alone? The picture has them."
-        raise NotYet(tried, "", "", why, advice, bars, draws)
+        advice = "in which rounds does one IPU send alone? The picture has them."
+        refused = refusing("10.3", partial(_as_costly, trial, ran))
+        raise refused(tried, "", "", advice, bars=bars, draws=draws)
     return Passed("3 stages with 2 micro-batches, and 4 with 8", bars, ran.report)
 
 
@@ -292,14 +277,11 @@ def _stored(answer: Callable[..., Any]) -> Passed:
             )
     cases |= {"a stage goes forward and backward in one tick": (in_rounds(3, 7), 3)}
     advice = "count for one stage, tick by tick, how many have come and not gone back."
-    try:
-        return judging.compare(answer, held, cases, suspects("10.4"), advice)
-    except NotYet as told:
-        failing = (
-            case for case in cases.values() if call_text(answer, case) == dict(told.rows)["tried"]
-        )
-        told.draws = partial(show.pipeline, next(failing, ([],))[0])
-        raise
+
+    def draws(ticks: Any, stages: int) -> Any:
+        return show.pipeline(ticks)
+
+    return judging.compare(answer, held, cases, suspects("10.4"), advice, draws=draws)
 
 
 # --- 10.5 -----------------------------------------------------------------------------------------
@@ -329,15 +311,11 @@ def _reducing(tried: str, numbers: int, ipus: int) -> Trial:
     draw = np.random.default_rng(1005).permutation
     values = draw(ipus * numbers).reshape(ipus, numbers).astype(np.float32)
 
-    def form(answer: Any, trial: Trial, graph: Graph, parts: Any) -> tuple[Program, list[Tensor]]:
-        judging.call_made(answer, trial.tried, graph, parts, program := Steps())
-        return program, []
-
     tensors = {
         f"parts[{i}]": Var(FLOAT, numbers, _by_chunks(i, ipus), [values[i]], [values.sum(axis=0)])
         for i in range(ipus)
     }
-    return Trial(tried, tensors, form=form, ipus=ipus)
+    return Trial(tried, tensors, form=appends(together=ipus), ipus=ipus)
 
 
 @cache
@@ -353,7 +331,7 @@ def ring_cycles(numbers: int, ipus: int) -> tuple[int, int]:
     graph.set_initial_value(concat(sent), 1)
     program = Steps(Copy(concat(sent), concat(inbox[1:] + inbox[:1])))
     popops.add_in_place(graph, concat(sent), concat(inbox), program)
-    report = _alone(graph, program, ipus)
+    report = run_once(graph, program).report
     move, add = (step.cycles for step in report.steps())
     return (ipus - 1) * (2 * move + add), 2 * (ipus - 1) * report.global_exchange_cycles
 
@@ -366,16 +344,14 @@ def _reduced(answer: Callable[..., Any]) -> Passed:
         draws = partial(show.ring, ran.report)
         for found in filter(None, map(ran.wrong, trial.tensors)):
             advice = "follow one chunk round the ring: who has it, and who has added to it?"
-            why, advice = trial.reason(ran, "10.5", advice=advice)
-            raise NotYet(tried, found.came, quoted(found.expected), why, advice, draws=draws)
+            raise ran.refused("10.5", found.came, quoted(found.expected), advice, draws=draws)
     least, links = ring_cycles(numbers, ipus)
     bars = Bars(round(1.01 * links), int(ran.report.global_exchange_cycles), LINKS)
     if bars.yours <= bars.budget:
         bars = Bars(round(1.05 * least), int(ran.cycles), MODELLED)
     if bars.yours > bars.budget:
         trial = _reducing(tried, numbers // 10, ipus)
-        why, advice = first(suspects("10.5"), partial(_as_costly, trial, trial.outcome(answer)))
-        says = {
+        why, advice = {
             LINKS: (
                 "more goes over a link than need be, or in more rounds.",
                 "2 (R - 1) rounds, a chunk each.",
@@ -385,7 +361,8 @@ def _reduced(answer: Callable[..., Any]) -> Passed:
                 "in a round one Copy for all places, and one addition for all.",
             ),
         }[bars.unit]
-        raise NotYet(tried, "", "", why or says[0], advice or says[1], bars, draws)
+        refused = refusing("10.5", partial(_as_costly, trial, trial.outcome(answer)))
+        raise refused(tried, "", "", advice, why, bars, draws)
     words = "30, 3 and 52,000 numbers on 4 IPUs, and 520 on 2: all have the sums"
     return Passed(words, bars, ran.report)
 
@@ -426,10 +403,6 @@ def _learning(tried: str, replicas: int, batch: int) -> Trial:
         a, b = (each.reshape(replicas * batch, -1).astype(float) for each in (inputs, targets))
         after.append(after[-1] - RATE / len(a) * (a.T @ (a @ after[-1] - b)))
 
-    def form(answer: Any, trial: Trial, graph: Graph, parts: Any) -> tuple[Program, list[Tensor]]:
-        judging.call_made(answer, trial.tried, graph, *parts, RATE, program := Steps())
-        return program, []
-
     shaped = (x, t) if replicas > 1 else (x[:, 0], t[:, 0])
     rights = [np.array([one] * replicas if replicas > 1 else one) for one in after[1:]]
     tensors = {
@@ -438,7 +411,7 @@ def _learning(tried: str, replicas: int, batch: int) -> Trial:
         "t": Var(FLOAT, t.shape[2:], linearly, [*shaped[1]]),
     }
     more: Any = {"ipus": replicas, "replicas": replicas, "agree": _nearly}
-    return Trial(tried, tensors, form=form, runs=2, **more)
+    return Trial(tried, tensors, more=(RATE,), form=appends(), runs=2, **more)
 
 
 def _nearly(hers: Ran, other: Ran) -> bool:
@@ -459,12 +432,10 @@ def _together(answer: Callable[..., Any]) -> Passed:
             apart = [r for r in range(replicas) if not np.array_equal(came[r], came[0])]
             off = np.argwhere(~(np.abs(came - right) <= 1e-4))
             if apart or len(off):
-                why, advice = trial.reason(
-                    ran, "10.7", advice="which slope has each replica when w changes?", nearest=True
-                )
                 r, i, j = off[0].tolist() if len(off) else [apart[0], 0, 0]
                 said = f"w[{i}, {j}] on replica {r}: {quoted(came[r, i, j])} after run {run + 1}"
-                raise NotYet(tried, said, quoted(right[r, i, j]), why, advice, draws=draws)
+                told = said, quoted(right[r, i, j]), "which slope has each replica when w changes?"
+                raise ran.refused("10.7", *told, draws=draws, nearest=True)
     words = "2, 4 and 1 replicas, two steps: as one with all samples, and equal in every bit"
     return Passed(words, evidence=came)
 
@@ -527,7 +498,6 @@ LESSON = Lesson(
         Exercise(
             "10.1",
             "Who has what when",
-            ("a function",),
             _ticks,
             (
                 "Stage 0 takes micro-batch t in tick t. When does that come to stage 1?",
@@ -540,7 +510,6 @@ LESSON = Lesson(
         Exercise(
             "10.2",
             "Twelve layers on four IPUs",
-            ("a function",),
             _cuts,
             (
                 "The slowest stage sets the pace: min over all cuts of max over the stages.",
@@ -553,7 +522,6 @@ LESSON = Lesson(
         Exercise(
             "10.3",
             "Build it",
-            ("a function",),
             _built,
             (
                 "Go through table(stages, batches), a tick at a time. Who is at work in it?",
@@ -566,7 +534,6 @@ LESSON = Lesson(
         Exercise(
             "10.4",
             "What a stage stores",
-            ("a function",),
             _stored,
             (
                 "Count for each stage: a forward adds one, a backward takes one away.",
@@ -579,7 +546,6 @@ LESSON = Lesson(
         Exercise(
             "10.5",
             "A ring",
-            ("a function",),
             _reduced,
             (
                 "Two halves. In the first, chunks walk and grow; in the second, whole ones walk.",
@@ -600,7 +566,6 @@ LESSON = Lesson(
         Exercise(
             "10.6",
             "From where on",
-            ("a function",),
             _from_where,
             (
                 "A way costs fixed + each * n / 1000. At which n do two of them cost the same?",
@@ -612,7 +577,6 @@ LESSON = Lesson(
         Exercise(
             "10.7",
             "As one with all samples",
-            ("a function",),
             _together,
             (
                 "The slope of all samples is the sum of the replicas' slopes.",
@@ -632,7 +596,6 @@ LESSON = Lesson(
         Exercise(
             "10.8",
             "Two kinds of groups",
-            ("a function",),
             _grouped,
             (
                 "Write the numbers in a table, a copy of the model in each line.",

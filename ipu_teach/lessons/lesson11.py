@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach import FLOAT, HALF, QUARTER, Engine, QuarterFormat, QuarterMetadata, show
+from ipu_teach import FLOAT, HALF, QUARTER, QuarterFormat, QuarterMetadata, show
 from ipu_teach.errors import shown
 from ipu_teach.lessons import judging, warmups
 from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
@@ -25,10 +25,11 @@ from ipu_teach.lessons.judging import (
     name_of,
     plain,
     quoted,
+    refusing,
     returned,
 )
-from ipu_teach.lessons.mistakes import first, suspects
-from ipu_teach.lessons.programs import device_of, graph_of
+from ipu_teach.lessons.mistakes import suspects
+from ipu_teach.lessons.programs import graph_of, run_once
 from ipu_teach.lessons.trial import linearly
 from ipu_teach.lessons.verdict_panel import Bars
 from ipu_teach.poplibs import poplin
@@ -91,12 +92,11 @@ def _chances(answer: Callable[..., Any]) -> Passed:
         return all(ends) and bool((abs(hers.mean(axis=1) - other.mean(axis=1)) <= spread).all())
 
     def refused(value: float, came: str, expected: str, why: str) -> NotYet:
-        known, advice = first(suspects("11.1"), alike)
         tried = f"{name_of(answer)} on {value:.9g}, {THROWS:,} times"
-        advice = advice or "draw the number line, with the two halves and the value between them."
+        advice = "draw the number line, with the two halves and the value between them."
         landed = made[VALUES.tolist().index(value)]
         draws = partial(show.formats, VALUES, HALF, coin=value, thrown=landed)
-        return NotYet(tried, came, expected, known or why, advice, draws=draws)
+        return refusing("11.1", alike)(tried, came, expected, advice, why, draws=draws)
 
     for value, thrown in zip(VALUES.tolist(), made, strict=True):
         low, high = (float(end) for end in halves_around(value))
@@ -202,14 +202,13 @@ def _bytes(answer: Callable[..., Any]) -> Passed:
             right = encoded(case[0], form)
             if hers == right:
                 continue
-            why, advice = first(suspects("11.3"), alike)
-            size, tried = decoded(right, *BITS[form]), f"{name_of(answer)}{case!r}"
-            if not why and isinstance(hers, int) and 0 <= hers < 256 and hers != 0x80:
+            size, tried, why = decoded(right, *BITS[form]), f"{name_of(answer)}{case!r}", ""
+            if isinstance(hers, int) and 0 <= hers < 256 and hers != 0x80:
                 why = f"that code is {decoded(hers, *BITS[form]):.6g}."
-            advice = advice or "decode all 128 codes of one sign: which of the numbers is nearest?"
+            advice = "decode all 128 codes of one sign: which of the numbers is nearest?"
             said = "no number" if hers is None else f"{hers} ({_hex(hers)})"
             expected = f"{right} ({_hex(right)}, which is {size:.6g})"
-            raise NotYet(tried, said, expected, why, advice)
+            raise refusing("11.3", alike)(tried, said, expected, advice, why)
     return Passed(
         f"{sum(map(len, came.values()))} values in F143 and F152", evidence=[*came.values()]
     )
@@ -268,9 +267,8 @@ def _scaled(answer: Callable[..., Any]) -> Passed:
         for name, hers, right in zip(PARTS, parts, _products(*given), strict=True):
             came, expected = _off(name, hers, right)
             if came:
-                why, advice = first(suspects("11.4"), alike)
-                advice = advice or "how many terms has a sum of that product? Divide by the root."
-                raise NotYet(tried, came, expected, why, advice)
+                advice = "how many terms has a sum of that product? Divide by the root."
+                raise refusing("11.4", alike)(tried, came, expected, advice)
     spreads = [float(np.std(part)) for _, _, parts in made for part in parts]
     words = f"3 pairs of layers: deviations from {min(spreads):.2f} to {max(spreads):.2f}"
     return Passed(words, evidence=[round(s, 6) for s in spreads])
@@ -293,7 +291,7 @@ def _off(name: str, hers: Any, right: Array) -> tuple[str, str]:
 
 
 @dataclass(frozen=True, eq=False)
-class Product:
+class Operands:
     """Operands, and by how much of the largest result their product may be off."""
 
     said: str
@@ -303,7 +301,7 @@ class Product:
 
 
 @cache
-def _operands() -> tuple[Product, ...]:
+def _operands() -> tuple[Operands, ...]:
     draw = np.random.default_rng(1105).random
     made = []
     for said, sizes, large, size, error in (
@@ -319,12 +317,12 @@ def _operands() -> tuple[Product, ...]:
         a[0] *= 0.1  # one row of results is smaller
         if "large" in said or "short" in said:
             a[:, 0], b[0] = large, 32 if large > 1 else 0.5
-        made.append(Product(said, a.astype(np.float16), b.astype(np.float16), error))
+        made.append(Operands(said, a.astype(np.float16), b.astype(np.float16), error))
     return tuple(made)
 
 
 @cache
-def multiplied(product: Product, partials: type[DType]) -> tuple[float, int]:
+def multiplied(product: Operands, partials: type[DType]) -> tuple[float, int]:
     """(by how much it is off, of the largest; modelled cycles) of a product on the device."""
     graph, program = graph_of(), Steps()
     tensors = [graph.add_variable(HALF, part.shape) for part in (product.a, product.b)]
@@ -333,8 +331,7 @@ def multiplied(product: Product, partials: type[DType]) -> tuple[float, int]:
         graph.set_initial_value(tensor, values)
     out = poplin.mat_mul(graph, tensors[0], tensors[1], program, partials_type=partials)
     graph.create_host_read("out", out)
-    engine = Engine(graph, program)
-    engine.load_and_run(device_of())
+    engine = run_once(graph, program)
     exact = product.a.astype(np.float64) @ product.b.astype(np.float64)
     off = np.abs(engine.read_tensor("out") - exact).max() / np.abs(exact).max()
     return float(off), int(engine.report.total_cycles)
@@ -347,6 +344,7 @@ def _chosen(answer: Callable[..., Any]) -> Passed:
     def alike(like: Any) -> bool:
         return all(like(*case) is hers for case, hers in zip(cases, came, strict=True))
 
+    refused = refusing("11.5", alike)
     yours = best = 0
     for product, hers in zip(_operands(), came, strict=True):
         (m, k), n = product.a.shape, product.b.shape[1]
@@ -356,10 +354,9 @@ def _chosen(answer: Callable[..., Any]) -> Passed:
         off, cycles = multiplied(product, hers)
         if off > product.error:
             said = f"{hers.__name__}, which is off by {off:.2%}"
-            why, advice = first(suspects("11.5"), alike)
-            why = why or "sums in HALF lose what is small beside them."
-            advice = advice or "run the product with HALF, and look how far it is off."
-            raise NotYet(tried, said, f"{product.error:.2%} at most", why, advice)
+            why = "sums in HALF lose what is small beside them."
+            advice = "run the product with HALF, and look how far it is off."
+            raise refused(tried, said, f"{product.error:.2%} at most", advice, why)
         yours += cycles
         best += min(
             cost
@@ -368,16 +365,8 @@ def _chosen(answer: Callable[..., Any]) -> Passed:
         )
     bars = Bars(round(1.02 * best), yours, f"{MODELLED} in all")
     if yours > bars.budget:
-        why, advice = first(suspects("11.5"), alike)
-        why = why or "somewhere HALF is exact enough, and quicker."
-        raise NotYet(
-            "6 products, all exact enough",
-            "",
-            "",
-            why,
-            advice or "FLOAT only where it must be.",
-            bars,
-        )
+        why, advice = "somewhere HALF is exact enough, and quicker.", "FLOAT only where it must be."
+        raise refused("6 products, all exact enough", "", "", advice, why, bars)
     names = [hers.__name__ for hers in came]
     return Passed("6 products", bars, names)
 
@@ -394,7 +383,7 @@ class _Wrong(NotYet):
 
 
 @dataclass
-class Training:
+class Descent:
     """An answer's steps of a linear regression, and what it made 8 bits on the way."""
 
     answer: Callable[..., Any]
@@ -454,7 +443,7 @@ class Training:
             raise _Wrong(self.tried, came, f"the scale {right}", why)
         return from_quarter(to_quarter(values, metadata), metadata).astype(np.float64)
 
-    def like(self, other: Training) -> bool:
+    def like(self, other: Descent) -> bool:
         """Whether another came to the same, and made the same 8 bits."""
         pairs = zip(self.weights, other.weights, strict=False)
         same = all(np.allclose(a, b, rtol=1e-9, atol=0, equal_nan=True) for a, b in pairs)
@@ -479,7 +468,7 @@ def scale_for(largest: Fraction, form: QuarterFormat) -> int:
 
 
 def _in_eight_bits(answer: Callable[..., Any]) -> Passed:
-    made = [Training(answer, size) for size in SIZES]
+    made = [Descent(answer, size) for size in SIZES]
     for hers in made:
         told = hers.wrong
         if told is None:
@@ -487,17 +476,14 @@ def _in_eight_bits(answer: Callable[..., Any]) -> Passed:
             if abs(loss - right) <= NEAR * right:
                 continue
             told = NotYet(hers.tried, f"a loss of {loss:.4g}", f"{right:.4g}, within {NEAR:.0%}")
-        why, advice = first(
-            suspects("11.6"),
-            lambda like: all(Training(like, one.size).like(one) for one in made),
-        )
+        refused = refusing("11.6", lambda f: all(Descent(f, one.size).like(one) for one in made))
         said, last = dict(told.rows), hers.last
         draws = None
         if last and hers.wrong:
             draws = partial(show.formats, last[0], QUARTER[last[1], 0])
-        advice = advice or "print the scale of each tensor, beside its largest number."
-        why = why or said["why"]
-        raise NotYet(hers.tried, said["came"], said["expected"], why, advice, draws=draws)
+        advice = "print the scale of each tensor, beside its largest number."
+        telling = said["came"], said["expected"], advice, said["why"]
+        raise refused(hers.tried, *telling, draws=draws)
     words = f"{STEPS} steps at 3 sizes: losses within {NEAR:.0%} of those of wide numbers"
     return Passed(words, evidence=[np.round(one.weights[-1] / one.size, 6) for one in made])
 
@@ -517,7 +503,6 @@ LESSON = Lesson(
         Exercise(
             "11.1",
             "Round by chance",
-            ("a function",),
             _chances,
             (
                 "np.float16(values) is one of the two neighbours, the nearest. Which one is it?",
@@ -531,7 +516,6 @@ LESSON = Lesson(
         Exercise(
             "11.2",
             "The end, and how far it spreads",
-            ("a function",),
             _walk,
             (
                 "One step first: to which two numbers can it go, and with which chances?",
@@ -551,7 +535,6 @@ LESSON = Lesson(
         Exercise(
             "11.3",
             "A number into a byte",
-            ("a function",),
             _bytes,
             (
                 "You have decode. So the 128 numbers of one sign are a list away.",
@@ -566,7 +549,6 @@ LESSON = Lesson(
         Exercise(
             "11.4",
             "Two layers of deviation 1",
-            ("a function",),
             _scaled,
             (
                 "An element of h is a sum of as many terms as x has columns.",
@@ -586,7 +568,6 @@ LESSON = Lesson(
         Exercise(
             "11.5",
             "Which sums",
-            ("a function",),
             _chosen,
             (
                 "multiplied(a, b, HALF) has the result of the device. How far is it off?",
@@ -599,7 +580,6 @@ LESSON = Lesson(
         Exercise(
             "11.6",
             "Eight bits that learn",
-            ("a function",),
             _in_eight_bits,
             (
                 "Three tensors are made 8 bits in each step: x, w and the error.",

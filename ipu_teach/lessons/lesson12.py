@@ -22,9 +22,10 @@ from ipu_teach.lessons.judging import (
     name_of,
     plain,
     quoted,
+    refusing,
     returned,
 )
-from ipu_teach.lessons.mistakes import first, suspects
+from ipu_teach.lessons.mistakes import suspects
 from ipu_teach.lessons.trial import Trial, Var, codelet
 from ipu_teach.lessons.verdict_panel import Bars
 from ipu_teach.poplibs.poplin import plan_mat_mul
@@ -81,11 +82,9 @@ def _by_hand(answer: Any) -> Passed:
     for number, trial in enumerate(_products()):
         ran = trial.through(answer, "12.1")
         if found := ran.wrong("out"):
-            why, advice = trial.reason(ran, "12.1")
-            if not why and number:
-                why = f"the ordinary matrices are right; here: {trial.tried}." * (number > 1)
-            advice = advice or "take one block, and one number of it: where does its product go?"
-            raise NotYet(trial.tried, found.words, quoted(found.right[0]), why, advice)
+            why = f"the ordinary matrices are right; here: {trial.tried}." * (number > 1)
+            advice = "take one block, and one number of it: where does its product go?"
+            raise ran.refused("12.1", found.words, quoted(found.right[0]), advice, why)
         reports.append(ran.report)
     return Passed(f"{len(reports)} matrices", evidence=reports)
 
@@ -130,6 +129,7 @@ def _bands(answer: Callable[..., Any]) -> Passed:
         mine = [like(list(counts), parts) for counts, parts in cases]
         return all(np.array_equal(one, hers) for one, hers in zip(mine, came, strict=True))
 
+    refused = refusing("12.2", alike)
     yours = budget = 0
     for (said, counts, parts), hers in zip(_patterns(), came, strict=True):
         begins: list[Any] = (
@@ -137,26 +137,22 @@ def _bands(answer: Callable[..., Any]) -> Passed:
         )
         told = f"{said}, {parts} tiles"
         wrong = _no_bands(begins, len(counts), parts) if begins else returned(hers, "")
-        known, advice = first(suspects("12.2"), alike) if wrong else ("", "")
         if wrong:
             asked = f"{parts} whole numbers that begin with 0 and never fall"
-            advice = advice or "one number for each tile: the row that it begins with."
-            raise NotYet(told, wrong, asked, known, advice)
+            raise refused(
+                told, wrong, asked, "one number for each tile: the row that it begins with."
+            )
         loads = [sum(counts[a:b]) for a, b in zip(begins, [*begins[1:], len(counts)], strict=True)]
         best = least(counts, parts)
         most, limit = max(loads), int(NEAR * best)
         yours, budget = yours + most, budget + limit
         if most > limit:
             bars = Bars(limit, most, "blocks on the fullest tile")
-            why, advice = first(suspects("12.2"), alike)
             place = int(np.argmax(loads))
-            came_ = f"tile {place} has {loads[place]} blocks"
-            advice = (
-                advice or "which limit can all tiles keep, if each takes rows until it is full?"
-            )
-            raise NotYet(
-                told, came_, f"{best} would do, and {limit} are allowed", why, advice, bars
-            )
+            words = f"tile {place} has {loads[place]} blocks"
+            asked = f"{best} would do, and {limit} are allowed"
+            advice = "which limit can all tiles keep, if each takes rows until it is full?"
+            raise refused(told, words, asked, advice, bars=bars)
     words = f"{len(cases)} patterns"
     unit = "blocks on the fullest tiles"
     return Passed(words, Bars(budget, yours, unit), came)
@@ -215,12 +211,8 @@ def _break_even(answer: Callable[..., Any]) -> Passed:
         "drawn, a small matrix": (64, 1024, 16),
         "drawn, a smaller one": (256, 256, 4),
     }
-    try:
-        return judging.compare(answer, overtakes, cases, suspects("12.3"), tolerance=1e-12)
-    except NotYet as told:
-        wrong = [case for case in cases.values() if call(answer, *case) != overtakes(*case)]
-        told.draws = partial(_both, *wrong[0]) if wrong else None
-        raise
+    known = suspects("12.3")
+    return judging.compare(answer, overtakes, cases, known, tolerance=1e-12, draws=_both)
 
 
 # --- 12.4 -----------------------------------------------------------------------------------------
@@ -262,16 +254,16 @@ def _one_engine(answer: Callable[..., Any]) -> Passed:
     if not isinstance(made, (list, tuple)):
         raise NotYet(tried, returned(made, ""), "a list of ten", next_step="one entry a pattern.")
 
-    def refused(came: str, right: str, why: str, advice: str) -> NotYet:
-        hers = _compiled(answer, tried, 5)[0]  # half of them tell mistakes apart
+    @cache
+    def hers() -> Any:
+        """Of half of the patterns, which tell mistakes apart."""
+        return _compiled(answer, tried, 5)[0]
 
-        def alike(like: Any) -> bool:
-            mine = _compiled(like, tried, 5)[0]
-            return len(mine) == len(hers) and all(map(_same, mine, hers))
+    def alike(like: Any) -> bool:
+        mine = _compiled(like, tried, 5)[0]
+        return len(mine) == len(hers()) and all(map(_same, mine, hers()))
 
-        known = first(suspects("12.4"), alike)
-        return NotYet(tried, came, right, known[0] or why, known[1] or advice)
-
+    refused = partial(refusing("12.4", alike), tried)
     if not engines:
         advice = "dynamic_engine(params) makes one: write into it, run it, read from it."
         raise NotYet(tried, "no engine compiled", "one", "the device is to multiply.", advice)
@@ -281,19 +273,19 @@ def _one_engine(answer: Callable[..., Any]) -> Passed:
         raise NotYet(tried, f"{counted(engines, 'engine')} compiled", "one", why, advice)
     if len(made) != len(patterns):
         advice = "one entry for each pattern, in their order."
-        raise refused(f"{counted(len(made), 'entry', 'entries')}", "ten", "", advice)
-    for number, (hers, csr) in enumerate(zip(made, patterns, strict=True)):
+        raise refused(f"{counted(len(made), 'entry', 'entries')}", "ten", advice)
+    for number, (mine, csr) in enumerate(zip(made, patterns, strict=True)):
         right = csr.to_dense().astype(float) @ x
         if number in TOO_MANY:
-            if hers is not None:
+            if mine is not None:
                 why = f"it has {csr.num_blocks} blocks, and the budget holds {BUDGET}."
-                came = f"pattern {number}: {returned(hers, '')}"
+                came = f"pattern {number}: {returned(mine, '')}"
                 advice = "encode() refuses it with a PoplibsError: catch that."
-                raise refused(came, "None", why, advice)
-        elif hers is None or (difference(hers, right, 1e-5)):
-            came = "None" if hers is None else difference(hers, right, 1e-5)
+                raise refused(came, "None", advice, why)
+        elif mine is None or (difference(mine, right, 1e-5)):
+            came = "None" if mine is None else difference(mine, right, 1e-5)
             advice = "print what is written before each run, and compare it with the pattern."
-            raise refused(f"pattern {number}: {came}", quoted(right[0]), "", advice)
+            raise refused(f"pattern {number}: {came}", quoted(right[0]), advice)
     return Passed("ten patterns, one engine", evidence=[m for m in made if m is not None])
 
 
@@ -417,9 +409,8 @@ def _regrown(answer: Callable[..., Any]) -> Passed:
         elif words := difference(weights, values):
             came, asked = f"weights: {words}", "kept blocks as they were, and 0 elsewhere"
         if came:
-            why, advice = first(suspects("12.6"), alike)
-            advice = advice or "list the blocks by size first: which go, and which come?"
-            raise NotYet(tried, came, asked, why, advice)
+            advice = "list the blocks by size first: which go, and which come?"
+            raise refusing("12.6", alike)(tried, came, asked, advice)
     return Passed(f"{len(made)} layers", evidence=[weights for *_, weights in made])
 
 
@@ -439,7 +430,6 @@ LESSON = Lesson(
         Exercise(
             "12.1",
             "Blocks times rows",
-            ("a codelet",),
             _by_hand,
             (
                 "One row of blocks makes b rows of out. Which rows of x does a block need?",
@@ -449,11 +439,11 @@ LESSON = Lesson(
                 "0, over the blocks of that row and each k below b.",
             ),
             "a row without blocks is written, too: what nobody writes is undefined.",
+            takes=("a codelet",),
         ),
         Exercise(
             "12.2",
             "As many blocks each",
-            ("a function",),
             _bands,
             (
                 "If a limit were given that no tile may exceed, how would you fill the tiles?",
@@ -477,7 +467,6 @@ LESSON = Lesson(
         Exercise(
             "12.3",
             "From which density on",
-            ("a function",),
             _break_even,
             (
                 "There are seven densities to try. In which order?",
@@ -490,7 +479,6 @@ LESSON = Lesson(
         Exercise(
             "12.4",
             "Ten patterns, one engine",
-            ("a function",),
             _one_engine,
             (
                 "What is the same for all patterns, and what is written anew for each?",
@@ -504,7 +492,6 @@ LESSON = Lesson(
         Exercise(
             "12.5",
             "How many steps a pattern costs",
-            ("a function",),
             _steps,
             (
                 "Two lists are enough: what is left of each part, and the room in each bucket.",
@@ -517,7 +504,6 @@ LESSON = Lesson(
         Exercise(
             "12.6",
             "Prune and regrow",
-            ("a function",),
             _regrown,
             (
                 "(weights ** 2).sum(axis=(2, 3)) has the size of each block.",

@@ -23,9 +23,10 @@ from ipu_teach.lessons.judging import (
     call_made,
     name_of,
     plain,
+    refusing,
     returned,
 )
-from ipu_teach.lessons.mistakes import first, suspects
+from ipu_teach.lessons.mistakes import suspects
 from ipu_teach.lessons.programs import device_of
 from ipu_teach.types import Array
 
@@ -281,21 +282,19 @@ def _lowering(answer: Callable[..., Any]) -> Passed:
     tried = f"{name_of(answer)} with slopes 0.1, 3 and -0.5"
     with judging.answering(tried):
         found = lowered(answer)
-    reason = partial(first, suspects("13.4"), partial(_alike, found))
+    refused = refusing("13.4", partial(_alike, found))
     for i, (slope, _) in enumerate(SLOPES):
         x, g = _x(i), _x(i)[::-1] + 0.25
         factor = np.where(x > 0, 1, slope)
         wanted = {"the forward": x * factor, "the gradient": g * factor, "x, afterwards": x}
         for (name, right), hers in zip(wanted.items(), found.came[i], strict=True):
             if where := judging.difference(hers, right.astype(np.float32)):
-                why, advice = reason()
-                advice = advice or "take one number of each sign, and 0, and follow them."
-                raise NotYet(f"{name}, slope {slope}", where, "", why, advice)
+                advice = "take one number of each sign, and 0, and follow them."
+                raise refused(f"{name}, slope {slope}", where, "", advice)
     if found.compute_sets > 2 * len(SLOPES):
-        why, advice = reason()
-        advice = advice or "put all of it into one expression: popops.map makes one compute set."
+        advice = "put all of it into one expression: popops.map makes one compute set."
         said = f"{found.compute_sets} compute sets for {2 * len(SLOPES)} operations"
-        raise NotYet(tried, said, "one for each", why, advice)
+        raise refused(tried, said, "one for each", advice)
     return Passed(tried, evidence=found.report)
 
 
@@ -303,7 +302,7 @@ def _lowering(answer: Callable[..., Any]) -> Passed:
 
 
 @dataclass
-class Compiled:
+class StandIn:
     """Stands for a `Run`: what it was compiled for, and what has been written to it."""
 
     batch: int
@@ -332,8 +331,8 @@ def gone_on(answer: Callable[..., Any]) -> list[tuple[int, Any]]:
     """By call (programs made so far, what the call's run is and holds)."""
     made, cache_, found = [], dict[Any, Any](), []
 
-    def make(batch: int, iterations: int) -> Compiled:
-        made.append(Compiled(batch, iterations))
+    def make(batch: int, iterations: int) -> StandIn:
+        made.append(StandIn(batch, iterations))
         return made[-1]
 
     for (batch, iterations, rate, weight), _ in CALLS:
@@ -350,7 +349,7 @@ def _recompiled(answer: Callable[..., Any]) -> Passed:
 
     def watched(*given: Any) -> Any:
         run = answer(*given)
-        if not isinstance(run, Compiled):
+        if not isinstance(run, StandIn):
             advice = "return what make() made, or what the cache has of it."
             raise NotYet(tried, returned(run), "a run", "", advice)
         return run
@@ -361,12 +360,12 @@ def _recompiled(answer: Callable[..., Any]) -> Passed:
         made.add(case[:2])
         programs, held = come["all"][number]
         if programs != len(made) or held != case:
-            why, advice = first(suspects("13.5"), lambda f: gone_on(f) == come["all"])
+            refused = refusing("13.5", lambda f: gone_on(f) == come["all"])
             so_far = counted(programs, "program")
             said = f"{so_far} so far; it is one of (batch, iterations, rate, w) = {held}"
             right = f"{counted(len(made), 'program')}, and {case}"
-            advice = advice or "what is part of the program, and what is only a value on it?"
-            raise NotYet(f"call {number + 1}: {new}", said, right, why, advice)
+            advice = "what is part of the program, and what is only a value on it?"
+            raise refused(f"call {number + 1}: {new}", said, right, advice)
     return Passed(tried, evidence=[n for n, _ in come["all"]])
 
 
@@ -420,14 +419,14 @@ def _kept(answer: Callable[..., Any]) -> Passed:
         right, hers = kept_by(graph), came[name]
         if right == hers:
             continue
-        why, advice = first(
-            suspects("13.6"), lambda f: all(f(g.but()) == came[n] for n, g in graphs().items())
+        refused = refusing(
+            "13.6", lambda f: all(f(g.but()) == came[n] for n, g in graphs().items())
         )
         wrong = [n for n in (*right, *hers) if right.get(n) != hers.get(n)]
         one = wrong[0]
         said, wanted = (f"{b[one]} bytes" if one in b else "left out" for b in (hers, right))
-        advice = advice or f"look for {one} in print(graph): who makes it, and who reads it?"
-        raise NotYet(f"{name_of(answer)} of {name}", f"{one}: {said}", wanted, why, advice)
+        advice = f"look for {one} in print(graph): who makes it, and who reads it?"
+        raise refused(f"{name_of(answer)} of {name}", f"{one}: {said}", wanted, advice)
     total = sum(kept_by(graphs()["the CNN"]).values())
     return Passed(
         "three graphs", evidence=list(came["the CNN"].values()), figure=total, unit="bytes"
@@ -451,7 +450,6 @@ LESSON = Lesson(
         Exercise(
             "13.1",
             "Samples of a call",
-            ("a function",),
             _samples,
             (
                 "An update takes accumulation micro-batches, and a call makes so many updates.",
@@ -463,7 +461,6 @@ LESSON = Lesson(
         Exercise(
             "13.2",
             "A port in five lines",
-            ("a function",),
             _ported,
             (
                 "The model is made within the strategy's scope; all else may stand outside of it.",
@@ -475,7 +472,6 @@ LESSON = Lesson(
         Exercise(
             "13.3",
             "What comes back",
-            ("a function",),
             _back,
             (
                 "Which micro-batches come back of 12: all, the last, the 4th and 8th and 12th?",
@@ -487,7 +483,6 @@ LESSON = Lesson(
         Exercise(
             "13.4",
             "A row for leaky relu",
-            ("a function",),
             _lowering,
             (
                 "expr.Select(a, b, condition) takes a where the condition holds, and b elsewhere.",
@@ -509,7 +504,6 @@ LESSON = Lesson(
         Exercise(
             "13.5",
             "Compile once",
-            ("a function",),
             _recompiled,
             (
                 "What is part of a program is what make() takes. So that is the key.",
@@ -521,7 +515,6 @@ LESSON = Lesson(
         Exercise(
             "13.6",
             "What the backward keeps",
-            ("a function",),
             _kept,
             (
                 "Go through the inputs of all operations whose part is 'backward'.",

@@ -13,18 +13,25 @@ from ipu_teach import FLOAT, INT, Graph, InOut, Input, Output, Tensor, Vector, V
 from ipu_teach.errors import counted, shown
 from ipu_teach.lessons import warmups
 from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
-from ipu_teach.lessons.judging import NotYet, Passed, call, plain, quoted, returned
-from ipu_teach.lessons.mistakes import first, suspects
+from ipu_teach.lessons.judging import NotYet, Passed, call, plain, quoted, refusing, returned
 from ipu_teach.lessons.programs import TILES, all_of, device_of, program_of
-from ipu_teach.lessons.trial import Ran, Trial, Var, by_rows, codelet_of, equal, refuse_growing
+from ipu_teach.lessons.trial import (
+    Built,
+    Ran,
+    Trial,
+    Var,
+    by_rows,
+    codelet_of,
+    equal,
+    refuse_growing,
+)
 from ipu_teach.lessons.verdict_panel import Bars
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence as Steps
 from ipu_teach.report import Recording
 from ipu_teach.types import Array
 
-Built = tuple[Program, list[Tensor]]
 Edges = Iterable[tuple[int, int]]
-Block = tuple[int, int, int, int]  # top, bottom, left, right of what lies within the rim
+PlateBlock = tuple[int, int, int, int]  # top, bottom, left, right of what lies within the rim
 NEAR = 1.05  # times the least that all tiles together can fetch
 
 
@@ -33,31 +40,21 @@ def _ends(n: int, parts: int) -> list[tuple[int, int]]:
     return [(1 + n * k // parts, 1 + n * (k + 1) // parts) for k in range(parts)]
 
 
-def blocks_of(rows: int, columns: int, down: int, across: int) -> list[Block]:
+def blocks_of(rows: int, columns: int, down: int, across: int) -> list[PlateBlock]:
     """The blocks of a plate, tile by tile."""
     return [(*v, *level) for v in _ends(rows, down) for level in _ends(columns, across)]
 
 
-def lay(blocks: Sequence[Block], graph: Graph, plate: Tensor) -> None:
+def lay(blocks: Sequence[PlateBlock], graph: Graph, plate: Tensor) -> None:
     """Each block on its tile, and the rim with the blocks beside it."""
     for tile, (top, bottom, left, right) in enumerate(with_rim(blocks, plate.shape)):
         graph.set_tile_mapping(plate[top:bottom, left:right], tile)
 
 
-def with_rim(blocks: Sequence[Block], shape: Sequence[int]) -> Iterator[Block]:
+def with_rim(blocks: Sequence[PlateBlock], shape: Sequence[int]) -> Iterator[PlateBlock]:
     """The blocks with what of the rim is beside them."""
     for a, b, c, d in blocks:
         yield a - (a == 1), b + (b == shape[0] - 1), c - (c == 1), d + (d == shape[1] - 1)
-
-
-def refusing(exercise: str, alike: Callable[[Any], bool]) -> Callable[..., NotYet]:
-    """What makes a refusal, with the first known mistake that comes to the same."""
-
-    def refused(told: str, came: str, asked: str, advice: str, **how: Any) -> NotYet:
-        why, known = first(suspects(exercise), alike)
-        return NotYet(told, came, asked, why, known or advice, **how)
-
-    return refused
 
 
 # --- 14.1 -----------------------------------------------------------------------------------------
@@ -72,7 +69,7 @@ def stepped(plate: Array, steps: int) -> Array:
     return plate
 
 
-def _plate(said: str, rows: int, columns: int, blocks: Sequence[Block], pairs: int) -> Trial:
+def _plate(said: str, rows: int, columns: int, blocks: Sequence[PlateBlock], pairs: int) -> Trial:
     """Whole numbers, no two in a row alike; a step divides them by 4, and that is exact."""
     draw = np.random.default_rng(1400 + rows)
     start = draw.permutation((rows + 2) * (columns + 2)).reshape(rows + 2, -1) % 251 - 120.0
@@ -112,9 +109,8 @@ def _heat(answer: Any) -> Passed:
         ran = trial.through(answer, "14.1")
         picture = partial(_seen, answer, trial)
         if found := ran.wrong("plate"):
-            why, advice = trial.reason(ran, "14.1")
-            advice = advice or "follow one number through one step: which four does it meet?"
-            raise NotYet(trial.tried, found.words, "", why, advice, draws=picture)
+            advice = "follow one number through one step: which four does it meet?"
+            raise ran.refused("14.1", found.words, "", advice, draws=picture)
         for loop in (step for step in all_of(ran.program) if isinstance(step, Repeat)):
             if any(isinstance(step, Copy) for step in all_of(loop.body)):
                 why = "a copy moves the whole plate in each round, and computes nothing."
@@ -445,11 +441,10 @@ def _triangles(answer: Any) -> Passed:
         rows, ran = trial.more[0], trial.through(answer, "14.4")
         mine, right = _total(ran), triples(rows)
         if mine != right or ran.unwritten("counts"):
-            why, advice = trial.reason(ran, "14.4")
-            why = why or "the ordinary graph is right, and this one is not." * bool(totals)
-            advice = advice or "take the smallest graph that is wrong, and follow it by hand."
-            came = counted(mine, "triangle")
-            raise NotYet(trial.tried, came, counted(right, "triangle"), why, advice)
+            why = "the ordinary graph is right, and this one is not." * bool(totals)
+            advice = "take the smallest graph that is wrong, and follow it by hand."
+            came, asked = (counted(n, "triangle") for n in (mine, right))
+            raise ran.refused("14.4", came, asked, advice, why)
         totals.append(mine)
     bars = Bars(PER_STEP * finger_steps(rows), ran.cycles, "modelled cycles")
     if bars.yours > bars.budget:
@@ -563,7 +558,6 @@ LESSON = Lesson(
         Exercise(
             "14.1",
             "Heat on a plate",
-            ("a function",),
             _heat,
             (
                 "Which numbers does a block need, and which slice of plate has just those?",
@@ -585,7 +579,6 @@ LESSON = Lesson(
         Exercise(
             "14.2",
             "Strips or blocks",
-            ("a function",),
             _cut,
             (
                 "How many lines are there between blocks, and how long is each?",
@@ -600,7 +593,6 @@ LESSON = Lesson(
         Exercise(
             "14.3",
             "A search in waves",
-            ("a function",),
             _search,
             (
                 "What must be looked at after each wave, and on which tile is it known?",
@@ -615,7 +607,6 @@ LESSON = Lesson(
         Exercise(
             "14.4",
             "Each triangle once",
-            ("a codelet",),
             _triangles,
             (
                 "A triangle has a smallest, a middle and a largest vertex. Which of them finds it?",
@@ -626,11 +617,11 @@ LESSON = Lesson(
             ),
             "with other numbers for the same vertices the count stays, and the work does not. "
             "Should those that know many get small numbers, or large ones?",
+            takes=("a codelet",),
         ),
         Exercise(
             "14.5",
             "A star for thirteen",
-            ("a function",),
             _deal,
             (
                 "If edges were all that counted, where would each tile begin?",

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach import FLOAT, Graph, Report, Tensor, show
+from ipu_teach import FLOAT, Graph, Report, show
 from ipu_teach.errors import LessonError, counted, shown
 from ipu_teach.lessons import warmups
 from ipu_teach.lessons.beliefs import Belief, Edge, Spring, chain, grid, messages, network
@@ -24,15 +24,14 @@ from ipu_teach.lessons.judging import (
     call_made,
     difference,
     quoted,
+    refusing,
     returned,
 )
-from ipu_teach.lessons.mistakes import first, suspects
 from ipu_teach.lessons.notebooks import work_folder
 from ipu_teach.lessons.programs import TILES, device_of
-from ipu_teach.lessons.trial import Ran, Trial, Var, codelet, codelet_of
+from ipu_teach.lessons.trial import Built, Ran, Trial, Var, codelet, codelet_of
 from ipu_teach.lessons.verdict_panel import Bars, number
 from ipu_teach.places import write_whole
-from ipu_teach.program import Program
 from ipu_teach.report.compare import compare as compared
 from ipu_teach.target import GIVEN
 from ipu_teach.types import Array
@@ -84,11 +83,9 @@ def _fused(answer: Callable[..., Any]) -> Passed:
             raise NotYet(tried, returned(hers), "eta and lam", "", "return both: eta, lam.")
         right = marginal_of_product(*case)
         if where := _apart(hers, right):
-            why, advice = first(suspects("15.1"), alike)
-            if not why and len(came) > 1:
-                why = f"what came before is right; here: {said}."
-            advice = advice or "take two Gaussians of two variables, and keep one, by hand."
-            raise NotYet(tried, where, f"eta {quoted(right[0])}", why, advice)
+            why = f"what came before is right; here: {said}." if len(came) > 1 else ""
+            advice = "take two Gaussians of two variables, and keep one, by hand."
+            raise refusing("15.1", alike)(tried, where, f"eta {quoted(right[0])}", advice, why)
     return Passed(f"{len(came)} products", evidence=[part for hers in came for part in hers])
 
 
@@ -165,7 +162,7 @@ def _messages(
     trial: Trial,
     graph: Graph,
     parts: list[Any],
-) -> tuple[Program, list[Tensor]]:
+) -> Built:
     """A network with an answer among its two codelets, variable by variable on the next tile."""
     tensors = dict(zip(trial.tensors, parts, strict=True))
     tiles = [[i % TILES for i in range(len(tensors["prior"]))], [e[0] % TILES for e in edges]]
@@ -188,13 +185,11 @@ def _variable(answer: Any) -> Passed:
         right, came = trial.tensors["belief"].right[0], ran.came[0]["belief"]
         for column, name in enumerate(("mean", "variance")):
             if where := difference(came[:, column], right[:, column], NEAR):
-                why, advice = trial.reason(ran, "15.2")
-                if not why and number_:
-                    why = f"the chain of 5 is right; here: {trial.tried}."
-                advice = advice or "take a chain of two: what does each tell the other?"
+                why = f"the chain of 5 is right; here: {trial.tried}." if number_ else ""
+                advice = "take a chain of two: what does each tell the other?"
                 draws = partial(_played, trial, answer)
                 found = f"{name}s: {where}".replace("nan", "nothing was written")
-                raise NotYet(trial.tried, found, "", why, advice, draws=draws)
+                raise ran.refused("15.2", found, "", advice, why, draws)
         reports.append(ran.report)
     return Passed("four trees and a variable alone, beside the dense solve", evidence=reports)
 
@@ -524,7 +519,6 @@ LESSON = Lesson(
         Exercise(
             "15.1",
             "Multiply, then forget",
-            ("a function",),
             _fused,
             (
                 "To multiply Gaussians in this form, add: all etas, and all lams.",
@@ -539,7 +533,6 @@ LESSON = Lesson(
         Exercise(
             "15.2",
             "What the others said",
-            ("a codelet",),
             _variable,
             (
                 "Add up first: eta and lam of prior, and of all that came.",
@@ -549,11 +542,11 @@ LESSON = Lesson(
             ),
             "on a tree this is exact, in as many rounds as it is long. On a grid news comes back "
             "in rings: the means are still right in the end, and the variances are too small.",
+            takes=("a codelet",),
         ),
         Exercise(
             "15.3",
             "A spring that gives way",
-            ("a codelet",),
             _robust,
             (
                 "First how hard it pulls: stiff, or stiff * far / apart where they are farther "
@@ -564,6 +557,7 @@ LESSON = Lesson(
             ),
             "the branch is gone, too: all factors of a tile are one array operation here, and on "
             "the chip no worker leaves the pipeline.",
+            takes=("a codelet",),
         ),
         Question(
             "15.4",
@@ -575,7 +569,6 @@ LESSON = Lesson(
         Exercise(
             "15.4",
             "Few bytes",
-            ("a function",),
             _placed,
             (
                 "Who talks to whom? Pixels that are neighbours, by the factor between them.",
@@ -590,7 +583,6 @@ LESSON = Lesson(
         Exercise(
             "15.5",
             "Capstone",
-            ("the faster program", "the program before", "a paragraph"),
             _capstone,
             (
                 "Look before you change: show.balance says who waits, show.exchange who sends.",
@@ -600,6 +592,7 @@ LESSON = Lesson(
                 "where each step has a sync of its own, and where a loop could be an array.",
             ),
             "give your paragraph to somebody to read. It is in your work folder, in capstone.md.",
+            takes=("the faster program", "the program before", "a paragraph"),
         ),
     ),
 )

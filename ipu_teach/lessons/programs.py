@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach import Device, Engine, Graph, IPUModel, Tensor
+from ipu_teach import FLOAT, Device, Engine, Graph, IPUModel, Tensor
 from ipu_teach.lessons.judging import NotYet, answering, call_made, quoted, returned
+from ipu_teach.poplibs import poplin, popops, poputil
 from ipu_teach.program import Program, Sequence as Steps
 from ipu_teach.types import Array
 
@@ -44,6 +45,13 @@ def loaded(graph: Graph, program: Any, tried: str) -> Engine:
     with answering(tried):
         engine = Engine(graph, program)
         engine.load(device_of(graph.target.num_tiles))
+    return engine
+
+
+def run_once(graph: Graph, program: Any) -> Engine:
+    """The engine of a program of ours, after a run on the graph's own machine."""
+    engine = Engine(graph, program)
+    engine.load_and_run(Device(graph.target))
     return engine
 
 
@@ -95,6 +103,19 @@ def drawn_layers(layers: int) -> tuple[Array, Array]:
     draw = np.random.default_rng(902).standard_normal
     weights = draw((layers, WIDTH, WIDTH)).astype(np.float32) / np.float32(WIDTH**0.5)
     return draw((BATCH, WIDTH)).astype(np.float32), weights
+
+
+def layer_of(
+    graph: Graph, program: Steps, name: object = "", rows: int = BATCH, width: int = WIDTH
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Such a layer on all tiles: its input, its weights and its result, which the program makes."""
+    x = graph.add_variable(FLOAT, (rows, width), f"x{name}")
+    w = graph.add_variable(FLOAT, (width, width), f"w{name}")
+    for tensor in (x, w):
+        poputil.map_tensor_linearly(graph, tensor)
+    y = poplin.mat_mul(graph, x, w, program, f"product{name}")
+    popops.tanh_in_place(graph, y, program, f"tanh{name}")
+    return x, w, y
 
 
 def gone_through(x: Array, weights: Array) -> Array:

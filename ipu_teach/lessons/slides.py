@@ -59,7 +59,7 @@ def shown(cell: NotebookNode, printed: bool) -> list[Any]:
     return pictures or [output for output in outputs if printed and output.get("text")]
 
 
-class Lesson:
+class Deck:
     """A solved lesson, taken apart: `texts` are its markdown cells without code, by number, and
     `chosen` the outputs that are slides, by the number of their cell."""
 
@@ -132,7 +132,7 @@ def slides_of(notebook: NotebookNode, name: str) -> NotebookNode:
         made: NotebookNode = new_markdown_cell(source, metadata={"slideshow": {"slide_type": kind}})
         return made
 
-    lesson = Lesson(notebook)
+    lesson = Deck(notebook)
     first = lesson.texts[0]
     title, number = lesson.heading(1), lesson_of(name)
     lines, aha = workshop(number if number[0].isdigit() else title)

@@ -33,6 +33,7 @@ from ipu_teach.errors import (
 from ipu_teach.graph.vertex_table import VertexTable
 from ipu_teach.lessons.judging import (
     Broken,
+    Draws,
     NotAttempted,
     NotYet,
     answering,
@@ -57,7 +58,8 @@ from ipu_teach.types import DType
 
 GLOBAL = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF")  # of a name that a function does not bind
 Place = Callable[[Graph, Tensor], None]
-Answers = Callable[[Any, "Trial", Graph, list[Any]], tuple[Program, list[Tensor]]]
+Built = tuple[Program, list[Tensor]]  # what an answer comes to: its program, and its results
+Answers = Callable[[Any, "Trial", Graph, list[Any]], Built]
 
 
 # Where a tensor lies: a tile, one of these, or nowhere
@@ -109,7 +111,7 @@ class Var:
 
 
 @dataclass(frozen=True)
-class Into:
+class StreamIn:
     """A stream to the device, and what it brings, by element of it; it does not begin anew. `hers`:
     the answer makes it."""
 
@@ -123,7 +125,7 @@ class Into:
 
 
 @dataclass(frozen=True)
-class Out:
+class StreamOut:
     """A stream to the host, and the size of its elements. `hers`: the answer makes it."""
 
     dtype: type[DType]
@@ -137,15 +139,14 @@ class Out:
 # What answers look like
 
 
-def builds(
-    answer: Any, trial: Trial, graph: Graph, parts: list[Any]
-) -> tuple[Program, list[Tensor]]:
+def builds(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
     """answer(graph, *tensors, *streams, *more) returns a program."""
     return program_of(answer, trial.tried, graph, *parts, *trial.more), []
 
 
 def appends(
     *shapes: tuple[int, ...],
+    together: int = 0,
     asks: str = "a tensor",
     step: str = "return what the last call gave you.",
     said: Callable[[Any], str] = returned,
@@ -154,17 +155,19 @@ def appends(
     advice: str = "print the shapes on the way.",
 ) -> Answers:
     """answer(graph, *tensors, *more, program) appends to the program, and returns tensors of these
-    shapes.
+    shapes; without any it may return what it likes.
 
+    `together`: so many tensors that follow each other are given as a list, as those of IPUs.
     `asks`, `step`, `said`: what is asked for, what to do and what came in words, of what is no
     tensor; `expected`, `why`, `advice`: the same of one that has another shape.
     """
 
-    def form(
-        answer: Any, trial: Trial, graph: Graph, parts: list[Any]
-    ) -> tuple[Program, list[Tensor]]:
-        program = Steps()
-        made = call_made(answer, trial.tried, graph, *parts, *trial.more, program)
+    def form(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
+        program, many = Steps(), together
+        given = [parts[i : i + many] for i in range(0, len(parts), many)] if many else parts
+        made = call_made(answer, trial.tried, graph, *given, *trial.more, program)
+        if not shapes:
+            return program, []
         results = list(made) if isinstance(made, (tuple, list)) else [made]
         if len(results) != len(shapes) or not all(isinstance(result, Tensor) for result in results):
             raise NotYet(trial.tried, said(made), asks, next_step=step)
@@ -182,9 +185,7 @@ def appends(
     return form
 
 
-def codelet(
-    answer: Any, trial: Trial, graph: Graph, parts: list[Any]
-) -> tuple[Program, list[Tensor]]:
+def codelet(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
     """The answer is a codelet, whose fields have the names of the tensors: one vertex of it on tile
     0."""
     cls = codelet_of(answer, "a check")
@@ -271,7 +272,7 @@ class Trial:
 
     tried: str
     tensors: Mapping[str, Var]
-    streams: Mapping[str, Into | Out] = field(default_factory=dict)
+    streams: Mapping[str, StreamIn | StreamOut] = field(default_factory=dict)
     more: tuple[Any, ...] = ()
     form: Answers = builds
     runs: int = 1
@@ -297,7 +298,7 @@ class Trial:
         streams = [
             (
                 graph.add_host_to_device_fifo
-                if isinstance(kind, Into)
+                if isinstance(kind, StreamIn)
                 else graph.add_device_to_host_fifo
             )(name, kind.dtype, kind.size)
             for name, kind in self.streams.items()
@@ -468,7 +469,7 @@ class Ran:
                     engine.connect_stream_to_callback(stream.handle, pulse)
             trial.ready(self)
             for name, kind in trial.streams.items():
-                if isinstance(kind, Into):  # an array would go round
+                if isinstance(kind, StreamIn):  # an array would go round
                     engine.connect_stream(
                         name, iter(np.asarray(kind.brings).reshape(-1, kind.size))
                     )
@@ -525,6 +526,22 @@ class Ran:
         """How many steps of each kind are written down; a Copy to or from a stream is a kind of its
         own."""
         return Counter(_kind(step) for step in all_of(self.program))
+
+    def refused(
+        self,
+        exercise: str,
+        came: str,
+        expected: str = "",
+        advice: str = "",
+        why: str = "",
+        draws: Draws | None = None,
+        **how: Any,
+    ) -> NotYet:
+        """What is said of a run that is wrong: why, and what next, by the first known mistake of
+        the exercise that comes to the same, `how` as in `Trial.reason`; where none does, as
+        given."""
+        known, advice = self.trial.reason(self, exercise, advice=advice, **how)
+        return NotYet(self.trial.tried, came, expected, known or why, advice, draws=draws)
 
     # What any program can have wrong with it
 

@@ -18,8 +18,9 @@ from ipu_teach.lessons.judging import (
     difference,
     plain,
     quoted,
+    refusing,
 )
-from ipu_teach.lessons.mistakes import first, suspects
+from ipu_teach.lessons.mistakes import suspects
 from ipu_teach.lessons.programs import TILES
 from ipu_teach.lessons.trial import Ran, Trial, Var, appends, by_rows, codelet, codelet_of
 from ipu_teach.program import RepeatWhileTrue
@@ -54,8 +55,7 @@ def _call(name: str, right: Callable[[Any], Any], asks: str, precise: float = 1e
             ran = trial.of(answer)
             ran.refuse_changed("use the call that makes a new tensor, without in_place.")
             if where := difference(ran.result, right(x), precise):
-                why, advice = trial.reason(ran, name, advice=_nudge(name))
-                raise NotYet(trial.tried, where, quoted(right(x)[0]), why, advice)
+                raise ran.refused(name, where, quoted(right(x)[0]), _nudge(name))
             reports.append(ran.report)
         return Passed("13 rows of 4 numbers, and 3", evidence=reports)
 
@@ -68,8 +68,7 @@ def _trial(name: str, trial: Trial, out: str, ready: Callable[[Any, Ran], None])
     def judge(answer: Any) -> Passed:
         ran = trial.of(answer)
         if found := ran.wrong(out):
-            why, advice = trial.reason(ran, name, advice=_nudge(name))
-            raise NotYet(trial.tried, found.words, quoted(found.right), why, advice)
+            raise ran.refused(name, found.words, quoted(found.right), _nudge(name))
         ready(answer, ran)
         return Passed(trial.tried, evidence=ran.engine.report)
 
@@ -106,8 +105,7 @@ def _pieces(answer: Any) -> Passed:
 
     for n, pieces in came.items():
         if told := _uneven(answer, n, pieces):
-            why, advice = first(suspects("04.w3"), alike)
-            raise NotYet(*told, why, advice or SIDE)
+            raise refusing("04.w3", alike)(*told, SIDE)
     return Passed("97, 30, 5 and 100 numbers, in six pieces each", evidence=[*came.values()])
 
 
@@ -255,7 +253,7 @@ _ALL = (
 def among(*items: Exercise | Question) -> tuple[Exercise | Question, ...]:
     """The items of a lesson with its warm-ups among them, in the order of the notebook."""
     warm = [
-        (before, Exercise(name, title, (takes,), judge, (hint,)))
+        (before, Exercise(name, title, judge, (hint,), takes=(takes,)))
         for name, before, title, takes, judge, hint in _ALL
     ]
     return tuple(

@@ -21,6 +21,7 @@ from typing import Any
 
 import ipu_teach
 from ipu_teach import Engine, Graph, Report, Target, Tensor, errors, program, show
+from ipu_teach.lessons.exercise import NUMBERS
 from ipu_teach.lessons.gaps import gaps_in, read_notebook, source_of
 from ipu_teach.lessons.learner import learners_form
 from ipu_teach.lessons.naming import LESSON
@@ -29,10 +30,7 @@ from ipu_teach.poplibs import gcl, poplin, popnn, popops, poprand, poputil
 SOLUTIONS = Path(__file__).resolve().parents[2] / "notebooks" / "solutions"
 PATHS = {
     "half a day": ("00", "01", "02", "04", "07"),
-    "the whole path": (
-        *("00", "01", "02", "03", "04", "tiny"),
-        *("05", "06", "07", "07b", "08", "09", "10", "11", "12", "13", "14", "15"),
-    ),
+    "the whole path": (*NUMBERS[:5], "tiny", *NUMBERS[5:]),
 }
 MODULES: dict[str, ModuleType] = {
     "gcl": gcl,

@@ -11,8 +11,8 @@ import pytest
 from ipu_teach import FLOAT, Graph, Input, IPUModel, Output, Tensor, Vector, Vertex
 from ipu_teach.lessons.judging import Broken, NotAttempted, NotYet
 from ipu_teach.lessons.trial import (
-    Into,
-    Out,
+    StreamIn,
+    StreamOut,
     Trial,
     Var,
     appends,
@@ -164,7 +164,9 @@ def test_streams_that_the_answer_is_given_and_makes() -> None:
 
     for hers, answer in ((False, through), (True, of_hers)):
         ran = Trial(
-            "through", {}, {"in": Into(FLOAT, ROWS[0], 3, hers), "back": Out(FLOAT, 3, hers)}
+            "through",
+            {},
+            {"in": StreamIn(FLOAT, ROWS[0], 3, hers), "back": StreamOut(FLOAT, 3, hers)},
         ).of(answer)
         assert ran.sent["back"].tolist() == [[0, 1, 2], [3, 4, 5]]
         assert ran.steps == {"Repeat": 1, "Sequence": 1, "fetch": 1, "send": 1}
@@ -195,7 +197,7 @@ def test_work_on_other_tiles_than_asked() -> None:
 
 def test_a_program_that_grows() -> None:
     def rounds(count: int) -> Trial:
-        return Trial(f"{count} rounds", {}, {"in": Into(FLOAT, ROWS[0][:count])}, (count,))
+        return Trial(f"{count} rounds", {}, {"in": StreamIn(FLOAT, ROWS[0][:count])}, (count,))
 
     def fetch(graph: Graph, into: Any, count: int) -> Program:
         x = graph.add_variable(FLOAT, (1,), "x")
