@@ -26,7 +26,7 @@ from ipu_teach.cost import vertices
 from ipu_teach.errors import shown
 from ipu_teach.graph import Graph, Input, Output, Tensor, Vector, Vertex, template
 from ipu_teach.graph.registers import RegisterVertex
-from ipu_teach.poplibs import popops
+from ipu_teach.poplibs import laying, popops
 from ipu_teach.poplibs.library import (
     OWN,
     calling,
@@ -39,8 +39,8 @@ from ipu_teach.poplibs.library import (
     refused,
 )
 from ipu_teach.poplibs.popops import expr
-from ipu_teach.poplibs.poputil import like, take_each, tile_pieces
-from ipu_teach.program import Execute, Sequence as Program
+from ipu_teach.poplibs.poputil import like
+from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, INT, UNSIGNED_INT, Array, DType, as_dtype, generator
 
@@ -264,13 +264,9 @@ def set_seed(
     Raises `PoplibsError`.
     """
     _check_seed(graph, "master_seed", master_seed, seed_modifier)
-    compute_set = graph.add_compute_set(debug_context)
-    for tile in range(graph.target.num_tiles):
-        vertex = graph.add_vertex(
-            compute_set, SetSeed, seed=master_seed, modifier=int(seed_modifier), tile=tile
-        )
-        graph.set_tile_mapping(vertex, tile)
-    prog.add(Execute(compute_set))
+    state = {"seed": master_seed, "modifier": int(seed_modifier)}
+    work = ((tile, state | {"tile": tile}) for tile in range(graph.target.num_tiles))
+    laying.step(graph, prog, debug_context, SetSeed, work)
 
 
 @library
@@ -526,15 +522,12 @@ def _drawn(
     """One vertex on every tile that holds some of `reference`."""
     seed = graph.add_variable(UNSIGNED_INT, (0,), f"{name}/seed") if seed is None else seed
     out = like(graph, reference, f"{name}/out", dtype)
-    flat = {field: tensor.flatten() for field, tensor in ({"out": out} | (operands or {})).items()}
-    compute_set, codelet = graph.add_compute_set(name), _codelet(base, dtype, **(constants or {}))
-    for tile, pieces in tile_pieces(graph, reference):
-        edges = dict(zip(flat, take_each(flat.values(), pieces), strict=True))
-        vertex = graph.add_vertex(
-            compute_set, codelet, edges, seed=seed, modifier=int(modifier), tile=tile, **state
-        )
-        graph.set_tile_mapping(vertex, tile)
-    prog.add(Execute(compute_set))
+    given = {"out": out} | (operands or {})
+    work = laying.pieces_of(graph, reference, given, seed=seed, modifier=int(modifier), **state)
+    codelet = _codelet(base, dtype, **(constants or {}))
+    laying.step(
+        graph, prog, name, codelet, ((tile, edges | {"tile": tile}) for tile, edges in work)
+    )
     return out
 
 

@@ -6,7 +6,8 @@ from itertools import product
 
 import numpy as np
 
-from ipu_teach.graph import Graph, Tensor, concat
+from ipu_teach.graph import ComputeSet, Graph, Tensor, Vertex, concat
+from ipu_teach.poplibs.laying import put
 from ipu_teach.poplibs.library import (
     OWN,
     Free,
@@ -305,7 +306,7 @@ def _multiply(
                         "b": right[group, k0:k1, c0:c1],
                         "out": out[group - g0],
                     }
-                    graph.set_tile_mapping(graph.add_vertex(compute_set, codelet, edges), tile)
+                    put(graph, compute_set, tile, codelet, edges)
         prog.add(Execute(compute_set))
     return partials
 
@@ -334,13 +335,22 @@ def _add_up(
         columns = slice(c0 - low, c1 - low)
         result = out[g0:g1, r0:r1, columns].flatten()
         sums = partials[:, g0:g1, r0:r1, columns].reshape((plan.inner_blocks, result.num_elements))
-        shares = shares_of(result.num_elements, plan.inner_blocks, whole.out)
-        for tile, (begin, end) in zip(tiles[g, r, c].tolist(), shares, strict=True):
-            if begin < end:
-                vertex = graph.add_vertex(
-                    compute_set, codelet, x=sums[:, begin:end], out=result[begin:end]
-                )
-                graph.set_tile_mapping(vertex, tile)
-                graph.set_tile_mapping(result[begin:end], tile)
+        add_shared(graph, compute_set, codelet, sums, result, tiles[g, r, c].tolist())
     prog.add(Execute(compute_set))
     return out
+
+
+def add_shared(
+    graph: Graph,
+    into: ComputeSet,
+    codelet: type[Vertex],
+    sums: Tensor,
+    out: Tensor,
+    tiles: list[int],
+) -> None:
+    """The rows of sums added up to out, which is shared out among the tiles that have them."""
+    shares = shares_of(out.num_elements, len(tiles), out.dtype)
+    for tile, (low, high) in zip(tiles, shares, strict=True):
+        if low < high:
+            edges = {"x": sums[:, low:high], "out": out[low:high]}
+            put(graph, into, tile, codelet, edges, edges["out"])

@@ -11,6 +11,7 @@ import numpy as np
 from ipu_teach.cost import vertices
 from ipu_teach.errors import shown
 from ipu_teach.graph import Graph, InOut, Input, Output, Tensor, Vector, Vertex, template
+from ipu_teach.poplibs.laying import step
 from ipu_teach.poplibs.library import (
     OWN,
     Matrix,
@@ -23,9 +24,9 @@ from ipu_teach.poplibs.library import (
     library,
     refused,
 )
-from ipu_teach.poplibs.popnn.rows import by_rows, check_labels, check_matrix, codelet, shares
+from ipu_teach.poplibs.popnn.rows import by_rows, by_workers, check_labels, check_matrix, codelet
 from ipu_teach.poplibs.popops.operands import check_factor
-from ipu_teach.program import Execute, Sequence as Program
+from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, INT, UNSIGNED_INT, DType
 
@@ -328,21 +329,10 @@ def _count(
     if not outputs.shape[0]:
         return
     home = next(t for t, pieces in enumerate(graph.get_tile_mapping(num_correct)) if pieces)
-    counts = graph.add_variable(
-        INT, (len(shares(graph, outputs.shape[0])),), f"{debug_context}/counts"
-    )
-    count, total = (
-        graph.add_compute_set(f"{debug_context}/count"),
-        graph.add_compute_set(f"{debug_context}/total"),
-    )
+    mine = by_workers(graph, {"x": outputs, "expected": expected})
+    counts = graph.add_variable(INT, (len(mine),), f"{debug_context}/counts")
+    work = [(tile, edges | {"count": counts[i]}) for i, (tile, edges) in enumerate(mine)]
     counter = codelet(CountCorrect, outputs.dtype)
-    for i, (tile, (begin, end)) in enumerate(shares(graph, outputs.shape[0])):
-        vertex = graph.add_vertex(
-            count, counter, x=outputs[begin:end], expected=expected[begin:end], count=counts[i]
-        )
-        graph.set_tile_mapping(vertex, tile)
-        graph.set_tile_mapping(counts[i], tile)
-    graph.set_tile_mapping(
-        graph.add_vertex(total, AddCounts, counts=counts, total=num_correct), home
-    )
-    prog.add(Execute(count)).add(Execute(total))
+    step(graph, prog, f"{debug_context}/count", counter, work, ["count"])
+    last = [(home, {"counts": counts, "total": num_correct})]
+    step(graph, prog, f"{debug_context}/total", AddCounts, last)

@@ -135,14 +135,14 @@ def log_softmax(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN
     (popnn/LogSoftmax.cpp)."""
     check_matrix(graph, "x", x)
     out = graph.add_variable(x.dtype, x.shape, f"{debug_context}/out")
-    by_rows(graph, codelet(LogSoftmax, x.dtype), {"x": x, "out": out}, prog, debug_context, out)
+    by_rows(graph, codelet(LogSoftmax, x.dtype), {"x": x, "out": out}, prog, debug_context, ["out"])
     return out
 
 
 def probabilities(graph: Graph, x: Tensor, scale: float, prog: Program, name: str) -> Tensor:
     """`scale` times the probabilities of each row of x, which is checked."""
     out = graph.add_variable(x.dtype, x.shape, f"{name}/out")
-    by_rows(graph, _codelet(Softmax, x.dtype, scale), {"x": x, "out": out}, prog, name, out)
+    by_rows(graph, _codelet(Softmax, x.dtype, scale), {"x": x, "out": out}, prog, name, ["out"])
     return out
 
 
@@ -176,5 +176,5 @@ def softmax_input_gradient(
     check_same("dtypes", out.dtype, out_gradient.dtype, where, "cast one of them with popops.cast.")
     made = graph.add_variable(out.dtype, out.shape, f"{debug_context}/out")
     operands = {"y": out, "gradient": out_gradient, "out": made}
-    by_rows(graph, codelet(SoftmaxGrad, out.dtype), operands, prog, debug_context, made)
+    by_rows(graph, codelet(SoftmaxGrad, out.dtype), operands, prog, debug_context, ["out"])
     return made

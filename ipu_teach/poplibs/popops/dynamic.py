@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ipu_teach.errors import shown
 from ipu_teach.graph import Graph, Shape, Tensor
 from ipu_teach.graph.layouts import is_whole
+from ipu_teach.poplibs.laying import step
 from ipu_teach.poplibs.library import (
     OWN,
     Loose,
@@ -21,9 +22,9 @@ from ipu_teach.poplibs.library import (
 from ipu_teach.poplibs.popops.operands import check_output
 from ipu_teach.poplibs.popops.rows import (
     check_slice,
-    columns_of,
     dims_of,
     made,
+    on_columns,
     placed,
     rows_of,
     sizes_of,
@@ -32,7 +33,7 @@ from ipu_teach.poplibs.popops.rows import (
 )
 from ipu_teach.poplibs.popops.slice_plans import SlicePlan, check_table
 from ipu_teach.poplibs.popops.slice_vertices import DynamicSlice1D, DynamicUpdateSlice1D
-from ipu_teach.program import Execute, Sequence as Program
+from ipu_teach.program import Sequence as Program
 from ipu_teach.types import DType, as_dtype
 
 __all__ = [
@@ -202,17 +203,10 @@ def _update(
         part = _slice(graph, x, offset[0], dim, length, prog, name)
         _update(graph, part, update, offset[1:], rest, prog, name)
         update = part
-    into = graph.add_compute_set(f"{name}/dynamicUpdateSlice_d{dim}")
     codelet = made(DynamicUpdateSlice1D, x.dtype)
-    rows, new = rows_of(x, [dim]), rows_of(update, [dim])
-    for tile, pieces in placed(graph, rows):
-        edges = {
-            "base": columns_of(rows, pieces),
-            "update": columns_of(new, pieces),
-            "offset": offset[0],
-        }
-        graph.set_tile_mapping(graph.add_vertex(into, codelet, edges), tile)
-    prog.add(Execute(into))
+    sides = {"base": rows_of(x, [dim]), "update": rows_of(update, [dim])}
+    work = on_columns(graph, sides, offset=offset[0])
+    step(graph, prog, f"{name}/dynamicUpdateSlice_d{dim}", codelet, work)
 
 
 def _slice(
@@ -226,19 +220,9 @@ def _slice(
     out: Tensor | None = None,
 ) -> Tensor:
     shape = [*x.shape[:dim], length, *x.shape[dim + 1 :]]
-    made_here = out is None
+    new = ["out"] if out is None else []
     out = graph.add_variable(x.dtype, shape, f"{name}/out") if out is None else out
-    into = graph.add_compute_set(f"{name}/dynamicSlice_d{dim}")
     codelet = made(DynamicSlice1D, x.dtype)
-    rows, result = rows_of(x, [dim]), rows_of(out, [dim])
-    for tile, pieces in placed(graph, rows):
-        edges = {
-            "base": columns_of(rows, pieces),
-            "offset": offset,
-            "out": columns_of(result, pieces),
-        }
-        graph.set_tile_mapping(graph.add_vertex(into, codelet, edges), tile)
-        if made_here:
-            graph.set_tile_mapping(edges["out"], tile)
-    prog.add(Execute(into))
+    work = on_columns(graph, {"base": rows_of(x, [dim]), "out": rows_of(out, [dim])}, offset=offset)
+    step(graph, prog, f"{name}/dynamicSlice_d{dim}", codelet, work, new)
     return out

@@ -24,10 +24,10 @@ from ipu_teach.graph import (
     Vertex,
     template,
 )
+from ipu_teach.poplibs.laying import pieces_of, step
 from ipu_teach.poplibs.placing import in_memory_order
 from ipu_teach.poplibs.popops.operations import OPERATIONS, ElementwiseOperation, evaluate, rated
-from ipu_teach.poplibs.poputil import take_each, tile_pieces
-from ipu_teach.program import Execute, Sequence as Program
+from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import BOOL, FLOAT, HALF, QUARTER, DType
 
@@ -246,10 +246,5 @@ def per_tile(
     operand, in the order in which `placed` lies: element by element they would have to be moved
     together first."""
     order = in_memory_order(placed)
-    placement = tile_pieces(graph, placed.dim_shuffle(order))
-    flat = {field: tensor.dim_shuffle(order).flatten() for field, tensor in operands.items()}
-    compute_set = graph.add_compute_set(name)
-    for tile, pieces in placement:
-        edges = dict(zip(flat, take_each(flat.values(), pieces), strict=True))
-        graph.set_tile_mapping(graph.add_vertex(compute_set, made, edges, **state), tile)
-    prog.add(Execute(compute_set))
+    seen = {field: tensor.dim_shuffle(order) for field, tensor in operands.items()}
+    step(graph, prog, name, made, pieces_of(graph, placed.dim_shuffle(order), seen, **state))

@@ -10,12 +10,13 @@ import numpy as np
 
 from ipu_teach.cost import vertices
 from ipu_teach.graph import Graph, Input, Output, SupervisorVertex, Tensor, Vector, Vertex, template
+from ipu_teach.poplibs.laying import step
 from ipu_teach.poplibs.library import OWN, library, refused
 from ipu_teach.poplibs.popops.operands import check_takes
 from ipu_teach.poplibs.popops.operations import UNARY
 from ipu_teach.poplibs.popops.reductions import reduce
 from ipu_teach.poplibs.poputil import take, tile_pieces
-from ipu_teach.program import Execute, Sequence as Program
+from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import BOOL, FLOAT, DType
 
@@ -77,12 +78,8 @@ def _some(graph: Graph, x: Tensor, or_inf: bool, prog: Program, name: str) -> Te
     check_takes("x", x, UNARY["IS_NAN"])
     flat, pieces = x.flatten(), tile_pieces(graph, x)
     found = graph.add_variable(BOOL, (len(pieces),), f"{name}/found")
-    into = graph.add_compute_set(f"{name}/tiles")
-    for number, (tile, mine) in enumerate(pieces):
-        vertex = graph.add_vertex(
-            into, _codelet(x.dtype, or_inf), x=take(flat, mine), found=found[number]
-        )
-        graph.set_tile_mapping(vertex, tile)
-        graph.set_tile_mapping(found[number], tile)
-    prog.add(Execute(into))
+    work = [
+        (tile, {"x": take(flat, mine), "found": found[i]}) for i, (tile, mine) in enumerate(pieces)
+    ]
+    step(graph, prog, f"{name}/tiles", _codelet(x.dtype, or_inf), work, ["found"])
     return reduce(graph, found, [0], prog, "LOGICAL_OR", name)

@@ -9,7 +9,7 @@ linearly, and the rows travel there first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from math import prod
@@ -21,6 +21,7 @@ from ipu_teach.cost import vertices
 from ipu_teach.errors import counted, shown
 from ipu_teach.graph import Graph, Shape, Tensor, Vertex, concat, template
 from ipu_teach.graph.layouts import is_whole
+from ipu_teach.poplibs.laying import Edges, put, step
 from ipu_teach.poplibs.library import refused
 from ipu_teach.poplibs.popops import expr
 from ipu_teach.poplibs.popops.fills import zero
@@ -111,15 +112,13 @@ def slice_rows(
     found = graph.add_variable(
         rows.dtype, (len(parts), numbers.num_elements, rows.shape[1]), f"{name}/out"
     )
-    into = graph.add_compute_set(f"{name}/multiSlice")
-    codelet = made(MultiSlice, rows.dtype, numbers.dtype)
+    work = []
     for block in blocks_of(graph, rows, plan, numbers.num_elements):
+        edges = {"base": block.of(rows), "offsets": numbers[block.lookups], "first": block.rows[0]}
         out = columns_of(found[parts.index(block.rows)][block.lookups], block.columns)
-        edges = {"base": block.of(rows), "offsets": numbers[block.lookups], "out": out}
-        vertex = graph.add_vertex(into, codelet, edges, first=block.rows[0])
-        for what in (out, vertex):
-            graph.set_tile_mapping(what, block.tile)
-    prog.add(Execute(into))
+        work.append((block.tile, edges | {"out": out}))
+    codelet = made(MultiSlice, rows.dtype, numbers.dtype)
+    step(graph, prog, f"{name}/multiSlice", codelet, work, ["out"])
     if len(parts) == 1:
         return found[0]
     whole = graph.add_variable(rows.dtype, found.shape[1:], f"{name}/whole")
@@ -176,10 +175,9 @@ def update_rows(
             "base": block.of(parts[number % many] if cut else rows),
             "updates": columns_of(updates[block.lookups], block.columns),
             "offsets": numbers[block.lookups],
-            **extra,
+            "first": block.rows[0],
         }
-        vertex = graph.add_vertex(into, codelet, edges, first=block.rows[0])
-        graph.set_tile_mapping(vertex, block.tile)
+        put(graph, into, block.tile, codelet, edges | extra)
     prog.add(Execute(into))
     if cut:
         matrix, flat = parts.reshape((many, rows.num_elements)), rows.flatten()
@@ -332,6 +330,15 @@ def windows(x: Tensor, along: Sequence[int], lengths: Sequence[int]) -> tuple[Te
 
 def columns_of(rows: Tensor, pieces: Sequence[tuple[int, int]]) -> Tensor:
     return concat([rows[:, begin:end] for begin, end in pieces], 1)
+
+
+def on_columns(
+    graph: Graph, operands: dict[str, Tensor], **state: Any
+) -> Iterator[tuple[int, Edges]]:
+    """For each tile the columns of all operands that it holds of the first, as `placed` has them;
+    and `state`, the same for all."""
+    for tile, pieces in placed(graph, next(iter(operands.values()))):
+        yield tile, {field: columns_of(rows, pieces) for field, rows in operands.items()} | state
 
 
 def spread(graph: Graph, rows: Tensor) -> None:

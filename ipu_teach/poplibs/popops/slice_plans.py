@@ -25,8 +25,9 @@ from ipu_teach.poplibs import drawing
 from ipu_teach.poplibs.drawing import DrawnMatrix
 from ipu_teach.poplibs.library import as_given, calling, library, refused
 from ipu_teach.poplibs.options import Option, Options, settled
+from ipu_teach.poplibs.placing import balanced_partition, dealt
 from ipu_teach.poplibs.popops.reduction_vertices import stage_cycles
-from ipu_teach.poplibs.poputil import balanced_partition, map_tensor_linearly
+from ipu_teach.poplibs.poputil import map_tensor_linearly
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, UNSIGNED_INT, DType, as_dtype
 
@@ -84,7 +85,7 @@ class SlicePlan:
         columns = balanced_partition(self.columns, self.column_parts)
         mine = balanced_partition(self.lookups if lookups is None else lookups, self.lookup_parts)
         cuts = list(product(self.rows(), columns, mine))
-        return [(number * self.num_tiles // len(cuts), *cut) for number, cut in enumerate(cuts)]
+        return [(tile, *cut) for tile, cut in dealt(cuts, self.num_tiles)]
 
     def places(self) -> list[tuple[int, tuple[int, int], tuple[int, int]]]:
         """(tile, rows, columns) of the table: a block's rows are dealt to all tiles that share

@@ -22,10 +22,10 @@ from ipu_teach.errors import shown
 from ipu_teach.flags import flagged
 from ipu_teach.graph import Graph, Input, Output, SupervisorVertex, Tensor, Vector, Vertex, template
 from ipu_teach.graph.layouts import is_whole
+from ipu_teach.poplibs.laying import shared, step
 from ipu_teach.poplibs.library import OWN, as_given, check_same, library, refused
 from ipu_teach.poplibs.popops.operands import check_takes
-from ipu_teach.poplibs.poputil import balanced_partition
-from ipu_teach.program import Copy, Execute, Sequence as Program
+from ipu_teach.program import Copy, Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import QUARTER, UNSIGNED_INT, DType
 
@@ -303,7 +303,8 @@ def _sorted(
     flat = {
         field: t.reshape((_rows(keys), t.shape[-1])) for field, t in {**sides, **results}.items()
     }
-    _per_rows(graph, codelet, flat, tuple(results), prog, name)
+    work = shared(graph, flat, graph.target.num_tiles)
+    step(graph, prog, name, codelet, work, list(results))
     return results["out"], results.get("picked", results["out"])
 
 
@@ -320,41 +321,14 @@ def _extreme(
         "place": place.flatten(),
         "best": best.flatten(),
     }
-    _per_rows(
-        graph,
-        _codelet(Extreme, (x.dtype,), largest, largest),
-        fields,
-        ("place", "best"),
-        prog,
-        name,
-    )
+    codelet = _codelet(Extreme, (x.dtype,), largest, largest)
+    work = shared(graph, fields, graph.target.num_tiles)
+    step(graph, prog, name, codelet, work, ["place", "best"])
     return place, best
 
 
 def _rows(x: Tensor) -> int:
     return x.num_elements // x.shape[-1] if x.shape[-1] else 0
-
-
-def _per_rows(
-    graph: Graph,
-    codelet: type[Vertex],
-    fields: dict[str, Tensor],
-    written: tuple[str, ...],
-    prog: Program,
-    name: str,
-) -> None:
-    """One vertex on each of as many tiles as there are rows, or on all of them; results lie where
-    they are made."""
-    rows = next(iter(fields.values())).shape[0]
-    into = graph.add_compute_set(name)
-    parts = min(rows, graph.target.num_tiles)
-    for i, (begin, end) in enumerate(balanced_partition(rows, parts) if rows else []):
-        tile = i * graph.target.num_tiles // parts
-        edges = {field: tensor[begin:end] for field, tensor in fields.items()}
-        for field in written:
-            graph.set_tile_mapping(edges[field], tile)
-        graph.set_tile_mapping(graph.add_vertex(into, codelet, edges), tile)
-    prog.add(Execute(into))
 
 
 @cache

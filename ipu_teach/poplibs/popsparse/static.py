@@ -44,6 +44,7 @@ from ipu_teach.poplibs.library import (
     library,
     refused,
 )
+from ipu_teach.poplibs.placing import dealt
 from ipu_teach.poplibs.poplin.matmul import shares_of
 from ipu_teach.poplibs.poplin.matmul_codelets import adder
 from ipu_teach.poplibs.popops import zero
@@ -252,8 +253,7 @@ def _multiplied(
             graph.set_tile_mapping(sums, mapping)
             mapping = _add_sums(graph, plan, pieces, sums, out, reduction, part)
         idle = np.flatnonzero(~there)
-        for number, row in enumerate(idle.tolist()):
-            tile = number * graph.target.num_tiles // len(idle)
+        for tile, row in dealt(idle.tolist(), graph.target.num_tiles):
             mapping[tile].append((row * length, (row + 1) * length))
         graph.set_tile_mapping(out, mapping)
         empty += [out[idle].flatten()] * bool(len(idle))

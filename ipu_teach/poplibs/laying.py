@@ -1,0 +1,58 @@
+"""How a library lays out what it makes: vertices on tiles, with their results beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from ipu_teach.graph import ComputeSet, Graph, Tensor, Vertex
+from ipu_teach.poplibs.placing import balanced_partition, dealt
+from ipu_teach.poplibs.poputil import take_each, tile_pieces
+from ipu_teach.program import Execute, Sequence as Program
+
+Edges = dict[str, Any]  # a vertex's tensors and numbers, by field
+
+
+def put(
+    graph: Graph, into: ComputeSet, tile: int, codelet: type[Vertex], edges: Edges, *made: Tensor
+) -> None:
+    """A vertex on a tile, and beside it what it makes."""
+    for what in (graph.add_vertex(into, codelet, edges), *made):
+        graph.set_tile_mapping(what, tile)
+
+
+def step(
+    graph: Graph,
+    prog: Program,
+    name: str,
+    codelet: type[Vertex],
+    work: Iterable[tuple[int, Edges]],
+    made: Sequence[str] = (),
+) -> None:
+    """A compute set with a vertex for each (tile, edges). What its fields `made` are connected to
+    is new, and lies where the vertex does."""
+    into = graph.add_compute_set(name)
+    for tile, edges in work:
+        put(graph, into, tile, codelet, edges, *(edges[field] for field in made))
+    prog.add(Execute(into))
+
+
+def pieces_of(
+    graph: Graph, placed: Tensor, operands: dict[str, Tensor], **state: Any
+) -> Iterator[tuple[int, Edges]]:
+    """For each tile that holds some of `placed` the matching elements of every operand, in the
+    order of `placed`; and `state`, the same for all."""
+    flat = {field: tensor.flatten() for field, tensor in operands.items()}
+    for tile, pieces in tile_pieces(graph, placed):
+        yield tile, dict(zip(flat, take_each(flat.values(), pieces), strict=True)) | state
+
+
+def shared(
+    graph: Graph, operands: dict[str, Tensor], most: int, **state: Any
+) -> Iterator[tuple[int, Edges]]:
+    """The rows of all operands, for `most` vertices at most, evenly over all tiles; and `state`,
+    the same for all."""
+    rows = next(iter(operands.values())).shape[0]
+    parts = balanced_partition(rows, min(rows, most)) if rows else []
+    for tile, (begin, end) in dealt(parts, graph.target.num_tiles):
+        yield tile, {field: tensor[begin:end] for field, tensor in operands.items()} | state
