@@ -1,16 +1,38 @@
-"""How a library lays out what it makes: vertices on tiles, with their results beside them."""
+"""How a library lays out what it makes: vertices on tiles, with their results beside them, and of
+which class."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
-from ipu_teach.graph import ComputeSet, Graph, Tensor, Vertex
+from ipu_teach.graph import ComputeSet, Graph, Tensor, Vertex, template
 from ipu_teach.poplibs.placing import balanced_partition, dealt
 from ipu_teach.poplibs.poputil import take_each, tile_pieces
 from ipu_teach.program import Execute, Sequence as Program
+from ipu_teach.types import DType
 
 Edges = dict[str, Any]  # a vertex's tensors and numbers, by field
+
+
+def typed(
+    base: Any, words: Iterable[Any], dtypes: Mapping[Any, type[DType]], name: str = "", **fixed: Any
+) -> type[Vertex]:
+    """`base` for these dtypes, with constants that are `fixed`; the same class each time.
+
+    Its name is one that a profile's reader recognises: popops::ScaledAdd<half,fast>. `words`:
+    dtypes and text; what is empty is left out. `name`: if it is not that of the class.
+    """
+    library = base.__module__.split(".")[2]
+    said = ",".join(w if isinstance(w, str) else w.__name__.lower() for w in words if w)
+    whole = f"{library}::{name or base.__name__}<{said}>"
+    return _template(base, whole, tuple(dtypes.items()), tuple(fixed.items()))
+
+
+@cache
+def _template(base: type[Vertex], name: str, dtypes: Any, fixed: Any) -> type[Vertex]:
+    return template(base, name, dict(dtypes), **dict(fixed))
 
 
 def put(

@@ -16,7 +16,6 @@ docs/numbers.md), so the numbers are not those of a chip. Modelled cycles: PopLi
 
 from __future__ import annotations
 
-from functools import cache
 from math import ceil, erfc, log10, sqrt
 from typing import Any, ClassVar
 
@@ -24,7 +23,7 @@ import numpy as np
 
 from ipu_teach.cost import vertices
 from ipu_teach.errors import shown
-from ipu_teach.graph import Graph, Input, Output, Tensor, Vector, Vertex, template
+from ipu_teach.graph import Graph, Input, Output, Tensor, Vector
 from ipu_teach.graph.registers import RegisterVertex
 from ipu_teach.poplibs import laying, popops
 from ipu_teach.poplibs.library import (
@@ -240,16 +239,6 @@ def _draws(alpha: float) -> int:
     deviations."""
     outside = erfc(alpha / sqrt(2))
     return max(1, ceil(FAILURES / log10(outside))) if outside < 1 else 1
-
-
-@cache
-def _codelet(base: Any, out: type[DType], **constants: float) -> type[Vertex]:
-    return template(
-        base,
-        f"poprand::{base.__name__}<{out.__name__.lower()}>",
-        {HALF: out, INT: out},
-        **constants,
-    )
 
 
 @library
@@ -524,7 +513,7 @@ def _drawn(
     out = like(graph, reference, f"{name}/out", dtype)
     given = {"out": out} | (operands or {})
     work = laying.pieces_of(graph, reference, given, seed=seed, modifier=int(modifier), **state)
-    codelet = _codelet(base, dtype, **(constants or {}))
+    codelet = laying.typed(base, [dtype], {HALF: dtype, INT: dtype}, **(constants or {}))
     laying.step(
         graph, prog, name, codelet, ((tile, edges | {"tile": tile}) for tile, edges in work)
     )

@@ -5,11 +5,12 @@ from __future__ import annotations
 from itertools import product
 
 from ipu_teach.graph import Graph, Tensor
-from ipu_teach.poplibs.laying import step
+from ipu_teach.poplibs.laying import step, typed
 from ipu_teach.poplibs.library import OWN, Matrix, library, refused
 from ipu_teach.poplibs.placing import balanced_partition, dealt
-from ipu_teach.poplibs.poplin.matmul_codelets import transposer
+from ipu_teach.poplibs.poplin.matmul_codelets import Transpose
 from ipu_teach.program import Sequence as Program
+from ipu_teach.types import FLOAT
 
 __all__ = ["transpose"]
 
@@ -43,5 +44,6 @@ def transpose(graph: Graph, x: Matrix, prog: Program, debug_context: str = OWN) 
         for tile, ((r0, r1), (c0, c1)) in dealt(list(product(*cuts)), tiles)
         if r0 < r1 and c0 < c1
     ]
-    step(graph, prog, debug_context, transposer(x.dtype), work, ["out"])
+    codelet = typed(Transpose, [x.dtype], {FLOAT: x.dtype}, "Transpose2D")
+    step(graph, prog, debug_context, codelet, work, ["out"])
     return out

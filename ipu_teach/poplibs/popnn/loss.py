@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from enum import Enum
-from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ipu_teach.cost import vertices
 from ipu_teach.errors import shown
-from ipu_teach.graph import Graph, InOut, Input, Output, Tensor, Vector, Vertex, template
-from ipu_teach.poplibs.laying import step
+from ipu_teach.graph import Graph, InOut, Input, Output, Tensor, Vector, Vertex
+from ipu_teach.poplibs.laying import step, typed
 from ipu_teach.poplibs.library import (
     OWN,
     Matrix,
@@ -24,11 +23,11 @@ from ipu_teach.poplibs.library import (
     library,
     refused,
 )
-from ipu_teach.poplibs.popnn.rows import by_rows, by_workers, check_labels, check_matrix, codelet
+from ipu_teach.poplibs.popnn.rows import by_rows, by_workers, check_labels, check_matrix
 from ipu_teach.poplibs.popops.operands import check_factor
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
-from ipu_teach.types import FLOAT, HALF, INT, UNSIGNED_INT, DType
+from ipu_teach.types import FLOAT, HALF, INT, UNSIGNED_INT
 
 __all__ = ["MASKED_LABEL_CODE", "LossType", "calc_accuracy", "calc_loss"]
 
@@ -264,16 +263,11 @@ def calc_loss(
                 factors[field] = graph.add_constant(FLOAT, (), k, f"{debug_context}/{field}")
                 graph.set_tile_mapping(factors[field], 0)
     extra = {} if squared or tensors else {"outputs_scale": float(factors.pop("outputs_scale"))}
-    made = _loss_codelet(base, model_outputs.dtype, **extra)
+    dtype, words = model_outputs.dtype, [f"{value:g}" for value in extra.values() if value != 1]
+    made = typed(base, [dtype, *words], {HALF: dtype}, **extra)
     by_rows(graph, made, operands, prog, debug_context, **factors)
     if num_correct is not None:
         _count(graph, model_outputs, expected, num_correct, prog, debug_context)
-
-
-@cache
-def _loss_codelet(base: type[Vertex], dtype: type[DType], **extra: float) -> type[Vertex]:
-    words = [dtype.__name__.lower(), *(f"{value:g}" for value in extra.values() if value != 1)]
-    return template(base, f"popnn::{base.__name__}<{','.join(words)}>", {HALF: dtype}, **extra)
 
 
 def _loss_type(given: object) -> LossType:
@@ -332,7 +326,7 @@ def _count(
     mine = by_workers(graph, {"x": outputs, "expected": expected})
     counts = graph.add_variable(INT, (len(mine),), f"{debug_context}/counts")
     work = [(tile, edges | {"count": counts[i]}) for i, (tile, edges) in enumerate(mine)]
-    counter = codelet(CountCorrect, outputs.dtype)
+    counter = typed(CountCorrect, [outputs.dtype], {FLOAT: outputs.dtype})
     step(graph, prog, f"{debug_context}/count", counter, work, ["count"])
     last = [(home, {"counts": counts, "total": num_correct})]
     step(graph, prog, f"{debug_context}/total", AddCounts, last)

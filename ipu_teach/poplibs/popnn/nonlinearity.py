@@ -8,7 +8,6 @@ operations here as there, nor of GELU_ERF's gradient: that costs GELU_ERF and GE
 
 from __future__ import annotations
 
-from functools import cache
 from typing import ClassVar
 
 import numpy as np
@@ -24,8 +23,8 @@ from ipu_teach.graph import (
     Tensor,
     Vector,
     Vertex,
-    template,
 )
+from ipu_teach.poplibs.laying import typed
 from ipu_teach.poplibs.library import OWN, check_dtype, check_same, library, refused
 from ipu_teach.poplibs.popnn.kinds import FUNCTIONS, SLOPES, NonLinearityType, kind_of
 from ipu_teach.poplibs.popnn.rows import check_matrix
@@ -118,10 +117,8 @@ def _scale(kind: NonLinearityType) -> float:
     return SOFTMAX_SCALING if kind is NonLinearityType.SOFTMAX_SCALED else 1.0
 
 
-@cache
 def _codelet(base: type[Vertex], kind: NonLinearityType, dtype: type[DType]) -> type[Vertex]:
-    name = f"popnn::{base.__name__}<{dtype.__name__.lower()},{kind.name}>"
-    return template(base, name, {FLOAT: dtype}, kind=kind.name)
+    return typed(base, [dtype, kind.name], {FLOAT: dtype}, kind=kind.name)
 
 
 @library

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
 from math import prod
 from typing import Any
 
@@ -30,11 +29,10 @@ from ipu_teach.graph import (
     SupervisorVertex,
     Tensor,
     Vector,
-    Vertex,
     concat,
-    template,
 )
 from ipu_teach.graph.layouts import is_whole
+from ipu_teach.poplibs.laying import typed
 from ipu_teach.poplibs.library import (
     OWN,
     Free,
@@ -235,13 +233,6 @@ class MaxPoolingShares(_Windows):
         self.out = np.where(share > 0, self.gradient.astype(np.float32) * share, 0)
 
 
-@cache
-def _codelet(base: Any, dtype: type[DType], result: type[DType]) -> type[Vertex]:
-    words = dtype.__name__.lower(), result.__name__.lower()
-    named = f"popnn::{base.__name__}<{','.join(words if dtype is not result else words[:1])}>"
-    return template(base, named, {FLOAT: dtype, HALF: result})
-
-
 class _Tables:
     """Where in a flat tensor the elements lie that each of some others wants: for each dimension
     [how many, length] distances, which add up, or -1."""
@@ -382,7 +373,8 @@ class _Call:
         and on what they want of others; priced as PopLibs' vertex of that kind."""
         graph = self.graph
         first = next(flat for flat in [*(w[0] for w in wanted.values()), *alike.values()])
-        made = _codelet(base, first.dtype, out.dtype)
+        types = {FLOAT: first.dtype, HALF: out.dtype}
+        made = typed(base, dict.fromkeys(types.values()), types)
         compute_set = graph.add_compute_set(f"{self.name}/{base.__name__}")
         sources = {
             field: concat([flat, self._margin(flat, fill)]) if tables.margin else flat

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
-from ipu_teach.graph import Graph, Tensor, Vertex, template
+from ipu_teach.graph import Graph, Tensor
 from ipu_teach.poplibs.laying import shared, step
 from ipu_teach.poplibs.library import check_dtype, check_tensor, refused
 from ipu_teach.program import Sequence as Program
-from ipu_teach.types import FLOAT, HALF, UNSIGNED_INT, DType
+from ipu_teach.types import FLOAT, HALF, UNSIGNED_INT
 
 
 def by_workers(
@@ -19,12 +18,6 @@ def by_workers(
     """(tile, its rows of all operands) for as many workers as there are rows, or all of them."""
     workers = graph.target.num_tiles * graph.target.num_worker_contexts
     return list(shared(graph, operands, workers, **state))
-
-
-@cache
-def codelet(base: Any, dtype: type[DType]) -> type[Vertex]:
-    """`base`, written for FLOAT, for a dtype, under a name that a profile's reader recognises."""
-    return template(base, f"popnn::{base.__name__}<{dtype.__name__.lower()}>", {FLOAT: dtype})
 
 
 def by_rows(

@@ -8,15 +8,15 @@ exponential.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ipu_teach.cost import vertices
-from ipu_teach.graph import Graph, InOut, Input, Output, Tensor, Vector, Vertex, template
+from ipu_teach.graph import Graph, InOut, Input, Output, Tensor, Vector, Vertex
+from ipu_teach.poplibs.laying import typed
 from ipu_teach.poplibs.library import OWN, check_same, library
-from ipu_teach.poplibs.popnn.rows import by_rows, check_matrix, codelet
+from ipu_teach.poplibs.popnn.rows import by_rows, check_matrix
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, DType
@@ -68,10 +68,8 @@ def _scaled(probabilities: Any, scale: float) -> Any:
     return probabilities if scale == 1 else probabilities * np.float32(scale)
 
 
-@cache
 def _codelet(base: Any, dtype: type[DType], scale: float) -> type[Vertex]:
-    words = dtype.__name__.lower() + ("" if scale == 1 else ",scaled")
-    return template(base, f"popnn::{base.__name__}<{words}>", {FLOAT: dtype}, scale=scale)
+    return typed(base, [dtype, "scaled" * (scale != 1)], {FLOAT: dtype}, scale=scale)
 
 
 class SoftmaxGrad(Vertex):
@@ -135,7 +133,8 @@ def log_softmax(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN
     (popnn/LogSoftmax.cpp)."""
     check_matrix(graph, "x", x)
     out = graph.add_variable(x.dtype, x.shape, f"{debug_context}/out")
-    by_rows(graph, codelet(LogSoftmax, x.dtype), {"x": x, "out": out}, prog, debug_context, ["out"])
+    codelet = typed(LogSoftmax, [x.dtype], {FLOAT: x.dtype})
+    by_rows(graph, codelet, {"x": x, "out": out}, prog, debug_context, ["out"])
     return out
 
 
@@ -176,5 +175,6 @@ def softmax_input_gradient(
     check_same("dtypes", out.dtype, out_gradient.dtype, where, "cast one of them with popops.cast.")
     made = graph.add_variable(out.dtype, out.shape, f"{debug_context}/out")
     operands = {"y": out, "gradient": out_gradient, "out": made}
-    by_rows(graph, codelet(SoftmaxGrad, out.dtype), operands, prog, debug_context, ["out"])
+    codelet = typed(SoftmaxGrad, [out.dtype], {FLOAT: out.dtype})
+    by_rows(graph, codelet, operands, prog, debug_context, ["out"])
     return made

@@ -7,7 +7,6 @@ the vertex of its name says.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, ClassVar
 
 from ipu_teach.cost import vertices
@@ -22,9 +21,8 @@ from ipu_teach.graph import (
     Tensor,
     Vector,
     Vertex,
-    template,
 )
-from ipu_teach.poplibs.laying import pieces_of, step
+from ipu_teach.poplibs.laying import pieces_of, step, typed
 from ipu_teach.poplibs.placing import in_memory_order
 from ipu_teach.poplibs.popops.operations import OPERATIONS, ElementwiseOperation, evaluate, rated
 from ipu_teach.program import Sequence as Program
@@ -199,23 +197,17 @@ def refuse_quarter(vertex: str, dtype: type[DType]) -> None:
             next:  convert to HALF or FLOAT with popops.cast first.""")
 
 
-@cache
 def codelet(
     base: type[Vertex], dtype: type[DType], op: str = "", result: type[DType] | None = None
 ) -> type[Vertex]:
     """`base` for operands of `dtype`, results of `result` (default: `dtype`) and an operation.
 
-    Its name is one that a profile's reader recognises: popops::BinaryOp1D<ADD,float>. Raises
-    `PoplibsError` for QUARTER.
+    Raises `PoplibsError` for QUARTER.
     """
     refuse_quarter(base.__name__, dtype)
-    parts = [op] if op else []
-    parts.append(dtype.__name__.lower())
-    if result is not None and not op:
-        parts.append(result.__name__.lower())
-    name = f"popops::{base.__name__}<{','.join(parts)}>"
-    attributes: dict[str, Any] = {"operation": op} if op else {}
-    return template(base, name, {FLOAT: dtype, HALF: result or dtype}, **attributes)
+    fixed = {"operation": op} if op else {}
+    words = [op, dtype, None if op else result]
+    return typed(base, words, {FLOAT: dtype, HALF: result or dtype}, **fixed)
 
 
 def vertex_of(operation: ElementwiseOperation, scalar: bool = False, in_place: bool = False) -> Any:

@@ -10,7 +10,6 @@ of the result, a data path a cycle, two loads beside each other.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -28,8 +27,8 @@ from ipu_teach.graph import (
     Tensor,
     Vector,
     Vertex,
-    template,
 )
+from ipu_teach.poplibs.laying import typed
 from ipu_teach.poplibs.library import OWN, calling, check_mapped, check_tensor, library, refused
 from ipu_teach.poplibs.options import Option, Options, settled
 from ipu_teach.poplibs.popops import composed
@@ -158,7 +157,6 @@ _BASES = {
 }
 
 
-@cache
 def _codelet(
     code: str, says: str, inputs: tuple[type[DType], ...], out: type[DType] | None
 ) -> type[Vertex]:
@@ -166,14 +164,8 @@ def _codelet(
     dtypes: dict[Any, type[DType]] = dict(zip(_DTYPES, inputs, strict=False))
     if out is not None:
         dtypes[_RESULT] = out
-    names = ",".join(d.__name__.lower() for d in inputs)
-    place = "InPlace" if out is None else ""
-    return template(
-        _BASES[len(inputs), out is None],
-        f"popops::MapExpression{place}<{says},{names}>",
-        dtypes,
-        code=code,
-    )
+    name = "MapExpressionInPlace" if out is None else "MapExpression"
+    return typed(_BASES[len(inputs), out is None], [says, *inputs], dtypes, name, code=code)
 
 
 @library

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cache
 from math import prod
 from typing import Any, NamedTuple
 
@@ -19,9 +18,9 @@ import numpy as np
 
 from ipu_teach.cost import vertices
 from ipu_teach.errors import counted, shown
-from ipu_teach.graph import Graph, Shape, Tensor, Vertex, concat, template
+from ipu_teach.graph import Graph, Shape, Tensor, Vertex, concat
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.poplibs.laying import Edges, put, step
+from ipu_teach.poplibs.laying import Edges, put, step, typed
 from ipu_teach.poplibs.library import refused
 from ipu_teach.poplibs.popops import expr
 from ipu_teach.poplibs.popops.fills import zero
@@ -255,7 +254,6 @@ def spread_numbers(
     return fused_map(graph, whole, [corner.expand([1]), steps], prog, f"{name}/rowNumbers")
 
 
-@cache
 def made(
     base: type[Vertex],
     dtype: type[DType],
@@ -266,20 +264,12 @@ def made(
 ) -> type[Vertex]:
     """`base` for rows of `dtype`, row numbers of `numbers`, a factor and updates:
     popops::MultiUpdateOp<ADD,float,int>."""
-    names = [operation] if operation else []
-    names += [dtype.__name__.lower()] + (
-        [] if numbers is UNSIGNED_INT else [numbers.__name__.lower()]
-    )
-    names += [] if scale in (None, dtype) else [f"scale_{scale.__name__.lower()}"]
-    names += [] if updates in (None, dtype) else [f"updates_{updates.__name__.lower()}"]
-    attributes: dict[str, Any] = {"operation": operation} if operation else {}
-    dtypes: dict[Any, type[DType]] = {
-        FLOAT: dtype,
-        UNSIGNED_INT: numbers,
-        K: scale or dtype,
-        U: updates or dtype,
-    }
-    return template(base, f"popops::{base.__name__}<{','.join(names)}>", dtypes, **attributes)
+    words: list[Any] = [operation, dtype, None if numbers is UNSIGNED_INT else numbers]
+    for name, other in (("scale", scale), ("updates", updates)):
+        words += [] if other in (None, dtype) else [f"{name}_{other.__name__.lower()}"]
+    fixed = {"operation": operation} if operation else {}
+    dtypes = {FLOAT: dtype, UNSIGNED_INT: numbers, K: scale or dtype, U: updates or dtype}
+    return typed(base, words, dtypes, **fixed)
 
 
 # --- rows and columns -----------------------------------------------------------------------------

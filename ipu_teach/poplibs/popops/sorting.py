@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -20,14 +19,14 @@ import numpy as np
 from ipu_teach.cost import vertices
 from ipu_teach.errors import shown
 from ipu_teach.flags import flagged
-from ipu_teach.graph import Graph, Input, Output, SupervisorVertex, Tensor, Vector, Vertex, template
+from ipu_teach.graph import Graph, Input, Output, SupervisorVertex, Tensor, Vector
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.poplibs.laying import shared, step
+from ipu_teach.poplibs.laying import shared, step, typed
 from ipu_teach.poplibs.library import OWN, as_given, check_same, library, refused
 from ipu_teach.poplibs.popops.operands import check_takes
 from ipu_teach.program import Copy, Sequence as Program
 from ipu_teach.target import Target
-from ipu_teach.types import QUARTER, UNSIGNED_INT, DType
+from ipu_teach.types import QUARTER, UNSIGNED_INT
 
 __all__ = [
     "SortOrder",
@@ -47,6 +46,7 @@ __all__ = [
 
 K = TypeVar("K")
 V = TypeVar("V")
+_WORDS = {True: "largest", False: "smallest"}
 
 
 class SortOrder(Enum):
@@ -297,8 +297,14 @@ def _sorted(
         for field, t in sides.items()
     }
     dtypes = tuple(t.dtype for t in sides.values())
-    codelet = _codelet(
-        SortRows if values is None else SortRowsKV, dtypes, bool(params.largest), params.descending
+    largest, descending = bool(params.largest), params.descending
+    words = [*dtypes, _WORDS[largest], "reversed" * (largest != descending)]
+    codelet = typed(
+        SortRows if values is None else SortRowsKV,
+        words,
+        dict(zip((K, V), dtypes, strict=False)),
+        largest=largest,
+        descending=descending,
     )
     flat = {
         field: t.reshape((_rows(keys), t.shape[-1])) for field, t in {**sides, **results}.items()
@@ -321,7 +327,7 @@ def _extreme(
         "place": place.flatten(),
         "best": best.flatten(),
     }
-    codelet = _codelet(Extreme, (x.dtype,), largest, largest)
+    codelet = typed(Extreme, [x.dtype, _WORDS[largest]], {K: x.dtype}, largest=largest)
     work = shared(graph, fields, graph.target.num_tiles)
     step(graph, prog, name, codelet, work, ["place", "best"])
     return place, best
@@ -329,20 +335,6 @@ def _extreme(
 
 def _rows(x: Tensor) -> int:
     return x.num_elements // x.shape[-1] if x.shape[-1] else 0
-
-
-@cache
-def _codelet(
-    base: type[Vertex], dtypes: tuple[type[DType], ...], largest: bool, descending: bool
-) -> type[Vertex]:
-    """`base` for the dtypes of keys and values: popops::SortRows<float,largest>."""
-    words = [d.__name__.lower() for d in dtypes] + ["largest" if largest else "smallest"]
-    words += [] if largest == descending else ["reversed"]
-    attributes: dict[str, Any] = {"largest": largest, "descending": descending}
-    if base is Extreme:
-        del attributes["descending"]
-    open_dtypes: dict[Any, type[DType]] = dict(zip((K, V), dtypes, strict=False))
-    return template(base, f"popops::{base.__name__}<{','.join(words)}>", open_dtypes, **attributes)
 
 
 def _check_params(params: object, argument: str, tensor: Tensor) -> None:

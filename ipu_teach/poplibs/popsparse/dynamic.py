@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import ClassVar
 
 import numpy as np
@@ -34,9 +33,8 @@ from ipu_teach.graph import (
     Vector,
     Vertex,
     concat,
-    template,
 )
-from ipu_teach.poplibs.laying import put
+from ipu_teach.poplibs.laying import put, typed
 from ipu_teach.poplibs.library import OWN, Matrix, as_given, check_same, check_tensor, library
 from ipu_teach.poplibs.poplin.matmul import add_shared
 from ipu_teach.poplibs.poplin.matmul_codelets import adder
@@ -179,12 +177,10 @@ class DynamicSparseGradWMore(DynamicSparseGradW):
         self.add_to(self.grads)
 
 
-@cache
 def _codelet(base: type[Vertex], dtype: type[DType], **how: bool | int) -> type[Vertex]:
     """The vertex for operands of a type; sums are FLOAT."""
-    words = ",".join([dtype.__name__.lower(), *(f"{k}={v:d}" for k, v in how.items())])
-    name = f"popsparse::{base.__name__}<{words}>"
-    return template(base, name, {FLOAT: dtype, HALF: FLOAT}, **how)
+    words = [dtype, *(f"{name}={value:d}" for name, value in how.items())]
+    return typed(base, words, {FLOAT: dtype, HALF: FLOAT}, **how)
 
 
 @library

@@ -15,7 +15,6 @@ columns (enablePreprocessing), and products in groups.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -29,10 +28,9 @@ from ipu_teach.graph import (
     SupervisorVertex,
     Tensor,
     Vector,
-    Vertex,
     concat,
-    template,
 )
+from ipu_teach.poplibs.laying import typed
 from ipu_teach.poplibs.library import (
     OWN,
     Free,
@@ -94,13 +92,6 @@ class StaticSparsePartial(SupervisorVertex):
         if b > 4 and sums is FLOAT:
             cycles += zeroing(rows * count, sums, target)
         return int(cycles)
-
-
-@cache
-def _multiplier(dtype: type[DType], sums: type[DType], block: int) -> type[Vertex]:
-    types = dtype.__name__.lower() + (f",{sums.__name__.lower()}" if sums is not dtype else "")
-    name = f"popsparse::SparseDenseMatMul<{types},{block}>"
-    return template(StaticSparsePartial, name, {FLOAT: dtype, HALF: sums}, block=block)
 
 
 class Pieces(NamedTuple):
@@ -278,7 +269,9 @@ def _add_products(
     """A vertex for each run of blocks, on its tile of a part of the columns."""
     values, x, sums, places = tensors
     b, tiles = plan.pattern.block[0], plan.tiles(part)
-    codelet = _multiplier(plan.dtype, plan.partials, b)
+    types = {FLOAT: plan.dtype, HALF: plan.partials}
+    words = [*dict.fromkeys(types.values()), str(b)]
+    codelet = typed(StaticSparsePartial, words, types, "SparseDenseMatMul", block=b)
     flat, order = values.flatten(), plan.order
     n = x.shape[1]
     # whole rows of blocks, or where each value stands alone one list of them
