@@ -99,11 +99,12 @@ class ConvPartialQuarter(SupervisorVertex):
     wide: ClassVar[bool]
 
     def compute(self) -> None:
-        a, b = (
-            from_quarter(self.a, self.a_type.metadata),
-            from_quarter(self.b, self.b_type.metadata),
-        )
-        self.out = _in_panels(a, b, QUARTER_PANEL, None)
+        self.out = _in_panels(*self.numbers(), QUARTER_PANEL, None)
+
+    def numbers(self) -> tuple[Any, Any]:
+        """Those that the codes of a and b stand for."""
+        a, b = from_quarter(self.a, self.a_type.metadata), self.b
+        return a, from_quarter(b, self.b_type.metadata)
 
     def cycles(self, target: Target) -> int:
         shape = len(self.a), self.a.shape[1], self.out.shape[1]
@@ -116,11 +117,7 @@ class ConvPartialQuarterMore(ConvPartialQuarter):
     out: InOut[Vector[Vector[HALF]]]
 
     def compute(self) -> None:
-        a, b = (
-            from_quarter(self.a, self.a_type.metadata),
-            from_quarter(self.b, self.b_type.metadata),
-        )
-        self.out = _in_panels(a, b, QUARTER_PANEL, self.out)
+        self.out = _in_panels(*self.numbers(), QUARTER_PANEL, self.out)
 
 
 class ReduceAdd(SupervisorVertex):

@@ -13,7 +13,6 @@ from typing import ClassVar
 import numpy as np
 
 from ipu_teach.cost import vertices
-from ipu_teach.cost.vertices.parts import Size
 from ipu_teach.graph import (
     Graph,
     InOut,
@@ -52,20 +51,6 @@ __all__ = [
 ]
 
 
-class NonLinearity1D(SupervisorVertex):
-    """out = f(x)."""
-
-    x: Input[Vector[FLOAT]]
-    out: Output[Vector[FLOAT]]
-    kind: ClassVar[str]
-
-    def compute(self) -> None:
-        self.out = FUNCTIONS[NonLinearityType[self.kind]](self.x.astype(np.float32))
-
-    def cycles(self, target: Target) -> int:
-        return int(_cycles(self.kind, len(self.out), self.fields["out"].dtype, target))
-
-
 class NonLinearity1DInPlace(SupervisorVertex):
     """x = f(x)."""
 
@@ -76,7 +61,21 @@ class NonLinearity1DInPlace(SupervisorVertex):
         self.x = FUNCTIONS[NonLinearityType[self.kind]](self.x.astype(np.float32))
 
     def cycles(self, target: Target) -> int:
-        return int(_cycles(self.kind, len(self.x), self.fields["x"].dtype, target))
+        n, dtype = len(self.x), self.fields["x"].dtype
+        if self.kind == "HARD_SIGMOID":
+            steps = ("MULTIPLY", "ADD", "MAXIMUM", "MINIMUM")
+            return int(sum(vertices.broadcast_scalar_1d(op, n, dtype, target) for op in steps))
+        return int(vertices.non_linearity_1d(self.kind, n, dtype, target))
+
+
+class NonLinearity1D(NonLinearity1DInPlace):
+    """out = f(x)."""
+
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        self.out = FUNCTIONS[NonLinearityType[self.kind]](self.x.astype(np.float32))
 
 
 class NonLinearityGrad1D(SupervisorVertex):
@@ -104,13 +103,6 @@ class NonLinearityGrad1D(SupervisorVertex):
             again = vertices.non_linearity_1d("GELU_ERF", n, dtype, target)
             return int(again + vertices.non_linearity_grad_1d("GELU", n, dtype, target))
         return int(vertices.non_linearity_grad_1d(self.kind, n, dtype, target))
-
-
-def _cycles(kind: str, n: int, dtype: type[DType], target: Target) -> Size:
-    if kind == "HARD_SIGMOID":
-        steps = ("MULTIPLY", "ADD", "MAXIMUM", "MINIMUM")
-        return sum(vertices.broadcast_scalar_1d(op, n, dtype, target) for op in steps)
-    return vertices.non_linearity_1d(kind, n, dtype, target)
 
 
 def _scale(kind: NonLinearityType) -> float:

@@ -32,23 +32,6 @@ __all__ = [
 SOFTMAX_SCALING = 62000.0  # near the largest half, 65504: popnn/NonLinearityInternal.hpp
 
 
-class Softmax(Vertex):
-    """out = `scale` times the probabilities of each row of x. The largest is subtracted first, so
-    that nothing overflows."""
-
-    x: Input[Vector[Vector[FLOAT]]]
-    out: Output[Vector[Vector[FLOAT]]]
-    scale: ClassVar[float]
-
-    def compute(self) -> None:
-        x = self.x.astype(np.float32)
-        e = np.exp(x - np.max(x, axis=1, keepdims=True))
-        self.out = _scaled(e / np.sum(e, axis=1, keepdims=True), self.scale)
-
-    def cycles(self, target: Target) -> int:
-        return int(vertices.softmax(len(self.x), self.x.shape[1], self.fields["x"].dtype, target))
-
-
 class SoftmaxInPlace(Vertex):
     """Each row of x becomes probabilities, times `scale`."""
 
@@ -62,6 +45,19 @@ class SoftmaxInPlace(Vertex):
 
     def cycles(self, target: Target) -> int:
         return int(vertices.softmax(len(self.x), self.x.shape[1], self.fields["x"].dtype, target))
+
+
+class Softmax(SoftmaxInPlace):
+    """out = `scale` times the probabilities of each row of x. The largest is subtracted first, so
+    that nothing overflows."""
+
+    x: Input[Vector[Vector[FLOAT]]]
+    out: Output[Vector[Vector[FLOAT]]]
+
+    def compute(self) -> None:
+        x = self.x.astype(np.float32)
+        e = np.exp(x - np.max(x, axis=1, keepdims=True))
+        self.out = _scaled(e / np.sum(e, axis=1, keepdims=True), self.scale)
 
 
 def _scaled(probabilities: Any, scale: float) -> Any:
