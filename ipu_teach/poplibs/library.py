@@ -265,6 +265,24 @@ def check_same(what: str, a: object, b: object, where: str, advice: str) -> None
         raise refused(f"was given two {what} that differ: {a} and {b}.", where, advice)
 
 
+def check_alike(
+    shapes: str,
+    dtypes: str = "cast one of them with popops.cast.",
+    shape: Shape | None = None,
+    **two: Tensor,
+) -> None:
+    """Raise `PoplibsError` unless two tensors, by their names, are of one shape and one dtype.
+
+    `shapes` and `dtypes`: what to do else; without words dtypes may differ. `shape`: if it is not
+    the first tensor's that is wanted.
+    """
+    (a, x), (b, y) = two.items()
+    where = f"{a} {x!r} and {b} {y!r}"
+    check_same("shapes", x.shape if shape is None else shape, y.shape, where, shapes)
+    if dtypes:
+        check_same("dtypes", x.dtype, y.dtype, where, dtypes)
+
+
 def check_number(
     argument: str, value: object, dtype: type[DType], advice: str = "give a number."
 ) -> Any:

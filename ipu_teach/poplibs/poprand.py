@@ -31,10 +31,10 @@ from ipu_teach.poplibs import laying, popops
 from ipu_teach.poplibs.library import (
     OWN,
     calling,
+    check_alike,
     check_dtype,
     check_mapped,
     check_number,
-    check_same,
     check_tensor,
     library,
     refused,
@@ -438,13 +438,7 @@ def dropout(
     """
     call = _Call(graph, seed, seed_modifier, reference, prog, debug_context)
     check_dtype("x", x, FLOAT, HALF)
-    check_same(
-        "shapes",
-        x.shape,
-        reference.shape,
-        f"x {x!r} and reference {reference!r}",
-        "give x as reference.",
-    )
+    check_alike("give x as reference.", "", x=x, reference=reference)
     keep, factor = _finite("keep_probability", keep_probability, 0, 1), _finite("scale", scale)
     return call.draw(Dropout, x.dtype, x=x, keep=keep, scale=factor)
 

@@ -30,7 +30,15 @@ import numpy as np
 
 from ipu_teach.cost.vertices.poplin import conv_units, panel_depth
 from ipu_teach.graph import Graph, Tensor, concat
-from ipu_teach.poplibs.library import OWN, as_given, check_same, check_sizes, library, refused
+from ipu_teach.poplibs.library import (
+    OWN,
+    as_given,
+    check_alike,
+    check_same,
+    check_sizes,
+    library,
+    refused,
+)
 from ipu_teach.poplibs.options import Options
 from ipu_teach.poplibs.poplin.conv_params import Class, ConvParams
 from ipu_teach.poplibs.poplin.matmul import mat_mul_grouped
@@ -522,11 +530,9 @@ def weights_transpose_chans_flip_xy(
 ) -> None:
     """weights_in [groups, outs, ins, *kernel] copied to weights_out [groups, ins, outs, *kernel],
     the kernel turned round in each dimension. Raises `PoplibsError`."""
-    turned = _turned(weights_in)
-    where = f"weights_in {weights_in!r} and weights_out {weights_out!r}"
+    turned, given = _turned(weights_in), {"weights_in": weights_in, "weights_out": weights_out}
     advice = "make weights_out with its channels the other way round."
-    check_same("shapes", turned.shape, weights_out.shape, where, advice)
-    check_same("dtypes", weights_in.dtype, weights_out.dtype, where, "cast one of them.")
+    check_alike(advice, "cast one of them.", turned.shape, **given)
     prog.add(Copy(turned, weights_out))
 
 

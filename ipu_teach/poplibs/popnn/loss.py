@@ -16,6 +16,7 @@ from ipu_teach.poplibs.library import (
     Matrix,
     Row,
     as_given,
+    check_alike,
     check_dtype,
     check_mapped,
     check_same,
@@ -192,17 +193,7 @@ def calc_loss(
     squared = chosen is LossType.SUM_SQUARED_LOSS
     if squared:
         check_matrix(graph, "expected", expected)
-        where = f"expected {expected!r} and model_outputs {model_outputs!r}"
-        check_same(
-            "shapes", expected.shape, model_outputs.shape, where, "give a value for each output."
-        )
-        check_same(
-            "dtypes",
-            expected.dtype,
-            model_outputs.dtype,
-            where,
-            "cast one of them with popops.cast.",
-        )
+        check_alike("give a value for each output.", expected=expected, model_outputs=model_outputs)
     else:
         check_labels(graph, model_outputs, expected)
     check_dtype("loss", loss, FLOAT)
@@ -211,21 +202,8 @@ def calc_loss(
     check_same(
         "shapes", loss.shape, expected.shape[:1], where, "give loss one element for each row."
     )
-    where = f"deltas {deltas!r} and model_outputs {model_outputs!r}"
-    check_same(
-        "shapes",
-        deltas.shape,
-        model_outputs.shape,
-        where,
-        "give deltas the shape of model_outputs.",
-    )
-    check_same(
-        "dtypes",
-        deltas.dtype,
-        model_outputs.dtype,
-        where,
-        "give deltas the dtype of model_outputs.",
-    )
+    advice = [f"give deltas the {what} of model_outputs." for what in ("shape", "dtype")]
+    check_alike(*advice, deltas=deltas, model_outputs=model_outputs)
     factors = {
         field: check_factor(graph, name, k, FLOAT)
         for field, name, k in (

@@ -24,7 +24,7 @@ from ipu_teach.graph import (
     Vertex,
 )
 from ipu_teach.poplibs.laying import typed
-from ipu_teach.poplibs.library import OWN, check_dtype, check_same, library, refused
+from ipu_teach.poplibs.library import OWN, check_alike, check_dtype, library, refused
 from ipu_teach.poplibs.popnn.kinds import FUNCTIONS, SLOPES, NonLinearityType, kind_of
 from ipu_teach.poplibs.popnn.rows import check_matrix
 from ipu_teach.poplibs.popnn.softmax import (
@@ -186,15 +186,8 @@ def non_linearity_input_gradient(
         return softmax_input_gradient(graph, act, out_gradient, prog, debug_context)
     for name, tensor in (("act", act), ("out_gradient", out_gradient)):
         check_dtype(name, tensor, FLOAT, HALF)
-    where = f"act {act!r} and out_gradient {out_gradient!r}"
-    check_same(
-        "shapes",
-        act.shape,
-        out_gradient.shape,
-        where,
-        "give what the forward call returned, or was given.",
-    )
-    check_same("dtypes", act.dtype, out_gradient.dtype, where, "cast one of them with popops.cast.")
+    advice = "give what the forward call returned, or was given."
+    check_alike(advice, act=act, out_gradient=out_gradient)
     out = like(graph, out_gradient, f"{debug_context}/out")
     operands = {"act": act, "gradient": out_gradient, "out": out}
     per_tile(

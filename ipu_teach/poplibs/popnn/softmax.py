@@ -15,7 +15,7 @@ import numpy as np
 from ipu_teach.cost import vertices
 from ipu_teach.graph import Graph, InOut, Input, Output, Tensor, Vector, Vertex
 from ipu_teach.poplibs.laying import typed
-from ipu_teach.poplibs.library import OWN, check_same, library
+from ipu_teach.poplibs.library import OWN, check_alike, library
 from ipu_teach.poplibs.popnn.rows import by_rows, check_matrix
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
@@ -166,9 +166,7 @@ def softmax_input_gradient(
     """
     for name, tensor in (("out", out), ("out_gradient", out_gradient)):
         check_matrix(graph, name, tensor)
-    where = f"out {out!r} and out_gradient {out_gradient!r}"
-    check_same("shapes", out.shape, out_gradient.shape, where, "give what softmax returned.")
-    check_same("dtypes", out.dtype, out_gradient.dtype, where, "cast one of them with popops.cast.")
+    check_alike("give what softmax returned.", out=out, out_gradient=out_gradient)
     made = graph.add_variable(out.dtype, out.shape, f"{debug_context}/out")
     operands = {"y": out, "gradient": out_gradient, "out": made}
     codelet = typed(SoftmaxGrad, [out.dtype], {FLOAT: out.dtype})

@@ -14,7 +14,7 @@ from ipu_teach.poplibs.library import (
     Loose,
     Row,
     as_given,
-    check_same,
+    check_alike,
     check_shape,
     library,
     refused,
@@ -23,6 +23,7 @@ from ipu_teach.poplibs.popops.operands import check_output
 from ipu_teach.poplibs.popops.rows import (
     check_slice,
     dims_of,
+    linear,
     made,
     on_columns,
     placed,
@@ -73,7 +74,8 @@ def create_sliceable_tensor(
             graph, plan, as_dtype(dtype, "create_sliceable_tensor()"), wanted, along, debug_context
         )
     tensor = graph.add_variable(dtype, wanted, debug_context)
-    spread(graph, rows_of(tensor, along))
+    rows = rows_of(tensor, along)
+    spread(graph, rows, linear(graph, rows))
     return tensor
 
 
@@ -107,10 +109,8 @@ def create_slice_tensor(
     made = graph.add_variable(
         tensor.dtype, (int(num_slices), *sliced(tensor, along, lengths)), debug_context
     )
-    columns = rows_of(made, [0, *(d + 1 for d in along)])
-    for tile, pieces in placed(graph, rows_of(tensor, along)):
-        for begin, end in pieces:
-            graph.set_tile_mapping(columns[:, begin:end], tile)
+    places = placed(graph, rows_of(tensor, along))
+    spread(graph, rows_of(made, [0, *(d + 1 for d in along)]), places)
     return made
 
 
@@ -132,10 +132,7 @@ def dynamic_slice(
     set for each of `dims`. The result lies where its columns of x do. Raises `PoplibsError`.
     """
     along, lengths = check_slice(x, offset, dims, sizes)
-    result = x
-    for number, (dim, length) in enumerate(zip(along, lengths, strict=True)):
-        result = _slice(graph, result, offset[number], dim, length, prog, debug_context)
-    return result
+    return _sliced(graph, x, offset, along, lengths, prog, debug_context)
 
 
 @library
@@ -153,10 +150,7 @@ def dynamic_slice_with_output(
     mapping."""
     along, lengths = check_slice(x, offset, dims, sizes)
     check_output(out, sliced(x, along, lengths), x.dtype)
-    result = x
-    for number, (dim, length) in enumerate(zip(along, lengths, strict=True)):
-        last = out if number == len(along) - 1 else None
-        result = _slice(graph, result, offset[number], dim, length, prog, debug_context, last)
+    _sliced(graph, x, offset, along, lengths, prog, debug_context, out)
 
 
 @library
@@ -177,15 +171,8 @@ def dynamic_update(
     sets.
     """
     along, lengths = check_slice(x, offset, dims, sizes)
-    where = f"x {x!r} and update {update!r}"
-    check_same(
-        "shapes",
-        sliced(x, along, lengths),
-        update.shape,
-        where,
-        "give an update of the shape of the slice.",
-    )
-    check_same("dtypes", x.dtype, update.dtype, where, "cast one of them with popops.cast.")
+    shape = sliced(x, along, lengths)
+    check_alike("give an update of the shape of the slice.", shape=shape, x=x, update=update)
     _update(graph, x, update, offset, list(zip(along, lengths, strict=True)), prog, debug_context)
 
 
@@ -207,6 +194,23 @@ def _update(
     sides = {"base": rows_of(x, [dim]), "update": rows_of(update, [dim])}
     work = on_columns(graph, sides, offset=offset[0])
     step(graph, prog, f"{name}/dynamicUpdateSlice_d{dim}", codelet, work)
+
+
+def _sliced(
+    graph: Graph,
+    x: Tensor,
+    offset: Tensor,
+    along: list[int],
+    lengths: list[int],
+    prog: Program,
+    name: str,
+    out: Tensor | None = None,
+) -> Tensor:
+    """x sliced along one dimension after the other, at last into `out`, if there is one."""
+    for number, (dim, length) in enumerate(zip(along, lengths, strict=True)):
+        last = out if number == len(along) - 1 else None
+        x = _slice(graph, x, offset[number], dim, length, prog, name, last)
+    return x
 
 
 def _slice(

@@ -26,14 +26,14 @@ from ipu_teach.poplibs.popops.operands import check_takes
 from ipu_teach.poplibs.popops.operations import UNARY
 from ipu_teach.poplibs.popops.reductions import reduce
 from ipu_teach.poplibs.popops.rows import (
+    aimed,
+    as_slices,
     check_base,
     fold,
     row_numbers,
     rows_of,
     slice_rows,
     sliced,
-    spread_numbers,
-    unfold,
     update_rows,
     windows,
 )
@@ -77,18 +77,14 @@ def gather(
     for dim, size in enumerate(sizes):
         if dim not in along:
             x = x.slice(0, size, dim)
-    view, counts = windows(x, along, [sizes[d] for d in along])
-    rows = view.reshape((prod(counts), prod(view.shape[len(counts) :])))
+    lengths = [sizes[d] for d in along]
+    rows, counts = windows(x, along, lengths)
     if along:
         chosen = row_numbers(graph, numbers, counts, prog, debug_context, clamped=True)
         out = slice_rows(graph, rows, chosen, prog, debug_context)
     else:
         out = rows.broadcast(numbers.shape[0], 0)
-    rest = [d for d in range(x.rank) if d not in along]
-    out = unfold(
-        out.reshape([numbers.shape[0], *(sizes[d] for d in (*along, *rest))]), along, x.rank
-    )
-    out = out.reshape([*batch, *(sizes[d] for d in window)])
+    out = as_slices(out, x, along, lengths).reshape([*batch, *(sizes[d] for d in window)])
     others = iter(range(len(batch)))
     inside = iter(range(len(batch), rank))
     return out.dim_shuffle([next(inside) if d in places else next(others) for d in range(rank)])
@@ -149,16 +145,9 @@ def scatter(
     for dim, size in enumerate(sizes):
         if dim not in along:
             x = x.slice(0, size, dim)
-    counts = [x.shape[d] - sizes[d] + 1 for d in along]
     lengths = [sizes[d] for d in along]
-    chosen = row_numbers(graph, numbers, counts, prog, debug_context)
-    chosen = spread_numbers(
-        graph, chosen, counts, [x.shape[d] for d in along], lengths, prog, debug_context
-    )
     new = updates.dim_shuffle([*around, *places]).reshape([numbers.shape[0], *sizes])
-    rows = fold(new, along).reshape(
-        (chosen.num_elements, prod(x.shape[d] for d in range(x.rank) if d not in along))
-    )
+    chosen, rows = aimed(graph, x, new, numbers, along, lengths, prog, debug_context)
     if update_computation is None:
         update_rows(graph, rows_of(x, along), rows, chosen.flatten(), None, "", prog, debug_context)
         return
@@ -183,10 +172,7 @@ class _Window:
 
     def slice(self, rows: Tensor) -> Tensor:
         """The rows of a slice as a slice."""
-        rest = [n for d, n in enumerate(self.x.shape) if d not in self.along]
-        return unfold(rows.reshape([1, *self.lengths, *rest]), self.along, self.x.rank).reshape(
-            self.shape
-        )
+        return as_slices(rows, self.x, self.along, self.lengths).reshape(self.shape)
 
     def rows(self, part: Tensor) -> Tensor:
         """A slice as its rows."""

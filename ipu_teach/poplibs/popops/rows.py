@@ -28,7 +28,7 @@ from ipu_teach.poplibs.popops.fused import map as fused_map
 from ipu_teach.poplibs.popops.reductions import reduce_rows
 from ipu_teach.poplibs.popops.slice_plans import SlicePlan, quicker_plan
 from ipu_teach.poplibs.popops.slice_vertices import K, MultiSlice, MultiUpdate, MultiUpdateOp, U
-from ipu_teach.poplibs.poputil import Mapping, calc_linear_tile_mapping, map_tensor_linearly
+from ipu_teach.poplibs.poputil import calc_linear_tile_mapping, map_tensor_linearly, tile_pieces
 from ipu_teach.program import Copy, Execute, Sequence as Program
 from ipu_teach.types import (
     FLOAT,
@@ -43,6 +43,7 @@ from ipu_teach.types import (
 )
 
 OFFSETS = (UNSIGNED_INT, INT)
+Placed = list[tuple[int, list[tuple[int, int]]]]  # (tile, its columns)
 _BITS: dict[int, type[DType]] = {
     1: UNSIGNED_CHAR,
     2: UNSIGNED_SHORT,
@@ -300,8 +301,8 @@ def rows_of(x: Tensor, along: Sequence[int]) -> Tensor:
 
 
 def windows(x: Tensor, along: Sequence[int], lengths: Sequence[int]) -> tuple[Tensor, list[int]]:
-    """(x as [*positions of a slice, *lengths, *other dimensions], the numbers of positions): a view
-    that repeats elements."""
+    """(x as [positions of a slice, its elements], how many positions there are in each dimension):
+    a view that repeats elements."""
     rest = [d for d in range(x.rank) if d not in along]
     view, counts = x.dim_shuffle([*along, *rest]), []
     for axis, length in enumerate(lengths):
@@ -315,7 +316,35 @@ def windows(x: Tensor, along: Sequence[int], lengths: Sequence[int]) -> tuple[Te
             )
         counts.append(count)
     order = [2 * i for i in range(len(lengths))] + [2 * i + 1 for i in range(len(lengths))]
-    return view.dim_shuffle([*order, *range(2 * len(lengths), view.rank)]), counts
+    view = view.dim_shuffle([*order, *range(2 * len(lengths), view.rank)])
+    return view.reshape((prod(counts), prod(view.shape[len(counts) :]))), counts
+
+
+def as_slices(rows: Tensor, x: Tensor, along: Sequence[int], lengths: Sequence[int]) -> Tensor:
+    """Rows of `windows`, or all rows of slices one after the other, as [slices, *shape of one]."""
+    rest = [n for d, n in enumerate(x.shape) if d not in along]
+    each = prod(lengths) * prod(rest)
+    count = rows.num_elements // each if each else rows.shape[0]
+    return unfold(rows.reshape([count, *lengths, *rest]), along, x.rank)
+
+
+def aimed(
+    graph: Graph,
+    x: Tensor,
+    updates: Tensor,
+    offsets: Tensor,
+    along: Sequence[int],
+    lengths: Sequence[int],
+    prog: Program,
+    name: str,
+) -> tuple[Tensor, Tensor]:
+    """([slices, rows of each], [all rows, columns]): the rows of x that slices at these offsets
+    cover, by number, and what `updates` [slices, *shape of one] has for them."""
+    shape = [x.shape[d] for d in along]
+    counts = [n - length + 1 for n, length in zip(shape, lengths, strict=True)]
+    numbers = row_numbers(graph, offsets, counts, prog, name)
+    numbers = spread_numbers(graph, numbers, counts, shape, lengths, prog, name)
+    return numbers, fold(updates, along).reshape((numbers.num_elements, rest_of(x, along)))
 
 
 def columns_of(rows: Tensor, pieces: Sequence[tuple[int, int]]) -> Tensor:
@@ -331,25 +360,25 @@ def on_columns(
         yield tile, {field: columns_of(rows, pieces) for field, rows in operands.items()} | state
 
 
-def spread(graph: Graph, rows: Tensor) -> None:
-    for tile, pieces in enumerate(linear(graph, rows)):
+def spread(graph: Graph, rows: Tensor, places: Placed) -> None:
+    for tile, pieces in places:
         for begin, end in pieces:
             graph.set_tile_mapping(rows[:, begin:end], tile)
 
 
-def linear(graph: Graph, rows: Tensor) -> Mapping:
-    return calc_linear_tile_mapping(graph, rows.shape[1], rows.dtype)
+def linear(graph: Graph, rows: Tensor) -> Placed:
+    mapping = calc_linear_tile_mapping(graph, rows.shape[1], rows.dtype)
+    return [(tile, pieces) for tile, pieces in enumerate(mapping) if pieces]
 
 
-def placed(graph: Graph, rows: Tensor) -> list[tuple[int, list[tuple[int, int]]]]:
+def placed(graph: Graph, rows: Tensor) -> Placed:
     """(tile, its columns) of [rows, columns]: where they lie, if all rows of each column lie on one
     tile; else linearly."""
     if rows.num_elements:
         tiles = graph.tile_map().at(rows.positions() * rows.dtype.size)
         if np.all(tiles == tiles[0]) and tiles.min() >= 0:
-            mapping = graph.get_tile_mapping(rows[0])
-            return [(tile, pieces) for tile, pieces in enumerate(mapping) if pieces]
-    return [(tile, pieces) for tile, pieces in enumerate(linear(graph, rows)) if pieces]
+            return tile_pieces(graph, rows[0])
+    return linear(graph, rows)
 
 
 # --- checks ---------------------------------------------------------------------------------------
@@ -388,9 +417,7 @@ def sliced(x: Tensor, along: list[int], lengths: list[int]) -> Shape:
 
 def check_slice(x: Tensor, offset: Tensor, dims: Any, sizes: Any) -> tuple[list[int], list[int]]:
     """(dimensions, sizes) of a slice at one offset."""
-    check_base(x)
-    along = dims_of(x, dims)
-    lengths = sizes_of(x, along, sizes)
+    along, lengths = _check_sliced(x, dims, sizes)
     if offset.dtype is not UNSIGNED_INT or offset.shape[0] != len(along):
         raise refused(f"""wants offset as {counted(len(along), "element")} of UNSIGNED_INT, one for
             each dimension; it was given {offset.shape[0]:,} of {offset.dtype.__name__}.
@@ -401,15 +428,19 @@ def check_slice(x: Tensor, offset: Tensor, dims: Any, sizes: Any) -> tuple[list[
 
 def check_slices(x: Tensor, offsets: Tensor, dims: Any, sizes: Any) -> tuple[list[int], list[int]]:
     """(dimensions, sizes) of slices at many offsets."""
-    check_base(x)
-    along = dims_of(x, dims)
-    lengths = sizes_of(x, along, sizes)
+    along, lengths = _check_sliced(x, dims, sizes)
     if offsets.dtype not in OFFSETS or offsets.shape[1] != len(along):
         raise refused(f"""wants offsets [slices, {len(along)}] of UNSIGNED_INT or INT, a number for
             each dimension; it was given {offsets.shape} of {offsets.dtype.__name__}.
             where: {offsets!r}
             next:  for one dimension give shape (slices, 1): offsets.expand([1]).""")
     return along, lengths
+
+
+def _check_sliced(x: Tensor, dims: Any, sizes: Any) -> tuple[list[int], list[int]]:
+    check_base(x)
+    along = dims_of(x, dims)
+    return along, sizes_of(x, along, sizes)
 
 
 def check_base(x: Tensor) -> None:

@@ -22,7 +22,7 @@ from ipu_teach.flags import flagged
 from ipu_teach.graph import Graph, Input, Output, SupervisorVertex, Tensor, Vector
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.poplibs.laying import shared, step, typed
-from ipu_teach.poplibs.library import OWN, as_given, check_same, library, refused
+from ipu_teach.poplibs.library import OWN, as_given, check_alike, library, refused
 from ipu_teach.poplibs.popops.operands import check_takes
 from ipu_teach.program import Copy, Sequence as Program
 from ipu_teach.target import Target
@@ -362,6 +362,5 @@ def _check_quarter(x: Tensor) -> None:
 
 
 def _check_values(keys: Tensor, values: Tensor) -> None:
-    where = f"keys {keys!r} and values {values!r}"
-    check_same("shapes", keys.shape, values.shape, where, "give a value beside each key.")
+    check_alike("give a value beside each key.", "", keys=keys, values=values)
     _check_quarter(values)
