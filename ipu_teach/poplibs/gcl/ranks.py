@@ -14,7 +14,7 @@ from ipu_teach.cost.links import ring_order
 from ipu_teach.graph import Graph, Tensor, concat
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.poplibs import popops
-from ipu_teach.poplibs.gcl.groups import STEPS, CollectiveOperator, CommGroup, operator_of
+from ipu_teach.poplibs.gcl.groups import STEPS, CollectiveOperator, operator_of
 from ipu_teach.poplibs.gcl.ring import METHOD, choose, gather, scatter, side_by_side
 from ipu_teach.poplibs.library import (
     as_given,
@@ -39,8 +39,6 @@ class Ranks(ABC):
         self, top: Graph, given: object, several: bool, ipus: Sequence[int], each: int, *how: Any
     ) -> None:
         group, self.name, options = how
-        if not isinstance(group, CommGroup):
-            raise as_given(group, "group", "write CommGroup(), which is all of them.")
         self.method: str = settled(METHOD, options)["method"]
         self.top, self.given, self.several, self.each = top, given, several, each
         self.groups = group.of(len(ipus))

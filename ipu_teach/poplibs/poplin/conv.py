@@ -32,6 +32,7 @@ from ipu_teach.cost.vertices.poplin import conv_units, panel_depth
 from ipu_teach.graph import Graph, Tensor, concat
 from ipu_teach.poplibs.library import (
     OWN,
+    advised,
     as_given,
     check_alike,
     check_same,
@@ -78,6 +79,7 @@ _BACKWARD, _UPDATE = PASSES[3:]
 _WHAT = "its params"
 
 
+@advised("give what plan_convolution returns.")
 @dataclass(frozen=True, repr=False)
 class ConvPlan:
     """How one pass of a convolution is made of products, one after the other: by `products`, a
@@ -135,7 +137,6 @@ def plan_convolution(
     The options are those of `mat_mul`; the keywords say the commonest. Raises `PoplibsError`, also
     for a plan that fits on no tile, and `InvalidOptionError`.
     """
-    _check_params(params)
     check_sizes(target, 0)
     if pass_ not in PASSES[1:]:
         raise as_given(pass_, "pass_", f"use {', '.join(PASSES[1:-1])} or {PASSES[-1]}.")
@@ -167,11 +168,6 @@ def _sizes(params: ConvParams, each: Combination) -> tuple[int, int, int, int]:
     return groups, windows, ins * prod(len(one.taps) for one in each), outs
 
 
-def _check_params(params: object) -> None:
-    if not isinstance(params, ConvParams):
-        raise as_given(params, "params", "give a poplin.ConvParams.")
-
-
 def _check_given(params: ConvParams, **given: tuple[Tensor, tuple[int, ...]]) -> None:
     """Raise `PoplibsError` unless the tensors are of these shapes, and of the params' dtype."""
     for name, (tensor, shape) in given.items():
@@ -194,7 +190,6 @@ def create_input(
     It lies spread over the tiles, place by place; for a kernel of one place without padding, where
     the product will want it. `options`: those of the convolution. Raises `PoplibsError`.
     """
-    _check_params(params)
     batch, channels, *field = params.input_shape
     made = graph.add_variable(params.dtype, (batch, *field, channels), name)
     map_tensor_linearly(graph, made)
@@ -215,7 +210,6 @@ def create_weights(
     """A variable [num_groups, out_channels / num_groups, in_channels / num_groups, *kernel] that
     lies where `convolution` will want it. `options`: those of the convolution. Raises
     `PoplibsError`."""
-    _check_params(params)
     plan = plan_convolution(params, graph.target, options=options)
     groups, outs, ins, *kernel = params.weights_shape
     made = graph.add_variable(params.dtype, (groups, *kernel, ins, outs), name)
@@ -330,14 +324,11 @@ def convolution(
     channel by channel; the options are its own. `plan`: what `plan_convolution` returns for these
     params. Modelled cycles: the plan's. Raises `PoplibsError` and `InvalidOptionError`.
     """
-    _check_params(params)
     seen = _turned(weights) if transpose_and_flip_weights else weights
     _check_given(params, x=(x, params.input_shape), weights=(seen, params.weights_shape))
     wish = wish_of(options, partials_type, available_memory_proportion)
     if plan is None:
         plan = _plan(params, graph.target, PASSES[1], wish, cache)
-    elif not isinstance(plan, ConvPlan):
-        raise as_given(plan, "plan", "give what plan_convolution returns.")
     elif plan.params != params or plan.target != graph.target or plan.pass_ in PASSES[3:]:
         raise refused(f"""was given a plan of {plan.params.input_shape} with
             {plan.params.weights_shape} on {plan.target.num_tiles:,} tiles, {plan.pass_}, for
@@ -408,7 +399,6 @@ def convolution_input_gradient(
     `weights_transpose_chans_flip_xy` of the weights by `params.gradient()`. The options are those
     of `mat_mul`. Raises `PoplibsError` and `InvalidOptionError`.
     """
-    _check_params(params)
     _check_given(params, dy=(dy, params.output_shape), weights=(weights, params.weights_shape))
     plan = plan_convolution(params, graph.target, _BACKWARD, options=options)
     back = _convolved(graph, dy, _turned(weights), params.gradient(), plan, prog, debug_context)
@@ -439,7 +429,6 @@ def calculate_weight_deltas(
     `params`: those of the forward pass. The options are those of `mat_mul`. Raises `PoplibsError`
     and `InvalidOptionError`.
     """
-    _check_params(params)
     _check_given(params, dy=(dy, params.output_shape), x=(x, params.input_shape))
     plan = plan_convolution(params, graph.target, _UPDATE, options=options)
     groups, outs, ins, *kernel = params.weights_shape
@@ -488,7 +477,6 @@ def convolution_weight_update(
     `scale`: a number, or one element, as of `popops.scaled_add_to`, which adds. Raises
     `PoplibsError` and `InvalidOptionError`.
     """
-    _check_params(params)
     _check_given(params, weights=(weights, params.weights_shape))
     check_finite("scale", check_factor(graph, "scale", scale, FLOAT, HALF))
     deltas = calculate_weight_deltas(graph, dy, x, params, prog, debug_context, options=options)
@@ -543,21 +531,18 @@ def weights_transpose_chans_flip_xy(
 def get_fwd_flops(params: ConvParams) -> int:
     """Operations on numbers of the forward pass: two for each weight and each element of the input
     that it meets. Those on the zeros of padding and dilation are none. Raises `PoplibsError`."""
-    _check_params(params)
     return 2 * params.macs
 
 
 @library
 def get_bwd_flops(params: ConvParams) -> int:
     """Those of the input's gradient, as many as in the forward pass; `params`: of that."""
-    _check_params(params)
     return 2 * params.macs
 
 
 @library
 def get_wu_flops(params: ConvParams) -> int:
     """Those of the weights' gradient, as many as in the forward pass; `params`: of that."""
-    _check_params(params)
     return 2 * params.macs
 
 
@@ -565,5 +550,4 @@ def get_wu_flops(params: ConvParams) -> int:
 def get_fwd_perfect_cycle_count(graph: Graph, params: ConvParams) -> int:
     """Cycles of the forward pass if all multiply-add units of all tiles were busy all the time,
     with sums of FLOAT, and nothing had to be sent. Raises `PoplibsError`."""
-    _check_params(params)
     return -(-params.macs // macs_per_cycle(params.dtype, FLOAT, graph.target))

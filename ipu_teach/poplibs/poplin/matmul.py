@@ -11,7 +11,6 @@ from ipu_teach.poplibs.laying import put
 from ipu_teach.poplibs.library import (
     OWN,
     Free,
-    as_given,
     check_mapped,
     check_same,
     check_tensor,
@@ -150,7 +149,7 @@ def _settled(
     b: Tensor,
     out_type: object,
     wish: Wish,
-    plan: object,
+    plan: Plan,
     cache: PlanningCache | None,
 ) -> tuple[Product, Plan]:
     """The product of operands [m, k] and [k, n], or with groups in front, and its plan, after all
@@ -175,8 +174,6 @@ def _settled(
     wanted = product_of((groups, a.shape[-2], a.shape[-1], b.shape[-1]), a.dtype, out_type, wish)
     if plan is None:
         return wanted, planned(wanted, graph.target, wish, cache)
-    if not isinstance(plan, MatMulPlan):
-        raise as_given(plan, "plan", "give what plan_mat_mul returns.")
     sizes = (plan.product.groups, plan.m, plan.k, plan.n)
     if (
         sizes != (wanted.groups, wanted.m, wanted.k, wanted.n)

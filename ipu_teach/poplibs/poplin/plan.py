@@ -31,7 +31,7 @@ from ipu_teach.errors import shown
 from ipu_teach.graph.outline import table
 from ipu_teach.poplibs import drawing
 from ipu_teach.poplibs.drawing import DrawnMatrix
-from ipu_teach.poplibs.library import as_given, calling, check_sizes, library, refused
+from ipu_teach.poplibs.library import advised, calling, check_sizes, library, refused
 from ipu_teach.poplibs.options import Options
 from ipu_teach.poplibs.poplin.wishes import MEMORY_PROPORTION, Wish, wish_of
 from ipu_teach.poplibs.poputil import balanced_partition
@@ -82,6 +82,7 @@ class Product:
         return f"[{lead}{self.m}, {self.k}] x [{lead}{self.k}, {self.n}]"
 
 
+@advised("give what plan_mat_mul returns.")
 @dataclass(frozen=True, repr=False)
 class MatMulPlan:
     """How a product is cut into blocks, and what that is modelled to cost. Print it, or show it in
@@ -254,6 +255,7 @@ def product_of(
     return Product(m, k, n, groups, *types, wish.wide_loads, wish.fast_reduce)
 
 
+@advised("give a poplin.PlanningCache().")
 class PlanningCache:
     """The plans of the products that were made with it, under their products: `mat_mul(…,
     cache=cache)`.
@@ -279,8 +281,6 @@ def planned(
 ) -> MatMulPlan | None:
     """The plan of `product`, None if it is empty. Raises `PoplibsError` for a proportion that is
     none, and for no plan."""
-    if cache is not None and not isinstance(cache, PlanningCache):
-        raise as_given(cache, "cache", "give a poplin.PlanningCache().")
     proportion = wish.proportion
     try:
         share = float(proportion)  # type: ignore[arg-type]

@@ -36,6 +36,7 @@ from ipu_teach.poplibs.laying import typed
 from ipu_teach.poplibs.library import (
     OWN,
     Free,
+    advised,
     as_given,
     check_mapped,
     check_same,
@@ -62,6 +63,7 @@ class PoolingType(Enum):
     SUM = "SUM"
 
 
+@advised("give pooling.PoolParams(…).")
 @dataclass(frozen=True)
 class PoolParams:
     """A pooling of [batch_size, channels, *input_field], of `dtype` FLOAT or HALF.
@@ -506,10 +508,8 @@ def pool_input_gradient(
     return call.seen(out, params.input_shape)
 
 
-def _check(graph: Graph, params: object, name: str, tensor: Any, shape: str) -> None:
+def _check(graph: Graph, params: PoolParams, name: str, tensor: Any, shape: str) -> None:
     """Raise `PoplibsError` unless the tensor is what the parameters say."""
-    if not isinstance(params, PoolParams):
-        raise as_given(params, "params", "give pooling.PoolParams(…).")
     wanted: Shape = getattr(params, shape)
     check_tensor(graph, name, tensor, (len(wanted),))
     advice = f"give {name} the {shape} of the parameters."

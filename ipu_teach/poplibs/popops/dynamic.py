@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ipu_teach.errors import shown
-from ipu_teach.graph import Graph, Shape, Tensor
+from ipu_teach.graph import Graph, Tensor
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.poplibs.laying import step
 from ipu_teach.poplibs.library import (
@@ -70,24 +70,14 @@ def create_sliceable_tensor(
         raise refused(f"""was given the dimensions {shown(dims)} for the shape {wanted}.
             next:  give a list of different dimensions, as in [0].""")
     if plan is not None:
-        return _by_plan(
-            graph, plan, as_dtype(dtype, "create_sliceable_tensor()"), wanted, along, debug_context
-        )
+        check_table(graph, plan, as_dtype(dtype, "create_sliceable_tensor()"), wanted, along)
     tensor = graph.add_variable(dtype, wanted, debug_context)
+    if plan is not None:
+        for tile, (r0, r1), (c0, c1) in plan.places():
+            graph.set_tile_mapping(tensor[r0:r1, c0:c1], tile)
+        return tensor
     rows = rows_of(tensor, along)
     spread(graph, rows, linear(graph, rows))
-    return tensor
-
-
-def _by_plan(
-    graph: Graph, plan: object, dtype: type[DType], shape: Shape, along: list[int], name: str
-) -> Tensor:
-    if not isinstance(plan, SlicePlan):
-        raise as_given(plan, "plan", "give what embedding_plan returns.")
-    check_table(graph, plan, dtype, shape, along)
-    tensor = graph.add_variable(dtype, shape, name)
-    for tile, (r0, r1), (c0, c1) in plan.places():
-        graph.set_tile_mapping(tensor[r0:r1, c0:c1], tile)
     return tensor
 
 

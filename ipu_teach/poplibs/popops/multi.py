@@ -56,12 +56,12 @@ def multi_slice(
     """
     along, lengths = check_slices(x, offsets, dims, sizes)
     settled(OPTIONS, options)
-    cut = check_plan(graph, plan, x, along, lengths)
+    check_plan(graph, plan, x, along, lengths)
     view, counts = windows(x, along, lengths)
     numbers = row_numbers(graph, offsets, counts, prog, debug_context)
     if plan is None and set(lengths) == {1}:
-        cut = plan_for(graph, view, numbers.num_elements)
-    out = slice_rows(graph, view, numbers, prog, debug_context, cut)
+        plan = plan_for(graph, view, numbers.num_elements)
+    out = slice_rows(graph, view, numbers, prog, debug_context, plan)
     return as_slices(out, x, along, lengths)
 
 
@@ -81,7 +81,7 @@ def _updated(
 ) -> None:
     along, lengths = check_slices(x, offsets, dims, sizes)
     settled(OPTIONS, options)
-    cut = check_plan(graph, plan, x, along, lengths)
+    check_plan(graph, plan, x, along, lengths)
     wanted = (offsets.shape[0], *sliced(x, along, lengths))
     check_alike("give a slice for each row of offsets.", shape=wanted, x=x, updates=updates)
     if operation:
@@ -89,10 +89,10 @@ def _updated(
         scale = check_factor(graph, "scale", 1 if scale is None else scale, x.dtype, *wider)
     numbers, update = aimed(graph, x, updates, offsets, along, lengths, prog, debug_context)
     rows, numbers = rows_of(x, along), numbers.flatten()
-    if plan is None and set(lengths) == {1}:
-        cut = plan_for(graph, rows, numbers.num_elements, operation)
     apart = plan is None
-    update_rows(graph, rows, update, numbers, scale, operation, prog, debug_context, cut, apart)
+    if apart and set(lengths) == {1}:
+        plan = plan_for(graph, rows, numbers.num_elements, operation)
+    update_rows(graph, rows, update, numbers, scale, operation, prog, debug_context, plan, apart)
 
 
 @variant(_updated, "", ("scale",))

@@ -19,7 +19,7 @@ import numpy as np
 from ipu_teach.cost import vertices
 from ipu_teach.graph import Graph, InOut, Input, SupervisorVertex, Tensor, Vector
 from ipu_teach.poplibs.laying import typed
-from ipu_teach.poplibs.library import OWN, as_given, check_same, library
+from ipu_teach.poplibs.library import OWN, advised, check_same, library
 from ipu_teach.poplibs.options import Option, Options, settled
 from ipu_teach.poplibs.popops.elementwise_codelets import per_tile, refuse_quarter
 from ipu_teach.poplibs.popops.operands import CAST, check_factor, check_takes
@@ -39,6 +39,7 @@ B = TypeVar("B")
 K = TypeVar("K")
 
 
+@advised("use ScaledAddSpecialisation.DEFAULT or X_MINUS_AX_PLUS_BY.")
 class ScaledAddSpecialisation(Enum):
     """What `axpby_to` computes: DEFAULT ka a + kb b, X_MINUS_AX_PLUS_BY (a - ka a) + kb b."""
 
@@ -231,12 +232,6 @@ def axpby_to(
     `scaled_subtract_from`.
     """
     chosen = settled(OPTIONS, options)
-    if not isinstance(specialisation, ScaledAddSpecialisation):
-        raise as_given(
-            specialisation,
-            "specialisation",
-            "use ScaledAddSpecialisation.DEFAULT or X_MINUS_AX_PLUS_BY.",
-        )
     _check_pair(a, b)
     factors = {name: check_factor(graph, name, k, a.dtype) for name, k in (("ka", ka), ("kb", kb))}
     tensors = any(isinstance(k, Tensor) for k in factors.values())

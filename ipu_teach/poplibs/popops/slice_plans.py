@@ -23,7 +23,7 @@ from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.outline import table
 from ipu_teach.poplibs import drawing
 from ipu_teach.poplibs.drawing import DrawnMatrix
-from ipu_teach.poplibs.library import as_given, calling, library, refused
+from ipu_teach.poplibs.library import advised, as_given, calling, library, refused
 from ipu_teach.poplibs.options import Option, Options, settled
 from ipu_teach.poplibs.placing import balanced_partition, dealt
 from ipu_teach.poplibs.popops.reduction_vertices import stage_cycles
@@ -46,6 +46,7 @@ OPTIONS = (
 )
 
 
+@advised("give what embedding_plan returns.")
 @dataclass(frozen=True, repr=False)
 class SlicePlan:
     """How a table [entries, columns] of `dtype` is cut: `row_parts` by `column_parts` blocks, each
@@ -312,18 +313,14 @@ def planned(
 
 
 def check_plan(
-    graph: Graph, plan: object, x: Tensor, along: list[int], lengths: list[int]
-) -> SlicePlan | None:
-    """`plan`, if it is for slices of single rows of x; None if there is none. Raises
-    `PoplibsError`."""
-    if plan is None:
-        return None
-    if not isinstance(plan, SlicePlan):
-        raise as_given(plan, "plan", "give what embedding_plan returns.")
-    check_table(graph, plan, x.dtype, x.shape, along)
-    if lengths != [1]:
-        raise refused(f"was given a plan and the sizes {lengths}.", x, "a plan is for sizes=[1].")
-    return plan
+    graph: Graph, plan: SlicePlan | None, x: Tensor, along: list[int], lengths: list[int]
+) -> None:
+    """Raise `PoplibsError` unless the plan, if there is one, is for slices of single rows of x."""
+    if plan is not None:
+        check_table(graph, plan, x.dtype, x.shape, along)
+        if lengths != [1]:
+            says = f"was given a plan and the sizes {lengths}."
+            raise refused(says, x, "a plan is for sizes=[1].")
 
 
 def check_table(
@@ -354,8 +351,6 @@ def create_indices_tensor(
         raise refused(f"""was given the dimensions {shown(dims)} and {shown(num_indices)} as
             num_indices.
             next:  give a list of dimensions, and a whole number.""")
-    if plan is not None and not isinstance(plan, SlicePlan):
-        raise as_given(plan, "plan", "give what embedding_plan returns.")
     made = graph.add_variable(UNSIGNED_INT, (int(num_indices), len(dims)), name)
     map_tensor_linearly(graph, made)
     return made

@@ -22,7 +22,7 @@ from ipu_teach.flags import flagged
 from ipu_teach.graph import Graph, Input, Output, SupervisorVertex, Tensor, Vector
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.poplibs.laying import shared, step, typed
-from ipu_teach.poplibs.library import OWN, as_given, check_alike, library, refused
+from ipu_teach.poplibs.library import OWN, advised, check_alike, library, refused
 from ipu_teach.poplibs.popops.operands import check_takes
 from ipu_teach.program import Copy, Sequence as Program
 from ipu_teach.target import Target
@@ -58,6 +58,7 @@ class SortOrder(Enum):
     DESCENDING = "DESCENDING"
 
 
+@advised("give TopKParams(k).")
 @flagged
 @dataclass(frozen=True)
 class TopKParams:
@@ -337,9 +338,7 @@ def _rows(x: Tensor) -> int:
     return x.num_elements // x.shape[-1] if x.shape[-1] else 0
 
 
-def _check_params(params: object, argument: str, tensor: Tensor) -> None:
-    if not isinstance(params, TopKParams):
-        raise as_given(params, "params", "give TopKParams(k).")
+def _check_params(params: TopKParams, argument: str, tensor: Tensor) -> None:
     _check_order(argument, tensor)
     most = tensor.shape[-1] if tensor.rank else 0
     if not is_whole(params.k) or not 0 <= params.k <= most or tensor.rank == 0:

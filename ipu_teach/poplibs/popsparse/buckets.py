@@ -22,7 +22,6 @@ from ipu_teach.poplibs.library import as_given, check_sizes, is_count, library, 
 from ipu_teach.poplibs.popsparse.matrices import COOMatrix, CSRMatrix, square
 from ipu_teach.poplibs.popsparse.static_plan import (
     MEMORY_PROPORTION,
-    check_csr,
     check_types,
     fitting,
     spread,
@@ -229,7 +228,7 @@ class Partitioner:
     def encode(self, csr: CSRMatrix) -> SparsityData:
         """A pattern with its values as both tensors of a product. Raises `PoplibsError` for more
         blocks than the budget, and another shape or block."""
-        owner, local = self._owners(check_csr(csr))
+        owner, local = self._owners(csr)
         cut, count = self.cut, np.bincount(owner, minlength=self.cut.num_buckets)
         order = np.argsort(owner, kind="stable")
         begin, fill = np.cumsum(count) - count, np.minimum(count, cut.slots)

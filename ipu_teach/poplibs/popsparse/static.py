@@ -35,7 +35,6 @@ from ipu_teach.poplibs.library import (
     OWN,
     Free,
     Matrix,
-    as_given,
     check_mapped,
     check_same,
     check_tensor,
@@ -47,7 +46,7 @@ from ipu_teach.poplibs.poplin.matmul import shares_of
 from ipu_teach.poplibs.poplin.matmul_codelets import adder
 from ipu_teach.poplibs.popops import zero
 from ipu_teach.poplibs.popsparse.matrices import CSRMatrix
-from ipu_teach.poplibs.popsparse.static_plan import SparsePlan, check_csr, plan_sparse_dense
+from ipu_teach.poplibs.popsparse.static_plan import SparsePlan, plan_sparse_dense
 from ipu_teach.poplibs.poputil import Mapping, map_tensor_linearly
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.target import Target
@@ -173,14 +172,14 @@ def sparse_dense_mat_mul(
     is rounded once. Compute sets: zero, for rows without blocks; multiply; reduce, unless no row
     needs it. Raises `PoplibsError`.
     """
-    pattern, wanted = check_csr(csr), plan
+    wanted = plan
     if wanted is None:
         wanted = plan_sparse_dense(
-            pattern, x.shape[1], graph.target, dtype=x.dtype, partials_type=partials_type
+            csr, x.shape[1], graph.target, dtype=x.dtype, partials_type=partials_type
         )
     _check_plan(wanted, graph)
-    if not wanted.pattern.same_pattern(pattern):
-        raise refused(f"""was given another pattern than its plan's: {pattern} and
+    if not wanted.pattern.same_pattern(csr):
+        raise refused(f"""was given another pattern than its plan's: {csr} and
             {wanted.pattern}.
             next:  a static product is compiled for one pattern: plan this one and build a new
             graph, or use popsparse.dynamic.sparse_dense_mat_mul, which takes any.""")
@@ -188,9 +187,7 @@ def sparse_dense_mat_mul(
     return _multiplied(graph, wanted, values, x, prog, debug_context)
 
 
-def _check_plan(plan: object, graph: Graph) -> None:
-    if not isinstance(plan, SparsePlan):
-        raise as_given(plan, "plan", "give what static.plan_sparse_dense returns.")
+def _check_plan(plan: SparsePlan, graph: Graph) -> None:
     if plan.num_tiles != graph.target.num_tiles:
         raise refused(f"""was given a plan for {plan.num_tiles:,} tiles; there are
             {graph.target.num_tiles:,}.
