@@ -92,12 +92,6 @@ def in_place(
     write(graph, operation, operands, None, prog, name)
 
 
-def check_result(operation: ElementwiseOperation, operands: Sequence[Any], out: Tensor) -> None:
-    """Raise `PoplibsError` unless `out` can hold the result."""
-    tensors = tensors_of(operands)
-    check_output(out, common_shape(tensors), operation.result(tensors[0].dtype))
-
-
 def into(
     graph: Graph,
     operation: ElementwiseOperation,
@@ -107,7 +101,8 @@ def into(
     name: str,
 ) -> None:
     """The result in `out`."""
-    check_result(operation, operands, out)
+    tensors = tensors_of(operands)
+    check_output(out, common_shape(tensors), operation.result(tensors[0].dtype))
     write(graph, operation, operands, out, prog, name)
 
 
