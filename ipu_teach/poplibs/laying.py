@@ -1,5 +1,5 @@
 """How a library lays out what it makes: vertices on tiles, with their results beside them, and of
-which class."""
+which class; variables linearly, and numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from ipu_teach.graph import ComputeSet, Graph, Tensor, Vertex, template
 from ipu_teach.poplibs.placing import balanced_partition, dealt
-from ipu_teach.poplibs.poputil import take_each, tile_pieces
+from ipu_teach.poplibs.poputil import map_tensor_linearly, take_each, tile_pieces
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.types import DType
 
@@ -78,3 +78,19 @@ def shared(
     parts = balanced_partition(rows, min(rows, most)) if rows else []
     for tile, (begin, end) in dealt(parts, graph.target.num_tiles):
         yield tile, {field: tensor[begin:end] for field, tensor in operands.items()} | state
+
+
+def linear(graph: Graph, dtype: type[DType], shape: Sequence[int], name: str | None) -> Tensor:
+    """A new variable, mapped linearly."""
+    made = graph.add_variable(dtype, shape, name)
+    map_tensor_linearly(graph, made)
+    return made
+
+
+def scalar(graph: Graph, dtype: type[DType], value: Any, name: str) -> Tensor:
+    """A tensor as it is; a number as a constant on tile 0."""
+    if isinstance(value, Tensor):
+        return value
+    made = graph.add_constant(dtype, (), value, name)
+    graph.set_tile_mapping(made, 0)
+    return made

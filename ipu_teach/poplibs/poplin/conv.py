@@ -30,6 +30,7 @@ import numpy as np
 
 from ipu_teach.cost.vertices.poplin import conv_units, panel_depth
 from ipu_teach.graph import Graph, Tensor, concat
+from ipu_teach.poplibs.laying import linear
 from ipu_teach.poplibs.library import (
     OWN,
     advised,
@@ -49,7 +50,6 @@ from ipu_teach.poplibs.poplin.wishes import MEMORY_PROPORTION, PASSES, Wish, wis
 from ipu_teach.poplibs.popops import add_in_place, pad, reduce_with_output, scaled_add_to, zero
 from ipu_teach.poplibs.popops.operands import check_factor, check_finite
 from ipu_teach.poplibs.popops.reductions import ReduceParams
-from ipu_teach.poplibs.poputil import map_tensor_linearly
 from ipu_teach.program import Copy, Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, DType
@@ -191,8 +191,7 @@ def create_input(
     the product will want it. `options`: those of the convolution. Raises `PoplibsError`.
     """
     batch, channels, *field = params.input_shape
-    made = graph.add_variable(params.dtype, (batch, *field, channels), name)
-    map_tensor_linearly(graph, made)
+    made = linear(graph, params.dtype, (batch, *field, channels), name)
     seen = made.dim_roll(made.rank - 1, 1)
     combinations = list(product(*params.classes()))
     if len(combinations) == prod(params.weights_shape[3:]) == 1:
@@ -212,8 +211,7 @@ def create_weights(
     `PoplibsError`."""
     plan = plan_convolution(params, graph.target, options=options)
     groups, outs, ins, *kernel = params.weights_shape
-    made = graph.add_variable(params.dtype, (groups, *kernel, ins, outs), name)
-    map_tensor_linearly(graph, made)
+    made = linear(graph, params.dtype, (groups, *kernel, ins, outs), name)
     seen = made.dim_roll(made.rank - 1, 1).dim_roll(made.rank - 1, 2)
     pairs = [each for each in product(*params.classes()) if all(one.taps for one in each)]
     for each, one in zip(pairs, plan.products, strict=True):
@@ -225,9 +223,7 @@ def create_weights(
 def create_biases(graph: Graph, out: Tensor, name: str | None = None) -> Tensor:
     """A variable of a bias for each channel of `out`, the output of a convolution, spread over the
     tiles. Raises `PoplibsError`."""
-    made = graph.add_variable(out.dtype, out.shape[1:2], name)
-    map_tensor_linearly(graph, made)
-    return made
+    return linear(graph, out.dtype, out.shape[1:2], name)
 
 
 # --- views ----------------------------------------------------------------------------------------
@@ -356,8 +352,7 @@ def _convolved(
         if left is None:  # only zeros of the dilation lie there
             kind = plan.params.out_type if params is plan.params else params.dtype
             shape = params.num_groups, _sizes(params, each)[1], channels // params.num_groups
-            out = graph.add_variable(kind or params.dtype, shape, f"{suffix}/out")
-            map_tensor_linearly(graph, out)
+            out = linear(graph, kind or params.dtype, shape, f"{suffix}/out")
             zero(graph, out, prog, f"{suffix}/zero")
         else:
             out = _multiplied(graph, left, _right(weights, each), next(products), prog, suffix)
@@ -449,8 +444,7 @@ def calculate_weight_deltas(
         found |= {place: parts[:, i] for i, place in enumerate(places)}
     every = list(product(*map(range, kernel)))
     if len(found) < len(every):  # weights that never meet an element
-        none = graph.add_variable(params.dtype, (groups, ins, outs), f"{debug_context}/none")
-        map_tensor_linearly(graph, none)
+        none = linear(graph, params.dtype, (groups, ins, outs), f"{debug_context}/none")
         zero(graph, none, prog, f"{debug_context}/zero")
         found = dict.fromkeys(every, none) | found
     whole = concat([found[place].expand([1]) for place in every], 1)

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 
 from ipu_teach.graph import ComputeSet, Graph, Tensor, Vertex, concat
-from ipu_teach.poplibs.laying import put
+from ipu_teach.poplibs.laying import linear, put
 from ipu_teach.poplibs.library import (
     OWN,
     Free,
@@ -23,7 +23,7 @@ from ipu_teach.poplibs.poplin.plan import MatMulPlan, PlanningCache, Product, pl
 from ipu_teach.poplibs.poplin.wishes import MEMORY_PROPORTION, Wish, wish_of
 from ipu_teach.poplibs.popops import cast, scaled_add_to, zero
 from ipu_teach.poplibs.popops.operands import check_factor
-from ipu_teach.poplibs.poputil import balanced_partition, map_tensor_linearly
+from ipu_teach.poplibs.poputil import balanced_partition
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.types import FLOAT, HALF, QUARTER, UNSIGNED_CHAR, Array, DType
 
@@ -213,8 +213,7 @@ def _mat_mul(
 ) -> Tensor:
     """The product [groups, m, n] of [groups, m, k] and [groups, k, n], by a plan that fits."""
     if plan is None:
-        out = graph.add_variable(whole.out, (whole.groups, whole.m, whole.n), f"{name}/out")
-        map_tensor_linearly(graph, out)
+        out = linear(graph, whole.out, (whole.groups, whole.m, whole.n), f"{name}/out")
         if out.num_elements:  # sums of nothing
             zero(graph, out, prog, f"{name}/zero")
         return out

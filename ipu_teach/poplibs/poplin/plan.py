@@ -33,8 +33,8 @@ from ipu_teach.poplibs import drawing
 from ipu_teach.poplibs.drawing import DrawnMatrix
 from ipu_teach.poplibs.library import advised, calling, check_sizes, library, refused
 from ipu_teach.poplibs.options import Options
+from ipu_teach.poplibs.placing import balanced_partition, sensible_parts
 from ipu_teach.poplibs.poplin.wishes import MEMORY_PROPORTION, Wish, wish_of
-from ipu_teach.poplibs.poputil import balanced_partition
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, QUARTER, Array, DType, as_dtype
 
@@ -352,9 +352,7 @@ def _all_cuts(product: Product, tiles: int) -> Costs:
     found: Costs = {}
     total = np.ones(1, np.int64)
     for name, size in sizes.items():
-        parts = np.arange(1, min(size, tiles) + 1)
-        # of those that make blocks equally large, the fewest
-        parts = np.unique(-(-size // -(-size // parts)))
+        parts = sensible_parts(size, tiles)
         if tiles > MOST_EXHAUSTIVE and len(parts) > THINNED:
             parts = parts[
                 np.unique(np.searchsorted(parts, np.geomspace(1, parts[-1], THINNED).round()))

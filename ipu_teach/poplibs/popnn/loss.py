@@ -10,7 +10,7 @@ import numpy as np
 from ipu_teach.cost import vertices
 from ipu_teach.errors import shown
 from ipu_teach.graph import Graph, InOut, Input, Output, Tensor, Vector, Vertex
-from ipu_teach.poplibs.laying import step, typed
+from ipu_teach.poplibs.laying import scalar, step, typed
 from ipu_teach.poplibs.library import (
     OWN,
     Matrix,
@@ -237,9 +237,7 @@ def calc_loss(
     base: Any = SumSquared if squared else CrossEntropyScaled if tensors else CrossEntropy
     if tensors:  # beside a tensor, a number becomes one
         for field, k in factors.items():
-            if not isinstance(k, Tensor):
-                factors[field] = graph.add_constant(FLOAT, (), k, f"{debug_context}/{field}")
-                graph.set_tile_mapping(factors[field], 0)
+            factors[field] = scalar(graph, FLOAT, k, f"{debug_context}/{field}")
     extra = {} if squared or tensors else {"outputs_scale": float(factors.pop("outputs_scale"))}
     dtype, words = model_outputs.dtype, [f"{value:g}" for value in extra.values() if value != 1]
     made = typed(base, [dtype, *words], {HALF: dtype}, **extra)

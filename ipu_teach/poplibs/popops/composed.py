@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ipu_teach.graph import Graph, Shape, Tensor
+from ipu_teach.poplibs.laying import scalar
 from ipu_teach.poplibs.popops import forms
 from ipu_teach.poplibs.popops.casts import cast
 from ipu_teach.poplibs.popops.operands import common_shape, result_like
@@ -128,6 +129,4 @@ def _apply(
 
 
 def _constant(graph: Graph, number: _Number, label: str) -> Tensor:
-    made = graph.add_constant(number.dtype, (), number.value, f"{label}/number")
-    graph.set_tile_mapping(made, 0)
-    return made
+    return scalar(graph, number.dtype, number.value, f"{label}/number")

@@ -22,7 +22,7 @@ from ipu_teach.cost.exchange import exchange_cycles
 from ipu_teach.errors import counted, shown
 from ipu_teach.flags import flagged
 from ipu_teach.graph import ComputeSet, Graph, Shape, Tensor, concat
-from ipu_teach.poplibs.laying import put
+from ipu_teach.poplibs.laying import linear, put, scalar
 from ipu_teach.poplibs.library import (
     OWN,
     Free,
@@ -57,7 +57,7 @@ from ipu_teach.poplibs.popops.reduction_vertices import (
     reduction_codelet,
     shares_of,
 )
-from ipu_teach.poplibs.poputil import map_tensor_linearly, take, tile_pieces
+from ipu_teach.poplibs.poputil import take, tile_pieces
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.types import BOOL, FLOAT, HALF, DType, as_dtype
 
@@ -317,8 +317,7 @@ def _check_extras(graph: Graph, x: Tensor, params: ReduceParams, out: Tensor | N
 
 
 def _add_output(graph: Graph, job: _Job, name: str) -> None:
-    job.out = graph.add_variable(job.dtype, job.shape, name)
-    map_tensor_linearly(graph, job.out)
+    job.out = linear(graph, job.dtype, job.shape, name)
 
 
 def _run(graph: Graph, jobs: list[_Job], prog: Into, name: str) -> None:
@@ -458,11 +457,7 @@ def _finish(
     )
     extra: dict[str, Any] = {}
     if params.scale is not None:
-        scale = params.scale
-        if not isinstance(scale, Tensor):
-            scale = graph.add_constant(FLOAT, (), scale, f"{name}/scale")
-            graph.set_tile_mapping(scale, 0)
-        extra["scale"] = scale.reshape(())
+        extra["scale"] = scalar(graph, FLOAT, params.scale, f"{name}/scale").reshape(())
     flat = out.flatten()[first : first + matrix.shape[1]]
     for tile, pieces in tile_pieces(graph, flat):
         columns = concat([matrix[:, begin:end] for begin, end in pieces], 1)

@@ -20,6 +20,7 @@ from ipu_teach.cost import vertices
 from ipu_teach.errors import counted, shown
 from ipu_teach.graph import Graph, Shape, Tensor, Vertex, concat
 from ipu_teach.graph.layouts import is_whole
+from ipu_teach.poplibs import laying
 from ipu_teach.poplibs.laying import Edges, put, step, typed
 from ipu_teach.poplibs.library import refused
 from ipu_teach.poplibs.popops import expr
@@ -28,7 +29,7 @@ from ipu_teach.poplibs.popops.fused import map as fused_map
 from ipu_teach.poplibs.popops.reductions import reduce_rows
 from ipu_teach.poplibs.popops.slice_plans import SlicePlan, quicker_plan
 from ipu_teach.poplibs.popops.slice_vertices import K, MultiSlice, MultiUpdate, MultiUpdateOp, U
-from ipu_teach.poplibs.poputil import calc_linear_tile_mapping, map_tensor_linearly, tile_pieces
+from ipu_teach.poplibs.poputil import calc_linear_tile_mapping, tile_pieces
 from ipu_teach.program import Copy, Execute, Sequence as Program
 from ipu_teach.types import (
     FLOAT,
@@ -121,8 +122,7 @@ def slice_rows(
     step(graph, prog, f"{name}/multiSlice", codelet, work, ["out"])
     if len(parts) == 1:
         return found[0]
-    whole = graph.add_variable(rows.dtype, found.shape[1:], f"{name}/whole")
-    map_tensor_linearly(graph, whole)
+    whole = laying.linear(graph, rows.dtype, found.shape[1:], f"{name}/whole")
     bits = _BITS[rows.dtype.size]
     summands = found.reshape((len(parts), whole.num_elements)).reinterpret(bits)
     reduce_rows(
@@ -155,9 +155,7 @@ def update_rows(
     into = graph.add_compute_set(f"{name}/multiUpdate{operation.capitalize()}")
     extra: dict[str, Any] = {}
     if operation:
-        if not isinstance(scale, Tensor):
-            scale = graph.add_constant(rows.dtype, (), scale, f"{name}/scale")
-            graph.set_tile_mapping(scale, 0)
+        scale = laying.scalar(graph, rows.dtype, scale, f"{name}/scale")
         carried = FLOAT if cut and rows.dtype is HALF else rows.dtype
         codelet = made(MultiUpdateOp, carried, numbers.dtype, operation, scale.dtype, updates.dtype)
         extra["scale"] = scale
@@ -183,8 +181,7 @@ def update_rows(
         matrix, flat = parts.reshape((many, rows.num_elements)), rows.flatten()
         near = flat
         if apart:  # the rows come to where the parts are added up, evenly, and go back
-            near = graph.add_variable(rows.dtype, flat.shape, f"{name}/rows")
-            map_tensor_linearly(graph, near)
+            near = laying.linear(graph, rows.dtype, flat.shape, f"{name}/rows")
             prog.add(Copy(flat, near))
         step = f"{name}/multiUpdateAdd/Reduce"
         reduce_rows(graph, matrix, near, prog, "ADD", step, update=True)

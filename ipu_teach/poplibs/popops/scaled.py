@@ -18,7 +18,7 @@ import numpy as np
 
 from ipu_teach.cost import vertices
 from ipu_teach.graph import Graph, InOut, Input, SupervisorVertex, Tensor, Vector
-from ipu_teach.poplibs.laying import typed
+from ipu_teach.poplibs.laying import scalar, typed
 from ipu_teach.poplibs.library import OWN, advised, check_same, library
 from ipu_teach.poplibs.options import Option, Options, settled
 from ipu_teach.poplibs.popops.elementwise_codelets import per_tile, refuse_quarter
@@ -236,10 +236,8 @@ def axpby_to(
     factors = {name: check_factor(graph, name, k, a.dtype) for name, k in (("ka", ka), ("kb", kb))}
     tensors = any(isinstance(k, Tensor) for k in factors.values())
     if tensors:  # beside a tensor, a number becomes one
-        for name, number in factors.items():
-            if not isinstance(number, Tensor):
-                factors[name] = graph.add_constant(a.dtype, (), number, f"{debug_context}/{name}")
-                graph.set_tile_mapping(factors[name], 0)
+        for name, k in factors.items():
+            factors[name] = scalar(graph, a.dtype, k, f"{debug_context}/{name}")
     usual = specialisation is ScaledAddSpecialisation.DEFAULT
     base: Any = (
         (AXPBYTensor if tensors else AXPBY)

@@ -23,11 +23,11 @@ from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.outline import table
 from ipu_teach.poplibs import drawing
 from ipu_teach.poplibs.drawing import DrawnMatrix
+from ipu_teach.poplibs.laying import linear
 from ipu_teach.poplibs.library import advised, as_given, calling, library, refused
 from ipu_teach.poplibs.options import Option, Options, settled
-from ipu_teach.poplibs.placing import balanced_partition, dealt
+from ipu_teach.poplibs.placing import balanced_partition, dealt, sensible_parts
 from ipu_teach.poplibs.popops.reduction_vertices import stage_cycles
-from ipu_teach.poplibs.poputil import map_tensor_linearly
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, UNSIGNED_INT, DType, as_dtype
 
@@ -228,10 +228,8 @@ def quicker_plan(
 
 @lru_cache(maxsize=4096)
 def _counts(size: int, most: int) -> list[int]:
-    """Every number of parts, up to `most`, that gives smaller blocks than one part less."""
-    return sorted(
-        {-(-size // -(-size // parts)) for parts in range(1, max(1, min(size, most)) + 1)}
-    )
+    found: list[int] = sensible_parts(size, most).tolist()
+    return found
 
 
 @lru_cache(maxsize=64)
@@ -351,6 +349,4 @@ def create_indices_tensor(
         raise refused(f"""was given the dimensions {shown(dims)} and {shown(num_indices)} as
             num_indices.
             next:  give a list of dimensions, and a whole number.""")
-    made = graph.add_variable(UNSIGNED_INT, (int(num_indices), len(dims)), name)
-    map_tensor_linearly(graph, made)
-    return made
+    return linear(graph, UNSIGNED_INT, (int(num_indices), len(dims)), name)

@@ -197,16 +197,7 @@ def top_k_with_permutation(
 def sort(graph: Graph, x: Tensor, dim: int, prog: Program, debug_context: str = OWN) -> Tensor:
     """x in ascending order along the dimension `dim`, in a new tensor. One compute set. Raises
     `PoplibsError`."""
-    return _ascended(graph, x, dim, prog, debug_context)
-
-
-def _ascended(graph: Graph, x: Tensor, dim: int, prog: Program, debug_context: str) -> Tensor:
-    axis = x._axis(dim)
-    _check_order("x", x)
-    out, _ = _sorted(
-        graph, x.dim_roll(axis, x.rank - 1), None, _ascending(x, axis), prog, debug_context
-    )
-    return out.dim_roll(x.rank - 1, axis)
+    return _ascended(graph, "x", x, None, dim, prog, debug_context)[0]
 
 
 @library
@@ -214,7 +205,7 @@ def sort_in_place(
     graph: Graph, x: Tensor, dim: int, prog: Program, debug_context: str = OWN
 ) -> None:
     """x becomes ascending along the dimension `dim`. As `sort`, and a copy back to where x lies."""
-    out = _ascended(graph, x, dim, prog, debug_context)
+    out, _ = _ascended(graph, "x", x, None, dim, prog, debug_context)
     prog.add(Copy(out, x))
 
 
@@ -224,7 +215,7 @@ def sort_key_value(
 ) -> Tensor:
     """`values` in the order that makes `keys`, of the same shape, ascend along `dim`; a new tensor.
     Otherwise as `sort`."""
-    return _sort_values(graph, keys, values, dim, prog, debug_context)[1]
+    return _ascended(graph, "keys", keys, values, dim, prog, debug_context)[1]
 
 
 @library
@@ -233,7 +224,7 @@ def sort_key_value_in_place(
 ) -> None:
     """`keys` becomes ascending along `dim`, and `values` goes along with it. As `sort_key_value`,
     and copies back."""
-    ordered, moved = _sort_values(graph, keys, values, dim, prog, debug_context)
+    ordered, moved = _ascended(graph, "keys", keys, values, dim, prog, debug_context)
     prog.add(Copy(ordered, keys)).add(Copy(moved, values))
 
 
@@ -271,19 +262,24 @@ def min_and_arg_min(
     return best, place
 
 
-def _ascending(x: Tensor, axis: int) -> TopKParams:
-    return TopKParams(x.shape[axis], False, SortOrder.ASCENDING)
-
-
-def _sort_values(
-    graph: Graph, keys: Tensor, values: Tensor, dim: int, prog: Program, name: str
+def _ascended(
+    graph: Graph,
+    argument: str,
+    keys: Tensor,
+    values: Tensor | None,
+    dim: int,
+    prog: Program,
+    name: str,
 ) -> tuple[Tensor, Tensor]:
-    axis = keys._axis(dim)
-    _check_order("keys", keys)
-    _check_values(keys, values)
-    rolled = [t.dim_roll(axis, keys.rank - 1) for t in (keys, values)]
-    ordered, moved = _sorted(graph, rolled[0], rolled[1], _ascending(keys, axis), prog, name)
-    return ordered.dim_roll(keys.rank - 1, axis), moved.dim_roll(keys.rank - 1, axis)
+    """(keys, values) in ascending order of keys along `dim`; the keys twice without values."""
+    axis, last = keys._axis(dim), keys.rank - 1
+    _check_order(argument, keys)
+    if values is not None:
+        _check_values(keys, values)
+        values = values.dim_roll(axis, last)
+    params = TopKParams(keys.shape[axis], False, SortOrder.ASCENDING)
+    made = _sorted(graph, keys.dim_roll(axis, last), values, params, prog, name)
+    return made[0].dim_roll(last, axis), made[1].dim_roll(last, axis)
 
 
 def _sorted(

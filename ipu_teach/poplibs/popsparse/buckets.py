@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from ipu_teach.cost.vertices.parts import ceil_div
 from ipu_teach.cost.vertices.popsparse import dynamic_product, static_reduction, zeroing
 from ipu_teach.poplibs.library import as_given, check_sizes, is_count, library, refused
+from ipu_teach.poplibs.placing import balanced_partition, sensible_parts
 from ipu_teach.poplibs.popsparse.matrices import COOMatrix, CSRMatrix, square
 from ipu_teach.poplibs.popsparse.static_plan import (
     MEMORY_PROPORTION,
@@ -26,7 +27,6 @@ from ipu_teach.poplibs.popsparse.static_plan import (
     fitting,
     spread,
 )
-from ipu_teach.poplibs.poputil import balanced_partition
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, Array, DType
 
@@ -137,7 +137,7 @@ def cut_for(
     b, tiles, rate = params.block[0], target.num_tiles, target.exchange_bytes_per_cycle
     high, wide = params.m // b, params.k // b
     grain = target.get_vector_width(dtype)
-    ways = (_sensible(n, tiles) for n in (high, wide, -(-params.n // grain)))
+    ways = (sensible_parts(n, tiles) for n in (high, wide, -(-params.n // grain)))
     xs, ys, zs = (g.ravel() for g in np.meshgrid(*ways, indexing="ij"))
     # places are 16 bits wide
     fits = (xs * ys * zs <= tiles) & (np.maximum(xs * ys, np.maximum(high / xs, wide / ys)) < EMPTY)
@@ -171,13 +171,6 @@ def cut_for(
 def spare(slots: Array | int) -> Array | int:
     """Of a bucket's blocks those that the oversize has room for."""
     return slots - slots * 10 // round(10 * (1 + OVERSIZE))
-
-
-def _sensible(size: int, tiles: int) -> Array:
-    """Numbers of parts: of those that make parts equally large, the fewest."""
-    parts = np.arange(1, min(size, tiles) + 1)
-    found: Array = np.unique(-(-size // -(-size // parts)))
-    return found
 
 
 class SparsityData(NamedTuple):

@@ -30,7 +30,7 @@ from ipu_teach.graph import (
     Vector,
     concat,
 )
-from ipu_teach.poplibs.laying import typed
+from ipu_teach.poplibs.laying import linear, typed
 from ipu_teach.poplibs.library import (
     OWN,
     Free,
@@ -47,7 +47,7 @@ from ipu_teach.poplibs.poplin.matmul_codelets import adder
 from ipu_teach.poplibs.popops import zero
 from ipu_teach.poplibs.popsparse.matrices import CSRMatrix
 from ipu_teach.poplibs.popsparse.static_plan import SparsePlan, plan_sparse_dense
-from ipu_teach.poplibs.poputil import Mapping, map_tensor_linearly
+from ipu_teach.poplibs.poputil import Mapping
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, UNSIGNED_INT, Array, DType
@@ -143,8 +143,7 @@ def create_sparse_dense_mat_mul_rhs(
     columns one after the other: what a tile is sent of a row of blocks lies in one piece."""
     _check_plan(plan, graph)
     k = plan.pattern.shape[1]
-    made = graph.add_variable(plan.dtype, (k * plan.n,), name)
-    map_tensor_linearly(graph, made)
+    made = linear(graph, plan.dtype, (k * plan.n,), name)
     parts = [made[k * a : k * b].reshape((k, b - a)) for a, b in plan.parts]
     return concat(parts, 1)
 
