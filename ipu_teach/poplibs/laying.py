@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from ipu_teach.graph import ComputeSet, Graph, Tensor, Vertex, template
 from ipu_teach.poplibs.placing import balanced_partition, dealt
 from ipu_teach.poplibs.poputil import map_tensor_linearly, take_each, tile_pieces
@@ -39,8 +41,9 @@ def put(
     graph: Graph, into: ComputeSet, tile: int, codelet: type[Vertex], edges: Edges, *made: Tensor
 ) -> None:
     """A vertex on a tile, and beside it what it makes."""
-    for what in (graph.add_vertex(into, codelet, edges), *made):
-        graph.set_tile_mapping(what, tile)
+    graph.set_tile_mapping(graph.add_vertex(into, codelet, edges), tile)
+    for tensor in made:
+        graph.set_tile_mapping(tensor, tile)
 
 
 def step(
@@ -93,4 +96,11 @@ def scalar(graph: Graph, dtype: type[DType], value: Any, name: str) -> Tensor:
         return value
     made = graph.add_constant(dtype, (), value, name)
     graph.set_tile_mapping(made, 0)
+    return made
+
+
+def beside(graph: Graph, x: Tensor, dtype: type[DType], values: Any, name: str) -> Tensor:
+    """A constant of x's shape, to which `values` are broadcast; it lies where x does."""
+    made = graph.add_constant(dtype, x.shape, np.broadcast_to(values, x.shape), name)
+    graph.set_tile_mapping(made, graph.get_tile_mapping(x))
     return made

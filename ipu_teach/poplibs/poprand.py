@@ -260,8 +260,8 @@ class _Call:
         self,
         base: Any,
         dtype: type[DType],
-        constants: dict[str, float] | None = None,
-        x: Tensor | None = None,
+        constants: Any = None,
+        x: Any = None,
         **state: float,
     ) -> Tensor:
         """One vertex on every tile that holds some of the reference; `x`: a tensor of its shape."""

@@ -32,7 +32,7 @@ from ipu_teach.graph.outline import table
 from ipu_teach.poplibs import drawing
 from ipu_teach.poplibs.drawing import DrawnMatrix
 from ipu_teach.poplibs.library import advised, calling, check_sizes, library, refused
-from ipu_teach.poplibs.options import Options
+from ipu_teach.poplibs.options import Options, as_number
 from ipu_teach.poplibs.placing import balanced_partition, sensible_parts
 from ipu_teach.poplibs.poplin.wishes import MEMORY_PROPORTION, Wish, wish_of
 from ipu_teach.target import Target
@@ -281,14 +281,10 @@ def planned(
 ) -> MatMulPlan | None:
     """The plan of `product`, None if it is empty. Raises `PoplibsError` for a proportion that is
     none, and for no plan."""
-    proportion = wish.proportion
-    try:
-        share = float(proportion)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        share = -1.0
-    if isinstance(proportion, (bool, np.bool_)) or not 0 <= share <= 1:
+    share = None if isinstance(wish.proportion, np.bool_) else as_number(wish.proportion)
+    if share is None or not 0 <= share <= 1:
         raise refused(
-            f"was given available_memory_proportion={shown(proportion)}.",
+            f"was given available_memory_proportion={shown(wish.proportion)}.",
             next_step="give a number from 0 to 1.",
         )
     if product.empty:

@@ -25,6 +25,7 @@ from ipu_teach.poplibs.library import (
     refused,
 )
 from ipu_teach.poplibs.popnn.rows import by_rows, by_workers, check_labels, check_matrix
+from ipu_teach.poplibs.popops.fills import MASKED_LABEL_CODE
 from ipu_teach.poplibs.popops.operands import check_factor
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
@@ -34,7 +35,6 @@ __all__ = ["MASKED_LABEL_CODE", "LossType", "calc_accuracy", "calc_loss"]
 
 # keeps the logarithm of a probability that has run down to 0 finite
 SMALLEST_PROBABILITY = np.finfo(np.float32).tiny
-MASKED_LABEL_CODE = 0xFFFF_FFFF  # PopLibs' class number of a row that is not to be learnt from
 
 
 class LossType(Enum):
@@ -202,8 +202,8 @@ def calc_loss(
     check_same(
         "shapes", loss.shape, expected.shape[:1], where, "give loss one element for each row."
     )
-    advice = [f"give deltas the {what} of model_outputs." for what in ("shape", "dtype")]
-    check_alike(*advice, deltas=deltas, model_outputs=model_outputs)
+    shape, dtype = (f"give deltas the {what} of model_outputs." for what in ("shape", "dtype"))
+    check_alike(shape, dtype, deltas=deltas, model_outputs=model_outputs)
     factors = {
         field: check_factor(graph, name, k, FLOAT)
         for field, name, k in (
@@ -238,9 +238,11 @@ def calc_loss(
     if tensors:  # beside a tensor, a number becomes one
         for field, k in factors.items():
             factors[field] = scalar(graph, FLOAT, k, f"{debug_context}/{field}")
-    extra = {} if squared or tensors else {"outputs_scale": float(factors.pop("outputs_scale"))}
-    dtype, words = model_outputs.dtype, [f"{value:g}" for value in extra.values() if value != 1]
-    made = typed(base, [dtype, *words], {HALF: dtype}, **extra)
+    extra: dict[str, Any] = {}
+    if not (squared or tensors):
+        extra["outputs_scale"] = float(factors.pop("outputs_scale"))
+    words = [model_outputs.dtype, *(f"{value:g}" for value in extra.values() if value != 1)]
+    made = typed(base, words, {HALF: model_outputs.dtype}, **extra)
     by_rows(graph, made, operands, prog, debug_context, **factors)
     if num_correct is not None:
         _count(graph, model_outputs, expected, num_correct, prog, debug_context)

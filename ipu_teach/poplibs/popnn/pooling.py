@@ -297,11 +297,8 @@ class _Call:
         self, name: str, dtype: type[DType] | None = None, values: Array | None = None
     ) -> Tensor:
         """A new flat tensor, by the plan; a constant, if it has values."""
-        dtype, shape, name = (
-            dtype or self.params.dtype,
-            (prod(self.plan.shape),),
-            f"{self.name}/{name}",
-        )
+        dtype, name = dtype or self.params.dtype, f"{self.name}/{name}"
+        shape = (prod(self.plan.shape),)
         if values is None:
             made = self.graph.add_variable(dtype, shape, name)
         else:

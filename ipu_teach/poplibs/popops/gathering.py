@@ -17,9 +17,11 @@ import numpy as np
 from ipu_teach.errors import PoplibsError, shown
 from ipu_teach.graph import Graph, Tensor
 from ipu_teach.graph.layouts import is_whole
+from ipu_teach.poplibs.laying import beside
 from ipu_teach.poplibs.library import OWN, Matrix, Row, as_given, check_same, library, refused
 from ipu_teach.poplibs.popops import expr
 from ipu_teach.poplibs.popops.dynamic import dynamic_slice
+from ipu_teach.poplibs.popops.fills import MASKED_LABEL_CODE
 from ipu_teach.poplibs.popops.fused import map as fused_map, map_in_place
 from ipu_teach.poplibs.popops.loops import counted_loop
 from ipu_teach.poplibs.popops.operands import check_takes
@@ -234,10 +236,11 @@ def select_scalar_from_rows(
     where a row lies on one tile.
     """
     _check_rows(x, indices)
-    columns = _column_numbers(graph, x, debug_context)
+    numbers = np.arange(x.shape[1])
+    columns = beside(graph, x, UNSIGNED_INT, numbers, f"{debug_context}/columns")
     last = max(x.shape[1] - 1, 0)
     named = expr._2 == expr._3
-    wrong = expr.And(expr.And(expr._2 > last, expr._2 != 2**32 - 1), expr._3 == 0)
+    wrong = expr.And(expr.And(expr._2 > last, expr._2 != MASKED_LABEL_CODE), expr._3 == 0)
     kept = expr.Select(expr._1, expr.Select(float("nan"), 0.0, wrong), named)
     single = fused_map(
         graph, kept, [x, indices.expand([1]), columns], prog, f"{debug_context}/named"
@@ -257,7 +260,8 @@ def update_scalar_in_rows(
     to the named ones alone.
     """
     _check_rows(x, indices)
-    columns = _column_numbers(graph, x, debug_context)
+    numbers = np.arange(x.shape[1])
+    columns = beside(graph, x, UNSIGNED_INT, numbers, f"{debug_context}/columns")
     less = expr.Select(expr._1 - 1.0, expr._1, expr._2 == expr._3)
     map_in_place(graph, less, [x, indices.expand([1]), columns], prog, debug_context)
 
@@ -269,15 +273,6 @@ def _check_rows(x: Tensor, indices: Tensor) -> None:
             given {indices.shape[0]:,} of {indices.dtype.__name__}.
             where: {indices!r}
             next:  give one for each row; cast them with popops.cast.""")
-
-
-def _column_numbers(graph: Graph, x: Tensor, name: str) -> Tensor:
-    """The number of each element's column, as a constant that lies where the element does."""
-    columns = graph.add_constant(
-        UNSIGNED_INT, x.shape, np.broadcast_to(np.arange(x.shape[1]), x.shape), f"{name}/columns"
-    )
-    graph.set_tile_mapping(columns, graph.get_tile_mapping(x))
-    return columns
 
 
 def _index_rows(indices: Tensor, dim: Any, count: int) -> tuple[tuple[int, ...], Tensor]:

@@ -21,7 +21,7 @@ from ipu_teach.errors import shown
 from ipu_teach.flags import flagged
 from ipu_teach.graph import Graph, Input, Output, SupervisorVertex, Tensor, Vector
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.poplibs.laying import shared, step, typed
+from ipu_teach.poplibs.laying import beside, shared, step, typed
 from ipu_teach.poplibs.library import OWN, advised, check_alike, library, refused
 from ipu_teach.poplibs.popops.operands import check_takes
 from ipu_teach.program import Copy, Sequence as Program
@@ -187,9 +187,8 @@ def top_k_with_permutation(
 ) -> tuple[Tensor, Tensor]:
     """As `top_k`, and beside it where in its row each element stood (UNSIGNED_INT)."""
     _check_params(params, "x", x)
-    places = np.broadcast_to(np.arange(x.shape[-1]), x.shape)
-    numbers = graph.add_constant(UNSIGNED_INT, x.shape, places, f"{debug_context}/places")
-    graph.set_tile_mapping(numbers, graph.get_tile_mapping(x))
+    places = np.arange(x.shape[-1])
+    numbers = beside(graph, x, UNSIGNED_INT, places, f"{debug_context}/places")
     return _sorted(graph, x, numbers, params, prog, debug_context)
 
 

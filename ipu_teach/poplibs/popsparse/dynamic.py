@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -177,7 +177,7 @@ class DynamicSparseGradWMore(DynamicSparseGradW):
         self.add_to(self.grads)
 
 
-def _codelet(base: type[Vertex], dtype: type[DType], **how: bool | int) -> type[Vertex]:
+def _codelet(base: type[Vertex], dtype: type[DType], **how: Any) -> type[Vertex]:
     """The vertex for operands of a type; sums are FLOAT."""
     words = [dtype, *(f"{name}={value:d}" for name, value in how.items())]
     return typed(base, words, {FLOAT: dtype, HALF: FLOAT}, **how)
