@@ -3,7 +3,7 @@ which class; variables linearly, and numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -19,7 +19,7 @@ Edges = dict[str, Any]  # a vertex's tensors and numbers, by field
 
 
 def typed(
-    base: Any, words: Iterable[Any], dtypes: Mapping[Any, type[DType]], name: str = "", **fixed: Any
+    base: Any, words: Iterable[Any], dtypes: dict[Any, type[DType]], name: str = "", /, **fixed: Any
 ) -> type[Vertex]:
     """`base` for these dtypes, with constants that are `fixed`; the same class each time.
 

@@ -260,8 +260,9 @@ class _Call:
         self,
         base: Any,
         dtype: type[DType],
-        constants: Any = None,
-        x: Any = None,
+        constants: dict[str, float] | None = None,
+        x: Tensor | None = None,
+        /,
         **state: float,
     ) -> Tensor:
         """One vertex on every tile that holds some of the reference; `x`: a tensor of its shape."""
@@ -440,7 +441,7 @@ def dropout(
     check_dtype("x", x, FLOAT, HALF)
     check_alike("give x as reference.", "", x=x, reference=reference)
     keep, factor = _finite("keep_probability", keep_probability, 0, 1), _finite("scale", scale)
-    return call.draw(Dropout, x.dtype, x=x, keep=keep, scale=factor)
+    return call.draw(Dropout, x.dtype, None, x, keep=keep, scale=factor)
 
 
 @library

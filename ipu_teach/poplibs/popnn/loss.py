@@ -238,9 +238,7 @@ def calc_loss(
     if tensors:  # beside a tensor, a number becomes one
         for field, k in factors.items():
             factors[field] = scalar(graph, FLOAT, k, f"{debug_context}/{field}")
-    extra: dict[str, Any] = {}
-    if not (squared or tensors):
-        extra["outputs_scale"] = float(factors.pop("outputs_scale"))
+    extra = {} if squared or tensors else {"outputs_scale": float(factors.pop("outputs_scale"))}
     words = [model_outputs.dtype, *(f"{value:g}" for value in extra.values() if value != 1)]
     made = typed(base, words, {HALF: model_outputs.dtype}, **extra)
     by_rows(graph, made, operands, prog, debug_context, **factors)

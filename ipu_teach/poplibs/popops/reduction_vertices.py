@@ -257,10 +257,5 @@ def reduction_codelet(
     unusual = carried is not partials_dtype(operation, dtype)
     words = [operation, *dict.fromkeys((dtype, out)), f"in_{carried.__name__.lower()}" * unusual]
     words += ["by_worker" * (shares > 1), "across" * across]
-    fixed: dict[str, Any] = {
-        "operation": operation,
-        "carried": carried,
-        "shares": shares,
-        "across": across,
-    }
+    fixed = {"operation": operation, "carried": carried, "shares": shares, "across": across}
     return typed(base, words, {P: dtype, R: out}, **fixed)

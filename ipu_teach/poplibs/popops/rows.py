@@ -45,12 +45,8 @@ from ipu_teach.types import (
 
 OFFSETS = (UNSIGNED_INT, INT)
 Placed = list[tuple[int, list[tuple[int, int]]]]  # (tile, its columns)
-_BITS: dict[int, type[DType]] = {
-    1: UNSIGNED_CHAR,
-    2: UNSIGNED_SHORT,
-    4: UNSIGNED_INT,
-    8: UNSIGNED_LONGLONG,
-}
+_WHOLE: tuple[type[DType], ...] = UNSIGNED_CHAR, UNSIGNED_SHORT, UNSIGNED_INT, UNSIGNED_LONGLONG
+_BITS = {whole.size: whole for whole in _WHOLE}
 
 
 class RowBlock(NamedTuple):
