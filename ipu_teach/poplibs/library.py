@@ -5,7 +5,8 @@
 
 The signature says what is checked before the body runs, in this order: the graph, the Sequence, the
 name, the flags; that each Tensor is one of the graph's and has as many dimensions as it says
-(`Row`, `Matrix`, …); and that it lies on tiles (but for `Loose`). Within the call `calling()` is
+(`Row`, `Matrix`, …); that it lies on tiles (but for `Loose`); and that what a class says
+something about (`advised`) is one of it. Within the call `calling()` is
 the function's name, so no check and no error has to be told it. A call of another library function
 has its own name, and gives this one back when it ends. All of a call's arguments are checked before
 the graph is changed: a caught error leaves it as it was.
@@ -17,7 +18,16 @@ import inspect
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from functools import cache, update_wrapper, wraps
-from typing import Annotated, Any, Concatenate, NamedTuple, ParamSpec, TypeVar, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Concatenate,
+    NamedTuple,
+    ParamSpec,
+    TypeVar,
+    get_args,
+    get_type_hints,
+)
 
 import numpy as np
 
@@ -37,7 +47,9 @@ from ipu_teach.types import BOOL, DType, to_host_array
 P = ParamSpec("P")
 R = TypeVar("R")
 A = TypeVar("A")
+C = TypeVar("C", bound=type[Any])
 OWN = "the function's name"  # as debug_context: the default becomes the name of the function
+_ADVICE: dict[type, str] = {}
 _calling = ContextVar("calling", default="")
 
 
@@ -53,6 +65,16 @@ Matrix = Annotated[Tensor, Wants((2,))]
 Rows = Annotated[Tensor, Wants(tuple(range(2, 10)))]  # and perhaps more dimensions
 Loose = Annotated[Tensor, Wants(mapped=False)]  # need not lie on tiles
 Free = Annotated[Tensor, None]  # the function checks it by itself
+
+
+def advised(advice: str) -> Callable[[C], C]:
+    """A class that may stand in a signature: an argument must be one of it, or what to give."""
+
+    def known(one: C) -> C:
+        _ADVICE[one] = advice
+        return one
+
+    return known
 
 
 def calling() -> str:
@@ -162,40 +184,53 @@ def _misfit(name: str, signature: inspect.Signature, args: Any, kwargs: Any) -> 
         raise TypeError(f"{name}() {error}") from None
 
 
-def _wants(hints: dict[str, Any]) -> tuple[bool, list[str], dict[str, Wants]]:
-    """Whether a signature has a Sequence to append to, its flags, and what it wants of which
-    tensor."""
+def _wants(hints: dict[str, Any]) -> tuple[bool, list[str], dict[str, Wants], dict[str, Any]]:
+    """Whether a signature has a Sequence to append to, its flags, what it wants of which tensor,
+    and which arguments are of a class that is advised."""
+    hints = {n: h for n, h in hints.items() if n != "return"}
     of_tensors = {
         n: next(iter(getattr(h, "__metadata__", ())), None) if h is not Tensor else Wants()
         for n, h in hints.items()
     }
-    flags = [n for n, h in hints.items() if h is bool and n != "return"]
     return (
         hints.get("prog") is Program,
-        flags,
-        {n: w for n, w in of_tensors.items() if isinstance(w, Wants) and n != "return"},
+        [n for n, h in hints.items() if h is bool],
+        {n: w for n, w in of_tensors.items() if isinstance(w, Wants)},
+        {n: (h, advice) for n, h in hints.items() if (advice := _advice(h))},
     )
 
 
+def _advice(hint: Any) -> str:
+    """What to give where a hint says a class that is advised, or that or None."""
+    classes = (one for one in (*get_args(hint), hint) if isinstance(one, type))
+    return next((_ADVICE[one] for one in classes if one in _ADVICE), "")
+
+
 def _check(
-    given: dict[str, Any], appends: bool, flags: list[str], tensors: dict[str, Wants]
+    given: dict[str, Any],
+    appends: bool,
+    flags: list[str],
+    tensors: dict[str, Wants],
+    kinds: dict[str, Any],
 ) -> None:
     """Raise `PoplibsError` unless the arguments are what the signature wants."""
     graph: Any = given.get("graph", getattr(given.get("self"), "_graph", given))
-    if graph is given:  # the function knows no graph
-        return
-    check_graph(graph)
-    if appends:
-        check_prog(given["prog"])
-        check_name(given.get("debug_context", ""))
-    for name in flags:
-        if not isinstance(given[name], FLAG):
-            raise as_given(given[name], name, WORDS)
-    for name, wants in tensors.items():
-        check_tensor(graph, name, given[name], wants.ranks)
-    for name, wants in tensors.items():
-        if wants.mapped:
-            check_mapped(graph, name, given[name])
+    if graph is not given:  # the function knows one
+        check_graph(graph)
+        if appends:
+            check_prog(given["prog"])
+            check_name(given.get("debug_context", ""))
+        for name in flags:
+            if not isinstance(given[name], FLAG):
+                raise as_given(given[name], name, WORDS)
+        for name, wants in tensors.items():
+            check_tensor(graph, name, given[name], wants.ranks)
+        for name, wants in tensors.items():
+            if wants.mapped:
+                check_mapped(graph, name, given[name])
+    for name, (kind, advice) in kinds.items():
+        if not isinstance(given[name], kind):
+            raise as_given(given[name], name, advice)
 
 
 def check_dtype(argument: str, tensor: Tensor, *dtypes: type[DType]) -> None:
@@ -263,6 +298,24 @@ def check_same(what: str, a: object, b: object, where: str, advice: str) -> None
     """Raise `PoplibsError` unless two dtypes, or two shapes, are equal."""
     if a != b:
         raise refused(f"was given two {what} that differ: {a} and {b}.", where, advice)
+
+
+def check_alike(
+    shapes: str,
+    dtypes: str = "cast one of them with popops.cast.",
+    shape: Shape | None = None,
+    **two: Tensor,
+) -> None:
+    """Raise `PoplibsError` unless two tensors, by their names, are of one shape and one dtype.
+
+    `shapes` and `dtypes`: what to do else; without words dtypes may differ. `shape`: if it is not
+    the first tensor's that is wanted.
+    """
+    (a, x), (b, y) = two.items()
+    where = f"{a} {x!r} and {b} {y!r}"
+    check_same("shapes", x.shape if shape is None else shape, y.shape, where, shapes)
+    if dtypes:
+        check_same("dtypes", x.dtype, y.dtype, where, dtypes)
 
 
 def check_number(

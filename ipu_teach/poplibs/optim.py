@@ -27,6 +27,7 @@ from ipu_teach.graph.layouts import is_whole
 from ipu_teach.poplibs.library import (
     OWN,
     as_given,
+    check_alike,
     check_dtype,
     check_number,
     check_same,
@@ -67,8 +68,7 @@ class _Step:
         self.given = given or {}
         check_dtype("parameter", w, FLOAT, HALF)
         check_dtype("slope", slope, FLOAT, HALF)
-        where = f"parameter {w!r} and slope {slope!r}"
-        check_same("shapes", w.shape, slope.shape, where, "give a slope for each element.")
+        check_alike("give a slope for each element.", "", parameter=w, slope=slope)
         for argument, number in numbers.items():
             below = 1.0 if argument in ("momentum", "beta1", "beta2") else inf
             if not 0 <= check_number(argument, number, FLOAT) < below:

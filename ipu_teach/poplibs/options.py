@@ -62,7 +62,7 @@ class Option:
             if given in self.kind:
                 return given
         elif self.kind is float:
-            number = _number(given)
+            number = as_number(given)
             if number is not None and self.least <= number <= self.most:
                 return number
         else:
@@ -75,7 +75,8 @@ class Option:
             next:  give {self.takes}.""")
 
 
-def _number(given: object) -> float | None:
+def as_number(given: object) -> float | None:
+    """A number, or text that is one; None for what is neither."""
     if isinstance(given, bool):
         return None
     try:

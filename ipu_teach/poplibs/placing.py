@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -17,8 +18,9 @@ from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.tensor import as_shape
 from ipu_teach.poplibs.library import Loose, as_given, check_shape, is_count, library, refused
 from ipu_teach.target import MOST_TILES
-from ipu_teach.types import DType, as_dtype
+from ipu_teach.types import Array, DType, as_dtype
 
+T = TypeVar("T")
 _SEED = 0x9E3779B9
 _64_BITS = (1 << 64) - 1
 
@@ -31,6 +33,17 @@ def balanced_partition(count: int, parts: int) -> list[tuple[int, int]]:
             {shown(parts)} parts.
             next:  give whole numbers: items of 0 or more, and parts from 1 to {MOST_TILES:,}.""")
     return [(i * count // parts, (i + 1) * count // parts) for i in range(parts)]
+
+
+def dealt(parts: Sequence[T], tiles: int) -> list[tuple[int, T]]:
+    """A tile for each part, spread evenly over all of them."""
+    return [(number * tiles // len(parts), part) for number, part in enumerate(parts)]
+
+
+def sensible_parts(size: int, most: int) -> Array:
+    """Numbers of parts, up to `most`: of those that make parts equally large, the fewest."""
+    found: Array = np.unique(-(-size // -(-size // np.arange(1, max(1, min(size, most)) + 1))))
+    return found
 
 
 def split_regions(

@@ -16,31 +16,32 @@ docs/numbers.md), so the numbers are not those of a chip. Modelled cycles: PopLi
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
 from math import ceil, erfc, log10, sqrt
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ipu_teach.cost import vertices
+from ipu_teach.cost.vertices.parts import Size
 from ipu_teach.errors import shown
-from ipu_teach.graph import Graph, Input, Output, Tensor, Vector, Vertex, template
+from ipu_teach.graph import Graph, Input, Output, Tensor, Vector
 from ipu_teach.graph.registers import RegisterVertex
-from ipu_teach.poplibs import popops
+from ipu_teach.poplibs import laying, popops
 from ipu_teach.poplibs.library import (
     OWN,
     calling,
+    check_alike,
     check_dtype,
     check_mapped,
     check_number,
-    check_same,
     check_tensor,
     library,
     refused,
 )
 from ipu_teach.poplibs.popops import expr
-from ipu_teach.poplibs.poputil import like, take_each, tile_pieces
-from ipu_teach.program import Execute, Sequence as Program
+from ipu_teach.poplibs.poputil import like
+from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, INT, UNSIGNED_INT, Array, DType, as_dtype, generator
 
@@ -84,6 +85,7 @@ class _Draw(_Stream):
     """What all vertices that draw have beside their streams: the result."""
 
     out: Output[Vector[HALF]]
+    drawing: ClassVar[Callable[..., Size]]  # tile cycles of so many numbers, without the seed's
 
     @property
     def each(self) -> int:
@@ -98,6 +100,10 @@ class _Draw(_Stream):
         )
         return numbers
 
+    def cycles(self, target: Target) -> int:
+        drawing = self.drawing(self.out.shape[-1], self.fields["out"].dtype, target)
+        return int(self.set_up(target) + drawing)
+
 
 class Uniform(_Draw):
     """out = evenly distributed between low and high."""
@@ -109,11 +115,7 @@ class Uniform(_Draw):
         low, high = self.low[..., None, None], self.high[..., None, None]
         self.out = self.in_order(generator.uniform(self.streams(), self.each, low, high))
 
-    def cycles(self, target: Target) -> int:
-        return int(
-            self.set_up(target)
-            + vertices.uniform(self.out.shape[-1], self.fields["out"].dtype, target)
-        )
+    drawing = staticmethod(vertices.uniform)
 
 
 class LogUniform(_Draw):
@@ -127,13 +129,10 @@ class LogUniform(_Draw):
         powers = np.exp(generator.uniform(self.streams(), self.each, np.log(low), np.log(high)))
         self.out = self.in_order(np.clip(powers, low, high))
 
-    def cycles(self, target: Target) -> int:
+    def drawing(self, n: int, dtype: type[DType], target: Target) -> Size:
         """PopLibs composes it: the seed, Uniform, and an exponential in single precision."""
-        n = self.out.shape[-1]
-        drawn = vertices.uniform(n, FLOAT, target) + vertices.unary_op_1d(
-            "EXPONENT", n, FLOAT, target, in_place=True
-        )
-        return int(self.set_up(target) + drawn)
+        power = vertices.unary_op_1d("EXPONENT", n, FLOAT, target, in_place=True)
+        return vertices.uniform(n, FLOAT, target) + power
 
 
 class UniformWhole(_Draw):
@@ -149,8 +148,8 @@ class UniformWhole(_Draw):
         choices = (high - low + 1).astype(np.uint64)
         self.out = self.in_order((words * choices >> np.uint64(32)).astype(np.int64) + low)
 
-    def cycles(self, target: Target) -> int:
-        return int(self.set_up(target) + vertices.uniform(self.out.shape[-1], INT, target))
+    def drawing(self, n: int, dtype: type[DType], target: Target) -> Size:
+        return vertices.uniform(n, INT, target)
 
 
 class Normal(_Draw):
@@ -163,11 +162,7 @@ class Normal(_Draw):
         mean, deviation = self.mean[..., None, None], self.deviation[..., None, None]
         self.out = self.in_order(generator.normal(self.streams(), self.each, mean, deviation))
 
-    def cycles(self, target: Target) -> int:
-        return int(
-            self.set_up(target)
-            + vertices.normal(self.out.shape[-1], self.fields["out"].dtype, target)
-        )
+    drawing = staticmethod(vertices.normal)
 
 
 class TruncatedNormal(_Draw):
@@ -191,11 +186,8 @@ class TruncatedNormal(_Draw):
             unit * self.deviation[..., None, None] + self.mean[..., None, None]
         )
 
-    def cycles(self, target: Target) -> int:
-        drawn = vertices.truncated_normal(
-            self.out.shape[-1], _draws(self.alpha), self.fields["out"].dtype, target
-        )
-        return int(self.set_up(target) + drawn)
+    def drawing(self, n: int, dtype: type[DType], target: Target) -> Size:
+        return vertices.truncated_normal(n, _draws(self.alpha), dtype, target)
 
 
 class Bernoulli(_Draw):
@@ -208,11 +200,7 @@ class Bernoulli(_Draw):
             generator.bernoulli(self.streams(), self.each, self.probability[..., None, None])
         )
 
-    def cycles(self, target: Target) -> int:
-        return int(
-            self.set_up(target)
-            + vertices.bernoulli(self.out.shape[-1], self.fields["out"].dtype, target)
-        )
+    drawing = staticmethod(vertices.bernoulli)
 
 
 class Dropout(_Draw):
@@ -228,11 +216,7 @@ class Dropout(_Draw):
         )
         self.out = np.where(kept, self.x.astype(np.float32) * self.scale[..., None], np.float32(0))
 
-    def cycles(self, target: Target) -> int:
-        return int(
-            self.set_up(target)
-            + vertices.dropout(self.out.shape[-1], self.fields["out"].dtype, target)
-        )
+    drawing = staticmethod(vertices.dropout)
 
 
 def _draws(alpha: float) -> int:
@@ -242,14 +226,58 @@ def _draws(alpha: float) -> int:
     return max(1, ceil(FAILURES / log10(outside))) if outside < 1 else 1
 
 
-@cache
-def _codelet(base: Any, out: type[DType], **constants: float) -> type[Vertex]:
-    return template(
-        base,
-        f"poprand::{base.__name__}<{out.__name__.lower()}>",
-        {HALF: out, INT: out},
-        **constants,
-    )
+def _check_seed(graph: Graph, argument: str, seed: Tensor | None, modifier: object) -> None:
+    if seed is None:
+        return
+    check_tensor(graph, argument, seed)
+    if seed.dtype is not UNSIGNED_INT or seed.shape != (2,):
+        raise refused(f"""wants two UNSIGNED_INT as {argument}; it was given {seed.num_elements} of
+            {seed.dtype.__name__}.
+            where: {seed!r}
+            next:  make it with graph.add_variable(UNSIGNED_INT, (2,)) and
+            graph.set_initial_value.""")
+    check_mapped(graph, argument, seed)
+    check_number("seed_modifier", modifier, UNSIGNED_INT)
+
+
+class _Call:
+    """What all that draw are given: a seed, which is checked, and a reference."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        seed: Tensor | None,
+        modifier: int,
+        reference: Tensor,
+        prog: Program,
+        name: str,
+    ) -> None:
+        _check_seed(graph, "seed", seed, modifier)
+        self.graph, self.seed, self.modifier = graph, seed, modifier
+        self.reference, self.prog, self.name = reference, prog, name
+
+    def draw(
+        self,
+        base: Any,
+        dtype: type[DType],
+        constants: dict[str, float] | None = None,
+        x: Tensor | None = None,
+        /,
+        **state: float,
+    ) -> Tensor:
+        """One vertex on every tile that holds some of the reference; `x`: a tensor of its shape."""
+        graph, name, seed = self.graph, self.name, self.seed
+        if seed is None:
+            seed = graph.add_variable(UNSIGNED_INT, (0,), f"{name}/seed")
+        out = like(graph, self.reference, f"{name}/out", dtype)
+        sides = {"out": out} if x is None else {"out": out, "x": x}
+        work = laying.pieces_of(
+            graph, self.reference, sides, seed=seed, modifier=int(self.modifier), **state
+        )
+        codelet = laying.typed(base, [dtype], {HALF: dtype, INT: dtype}, **(constants or {}))
+        numbered = ((tile, edges | {"tile": tile}) for tile, edges in work)
+        laying.step(graph, self.prog, name, codelet, numbered)
+        return out
 
 
 @library
@@ -264,13 +292,9 @@ def set_seed(
     Raises `PoplibsError`.
     """
     _check_seed(graph, "master_seed", master_seed, seed_modifier)
-    compute_set = graph.add_compute_set(debug_context)
-    for tile in range(graph.target.num_tiles):
-        vertex = graph.add_vertex(
-            compute_set, SetSeed, seed=master_seed, modifier=int(seed_modifier), tile=tile
-        )
-        graph.set_tile_mapping(vertex, tile)
-    prog.add(Execute(compute_set))
+    state = {"seed": master_seed, "modifier": int(seed_modifier)}
+    work = ((tile, state | {"tile": tile}) for tile in range(graph.target.num_tiles))
+    laying.step(graph, prog, debug_context, SetSeed, work)
 
 
 @library
@@ -291,23 +315,13 @@ def uniform(
     A tensor with the shape and mapping of `reference`. HALF is rounded from single precision and
     may be `max_val`. Raises `PoplibsError`.
     """
-    _check_seed(graph, "seed", seed, seed_modifier)
+    call = _Call(graph, seed, seed_modifier, reference, prog, debug_context)
     dtype = _out_type(out_type, (FLOAT, HALF, INT, UNSIGNED_INT))
     low, high = check_number("min_val", min_val, dtype), check_number("max_val", max_val, dtype)
     _check_bounds(low, high, min_val, max_val)
-    whole = dtype in (INT, UNSIGNED_INT)
-    state = {"low": low, "high": high} if whole else {"low": float(low), "high": float(high)}
-    return _drawn(
-        graph,
-        UniformWhole if whole else Uniform,
-        dtype,
-        seed,
-        seed_modifier,
-        reference,
-        prog,
-        debug_context,
-        state,
-    )
+    if dtype in (INT, UNSIGNED_INT):
+        return call.draw(UniformWhole, dtype, low=low, high=high)
+    return call.draw(Uniform, dtype, low=float(low), high=float(high))
 
 
 @library
@@ -328,15 +342,12 @@ def log_uniform(
     A tensor with the shape and mapping of `reference`. Drawn in single precision, rounded at the
     end. Raises `PoplibsError`.
     """
-    _check_seed(graph, "seed", seed, seed_modifier)
+    call = _Call(graph, seed, seed_modifier, reference, prog, debug_context)
     dtype = _out_type(out_type, (FLOAT, HALF))
     least = float(np.finfo(np.float32).tiny)
     low, high = _finite("min_val", min_val, least), _finite("max_val", max_val, least)
     _check_bounds(low, high, min_val, max_val)
-    state = {"low": low, "high": high}
-    return _drawn(
-        graph, LogUniform, dtype, seed, seed_modifier, reference, prog, debug_context, state
-    )
+    return call.draw(LogUniform, dtype, low=low, high=high)
 
 
 @library
@@ -357,10 +368,10 @@ def normal(
     They are as coarse as the hardware's, multiples of 1/32 deviation up to 5.8 of them. Raises
     `PoplibsError`.
     """
-    _check_seed(graph, "seed", seed, seed_modifier)
+    call = _Call(graph, seed, seed_modifier, reference, prog, debug_context)
     dtype = _out_type(out_type, (FLOAT, HALF))
     state = {"mean": _finite("mean", mean), "deviation": _finite("std_dev", std_dev, 0)}
-    return _drawn(graph, Normal, dtype, seed, seed_modifier, reference, prog, debug_context, state)
+    return call.draw(Normal, dtype, **state)
 
 
 @library
@@ -382,22 +393,11 @@ def truncated_normal(
     Numbers outside are drawn again, as often as leaves 1 in 10,000; what is left is drawn from a
     triangle. `alpha` is from 0.1 to 5.8. Raises `PoplibsError`.
     """
-    _check_seed(graph, "seed", seed, seed_modifier)
+    call = _Call(graph, seed, seed_modifier, reference, prog, debug_context)
     dtype = _out_type(out_type, (FLOAT, HALF))
     state = {"mean": _finite("mean", mean), "deviation": _finite("std_dev", std_dev, 0)}
     constants = {"alpha": _finite("alpha", alpha, 0.1, 5.8)}
-    return _drawn(
-        graph,
-        TruncatedNormal,
-        dtype,
-        seed,
-        seed_modifier,
-        reference,
-        prog,
-        debug_context,
-        state,
-        constants=constants,
-    )
+    return call.draw(TruncatedNormal, dtype, constants, **state)
 
 
 @library
@@ -413,12 +413,9 @@ def bernoulli(
 ) -> Tensor:
     """1 with probability `prob` (to one part in 65,536), else 0, of FLOAT, HALF or INT: shape and
     mapping of `reference`."""
-    _check_seed(graph, "seed", seed, seed_modifier)
+    call = _Call(graph, seed, seed_modifier, reference, prog, debug_context)
     dtype = _out_type(out_type, (FLOAT, HALF, INT))
-    state = {"probability": _finite("prob", prob, 0, 1)}
-    return _drawn(
-        graph, Bernoulli, dtype, seed, seed_modifier, reference, prog, debug_context, state
-    )
+    return call.draw(Bernoulli, dtype, probability=_finite("prob", prob, 0, 1))
 
 
 @library
@@ -440,31 +437,11 @@ def dropout(
     the same three give the same mask for a gradient. The result has the mapping of `reference`. For
     a mean that stays, `scale` is 1 / keep_probability. Raises `PoplibsError`.
     """
-    _check_seed(graph, "seed", seed, seed_modifier)
+    call = _Call(graph, seed, seed_modifier, reference, prog, debug_context)
     check_dtype("x", x, FLOAT, HALF)
-    check_same(
-        "shapes",
-        x.shape,
-        reference.shape,
-        f"x {x!r} and reference {reference!r}",
-        "give x as reference.",
-    )
-    state = {
-        "keep": _finite("keep_probability", keep_probability, 0, 1),
-        "scale": _finite("scale", scale),
-    }
-    return _drawn(
-        graph,
-        Dropout,
-        x.dtype,
-        seed,
-        seed_modifier,
-        reference,
-        prog,
-        debug_context,
-        state,
-        {"x": x},
-    )
+    check_alike("give x as reference.", "", x=x, reference=reference)
+    keep, factor = _finite("keep_probability", keep_probability, 0, 1), _finite("scale", scale)
+    return call.draw(Dropout, x.dtype, None, x, keep=keep, scale=factor)
 
 
 @library
@@ -486,7 +463,7 @@ def shaped_dropout(
     `reference`; the result has the mapping of x. Two compute sets, Bernoulli and a product, as in
     PopLibs. Raises `PoplibsError`.
     """
-    _check_seed(graph, "seed", seed, seed_modifier)
+    call = _Call(graph, seed, seed_modifier, reference, prog, f"{debug_context}/mask")
     check_dtype("x", x, FLOAT, HALF)
     lengths = zip(reference.shape[::-1], x.shape[::-1], strict=False)
     if reference.rank > x.rank or any(n not in (1, m) for n, m in lengths):
@@ -495,61 +472,9 @@ def shaped_dropout(
             next:  give a reference whose lengths, from the last on, are x's or 1.""")
     keep = _finite("keep_probability", keep_probability, 0, 1)
     factor = _finite("scale", scale)
-    mask = _drawn(
-        graph,
-        Bernoulli,
-        x.dtype,
-        seed,
-        seed_modifier,
-        reference,
-        prog,
-        f"{debug_context}/mask",
-        {"probability": keep},
-    )
+    mask = call.draw(Bernoulli, x.dtype, probability=keep)
     kept = expr._1 * expr._2 * factor
     return popops.map(graph, kept, [x, mask], prog, debug_context)
-
-
-def _drawn(
-    graph: Graph,
-    base: Any,
-    dtype: type[DType],
-    seed: Tensor | None,
-    modifier: int,
-    reference: Tensor,
-    prog: Program,
-    name: str,
-    state: dict[str, Any],
-    operands: dict[str, Tensor] | None = None,
-    constants: dict[str, float] | None = None,
-) -> Tensor:
-    """One vertex on every tile that holds some of `reference`."""
-    seed = graph.add_variable(UNSIGNED_INT, (0,), f"{name}/seed") if seed is None else seed
-    out = like(graph, reference, f"{name}/out", dtype)
-    flat = {field: tensor.flatten() for field, tensor in ({"out": out} | (operands or {})).items()}
-    compute_set, codelet = graph.add_compute_set(name), _codelet(base, dtype, **(constants or {}))
-    for tile, pieces in tile_pieces(graph, reference):
-        edges = dict(zip(flat, take_each(flat.values(), pieces), strict=True))
-        vertex = graph.add_vertex(
-            compute_set, codelet, edges, seed=seed, modifier=int(modifier), tile=tile, **state
-        )
-        graph.set_tile_mapping(vertex, tile)
-    prog.add(Execute(compute_set))
-    return out
-
-
-def _check_seed(graph: Graph, argument: str, seed: Tensor | None, modifier: object) -> None:
-    if seed is None:
-        return
-    check_tensor(graph, argument, seed)
-    if seed.dtype is not UNSIGNED_INT or seed.shape != (2,):
-        raise refused(f"""wants two UNSIGNED_INT as {argument}; it was given {seed.num_elements} of
-            {seed.dtype.__name__}.
-            where: {seed!r}
-            next:  make it with graph.add_variable(UNSIGNED_INT, (2,)) and
-            graph.set_initial_value.""")
-    check_mapped(graph, argument, seed)
-    check_number("seed_modifier", modifier, UNSIGNED_INT)
 
 
 def _check_bounds(low: Any, high: Any, min_val: object, max_val: object) -> None:

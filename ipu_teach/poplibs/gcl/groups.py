@@ -8,7 +8,7 @@ from enum import Enum
 from ipu_teach.errors import PoplibsError, shown
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.poplibs import popops
-from ipu_teach.poplibs.library import as_given, refused
+from ipu_teach.poplibs.library import advised, as_given, refused
 from ipu_teach.types import BOOL, FLOAT, HALF, DType
 
 __all__ = ["CollectiveOperator", "CommGroup", "CommGroupType"]
@@ -36,6 +36,7 @@ class CommGroupType(Enum):
     ORTHOGONAL = "ORTHOGONAL"
 
 
+@advised("write CommGroup(), which is all of them.")
 @dataclass(frozen=True)
 class CommGroup:
     """Groups of `size` replicas each, which have nothing to do with each other; size 0 is all of

@@ -14,8 +14,9 @@ from ipu_teach.cost.links import ring_order
 from ipu_teach.graph import Graph, Tensor, concat
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.poplibs import popops
-from ipu_teach.poplibs.gcl.groups import STEPS, CollectiveOperator, CommGroup, operator_of
+from ipu_teach.poplibs.gcl.groups import STEPS, CollectiveOperator, operator_of
 from ipu_teach.poplibs.gcl.ring import METHOD, choose, gather, scatter, side_by_side
+from ipu_teach.poplibs.laying import linear
 from ipu_teach.poplibs.library import (
     as_given,
     check_mapped,
@@ -24,7 +25,7 @@ from ipu_teach.poplibs.library import (
     refused,
 )
 from ipu_teach.poplibs.options import settled
-from ipu_teach.poplibs.poputil import like, map_tensor_linearly, take, tile_pieces
+from ipu_teach.poplibs.poputil import like, take, tile_pieces
 from ipu_teach.program import Sequence as Program
 
 __all__: list[str] = []
@@ -39,8 +40,6 @@ class Ranks(ABC):
         self, top: Graph, given: object, several: bool, ipus: Sequence[int], each: int, *how: Any
     ) -> None:
         group, self.name, options = how
-        if not isinstance(group, CommGroup):
-            raise as_given(group, "group", "write CommGroup(), which is all of them.")
         self.method: str = settled(METHOD, options)["method"]
         self.top, self.given, self.several, self.each = top, given, several, each
         self.groups = group.of(len(ipus))
@@ -198,7 +197,7 @@ class Ipus(Ranks):
         return [like(self.top, tensor, f"{self.name}/out") for tensor in value]
 
     def linear(self, value: Value, count: int) -> Value:
-        return [_linear(part, value[0], count, f"{self.name}/out") for part in self.parts]
+        return [linear(part, value[0].dtype, (count,), f"{self.name}/out") for part in self.parts]
 
     def stacked(self, values: list[Value]) -> Value:
         return [concat([t.expand([0]) for t in of]) for of in zip(*values, strict=True)]
@@ -229,7 +228,7 @@ class Replicas(Ranks):
         return like(value.graph, value, f"{self.name}/out")
 
     def linear(self, value: Value, count: int) -> Value:
-        return _linear(self.graph, value, count, f"{self.name}/out")
+        return linear(self.graph, value.dtype, (count,), f"{self.name}/out")
 
     def stacked(self, values: list[Value]) -> Value:
         return concat([value.expand([0]) for value in values])
@@ -265,12 +264,6 @@ def _one_each(graph: Graph, tensors: Any, before: list[int]) -> list[int]:
 
 def _check_alike(what: str, first: object, other: object, tensor: Tensor) -> None:
     check_same(what, first, other, repr(tensor), "popops.cast and popops.pad make them alike.")
-
-
-def _linear(graph: Graph, given: Tensor, count: int, name: str) -> Tensor:
-    made = graph.add_variable(given.dtype, (count,), name)
-    map_tensor_linearly(graph, made)
-    return made
 
 
 def _share(rows: list[Tensor], shares: list[list[tuple[int, int]]], r: int, i: int) -> Tensor:

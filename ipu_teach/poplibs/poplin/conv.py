@@ -30,7 +30,17 @@ import numpy as np
 
 from ipu_teach.cost.vertices.poplin import conv_units, panel_depth
 from ipu_teach.graph import Graph, Tensor, concat
-from ipu_teach.poplibs.library import OWN, as_given, check_same, check_sizes, library, refused
+from ipu_teach.poplibs.laying import linear
+from ipu_teach.poplibs.library import (
+    OWN,
+    advised,
+    as_given,
+    check_alike,
+    check_same,
+    check_sizes,
+    library,
+    refused,
+)
 from ipu_teach.poplibs.options import Options
 from ipu_teach.poplibs.poplin.conv_params import Class, ConvParams
 from ipu_teach.poplibs.poplin.matmul import mat_mul_grouped
@@ -40,7 +50,6 @@ from ipu_teach.poplibs.poplin.wishes import MEMORY_PROPORTION, PASSES, Wish, wis
 from ipu_teach.poplibs.popops import add_in_place, pad, reduce_with_output, scaled_add_to, zero
 from ipu_teach.poplibs.popops.operands import check_factor, check_finite
 from ipu_teach.poplibs.popops.reductions import ReduceParams
-from ipu_teach.poplibs.poputil import map_tensor_linearly
 from ipu_teach.program import Copy, Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, DType
@@ -70,6 +79,7 @@ _BACKWARD, _UPDATE = PASSES[3:]
 _WHAT = "its params"
 
 
+@advised("give what plan_convolution returns.")
 @dataclass(frozen=True, repr=False)
 class ConvPlan:
     """How one pass of a convolution is made of products, one after the other: by `products`, a
@@ -127,7 +137,6 @@ def plan_convolution(
     The options are those of `mat_mul`; the keywords say the commonest. Raises `PoplibsError`, also
     for a plan that fits on no tile, and `InvalidOptionError`.
     """
-    _check_params(params)
     check_sizes(target, 0)
     if pass_ not in PASSES[1:]:
         raise as_given(pass_, "pass_", f"use {', '.join(PASSES[1:-1])} or {PASSES[-1]}.")
@@ -159,11 +168,6 @@ def _sizes(params: ConvParams, each: Combination) -> tuple[int, int, int, int]:
     return groups, windows, ins * prod(len(one.taps) for one in each), outs
 
 
-def _check_params(params: object) -> None:
-    if not isinstance(params, ConvParams):
-        raise as_given(params, "params", "give a poplin.ConvParams.")
-
-
 def _check_given(params: ConvParams, **given: tuple[Tensor, tuple[int, ...]]) -> None:
     """Raise `PoplibsError` unless the tensors are of these shapes, and of the params' dtype."""
     for name, (tensor, shape) in given.items():
@@ -186,10 +190,8 @@ def create_input(
     It lies spread over the tiles, place by place; for a kernel of one place without padding, where
     the product will want it. `options`: those of the convolution. Raises `PoplibsError`.
     """
-    _check_params(params)
     batch, channels, *field = params.input_shape
-    made = graph.add_variable(params.dtype, (batch, *field, channels), name)
-    map_tensor_linearly(graph, made)
+    made = linear(graph, params.dtype, (batch, *field, channels), name)
     seen = made.dim_roll(made.rank - 1, 1)
     combinations = list(product(*params.classes()))
     if len(combinations) == prod(params.weights_shape[3:]) == 1:
@@ -207,11 +209,9 @@ def create_weights(
     """A variable [num_groups, out_channels / num_groups, in_channels / num_groups, *kernel] that
     lies where `convolution` will want it. `options`: those of the convolution. Raises
     `PoplibsError`."""
-    _check_params(params)
     plan = plan_convolution(params, graph.target, options=options)
     groups, outs, ins, *kernel = params.weights_shape
-    made = graph.add_variable(params.dtype, (groups, *kernel, ins, outs), name)
-    map_tensor_linearly(graph, made)
+    made = linear(graph, params.dtype, (groups, *kernel, ins, outs), name)
     seen = made.dim_roll(made.rank - 1, 1).dim_roll(made.rank - 1, 2)
     pairs = [each for each in product(*params.classes()) if all(one.taps for one in each)]
     for each, one in zip(pairs, plan.products, strict=True):
@@ -223,9 +223,7 @@ def create_weights(
 def create_biases(graph: Graph, out: Tensor, name: str | None = None) -> Tensor:
     """A variable of a bias for each channel of `out`, the output of a convolution, spread over the
     tiles. Raises `PoplibsError`."""
-    made = graph.add_variable(out.dtype, out.shape[1:2], name)
-    map_tensor_linearly(graph, made)
-    return made
+    return linear(graph, out.dtype, out.shape[1:2], name)
 
 
 # --- views ----------------------------------------------------------------------------------------
@@ -322,14 +320,11 @@ def convolution(
     channel by channel; the options are its own. `plan`: what `plan_convolution` returns for these
     params. Modelled cycles: the plan's. Raises `PoplibsError` and `InvalidOptionError`.
     """
-    _check_params(params)
     seen = _turned(weights) if transpose_and_flip_weights else weights
     _check_given(params, x=(x, params.input_shape), weights=(seen, params.weights_shape))
     wish = wish_of(options, partials_type, available_memory_proportion)
     if plan is None:
         plan = _plan(params, graph.target, PASSES[1], wish, cache)
-    elif not isinstance(plan, ConvPlan):
-        raise as_given(plan, "plan", "give what plan_convolution returns.")
     elif plan.params != params or plan.target != graph.target or plan.pass_ in PASSES[3:]:
         raise refused(f"""was given a plan of {plan.params.input_shape} with
             {plan.params.weights_shape} on {plan.target.num_tiles:,} tiles, {plan.pass_}, for
@@ -357,8 +352,7 @@ def _convolved(
         if left is None:  # only zeros of the dilation lie there
             kind = plan.params.out_type if params is plan.params else params.dtype
             shape = params.num_groups, _sizes(params, each)[1], channels // params.num_groups
-            out = graph.add_variable(kind or params.dtype, shape, f"{suffix}/out")
-            map_tensor_linearly(graph, out)
+            out = linear(graph, kind or params.dtype, shape, f"{suffix}/out")
             zero(graph, out, prog, f"{suffix}/zero")
         else:
             out = _multiplied(graph, left, _right(weights, each), next(products), prog, suffix)
@@ -400,7 +394,6 @@ def convolution_input_gradient(
     `weights_transpose_chans_flip_xy` of the weights by `params.gradient()`. The options are those
     of `mat_mul`. Raises `PoplibsError` and `InvalidOptionError`.
     """
-    _check_params(params)
     _check_given(params, dy=(dy, params.output_shape), weights=(weights, params.weights_shape))
     plan = plan_convolution(params, graph.target, _BACKWARD, options=options)
     back = _convolved(graph, dy, _turned(weights), params.gradient(), plan, prog, debug_context)
@@ -431,7 +424,6 @@ def calculate_weight_deltas(
     `params`: those of the forward pass. The options are those of `mat_mul`. Raises `PoplibsError`
     and `InvalidOptionError`.
     """
-    _check_params(params)
     _check_given(params, dy=(dy, params.output_shape), x=(x, params.input_shape))
     plan = plan_convolution(params, graph.target, _UPDATE, options=options)
     groups, outs, ins, *kernel = params.weights_shape
@@ -452,8 +444,7 @@ def calculate_weight_deltas(
         found |= {place: parts[:, i] for i, place in enumerate(places)}
     every = list(product(*map(range, kernel)))
     if len(found) < len(every):  # weights that never meet an element
-        none = graph.add_variable(params.dtype, (groups, ins, outs), f"{debug_context}/none")
-        map_tensor_linearly(graph, none)
+        none = linear(graph, params.dtype, (groups, ins, outs), f"{debug_context}/none")
         zero(graph, none, prog, f"{debug_context}/zero")
         found = dict.fromkeys(every, none) | found
     whole = concat([found[place].expand([1]) for place in every], 1)
@@ -480,7 +471,6 @@ def convolution_weight_update(
     `scale`: a number, or one element, as of `popops.scaled_add_to`, which adds. Raises
     `PoplibsError` and `InvalidOptionError`.
     """
-    _check_params(params)
     _check_given(params, weights=(weights, params.weights_shape))
     check_finite("scale", check_factor(graph, "scale", scale, FLOAT, HALF))
     deltas = calculate_weight_deltas(graph, dy, x, params, prog, debug_context, options=options)
@@ -522,11 +512,9 @@ def weights_transpose_chans_flip_xy(
 ) -> None:
     """weights_in [groups, outs, ins, *kernel] copied to weights_out [groups, ins, outs, *kernel],
     the kernel turned round in each dimension. Raises `PoplibsError`."""
-    turned = _turned(weights_in)
-    where = f"weights_in {weights_in!r} and weights_out {weights_out!r}"
+    turned, given = _turned(weights_in), {"weights_in": weights_in, "weights_out": weights_out}
     advice = "make weights_out with its channels the other way round."
-    check_same("shapes", turned.shape, weights_out.shape, where, advice)
-    check_same("dtypes", weights_in.dtype, weights_out.dtype, where, "cast one of them.")
+    check_alike(advice, "cast one of them.", turned.shape, **given)
     prog.add(Copy(turned, weights_out))
 
 
@@ -537,21 +525,18 @@ def weights_transpose_chans_flip_xy(
 def get_fwd_flops(params: ConvParams) -> int:
     """Operations on numbers of the forward pass: two for each weight and each element of the input
     that it meets. Those on the zeros of padding and dilation are none. Raises `PoplibsError`."""
-    _check_params(params)
     return 2 * params.macs
 
 
 @library
 def get_bwd_flops(params: ConvParams) -> int:
     """Those of the input's gradient, as many as in the forward pass; `params`: of that."""
-    _check_params(params)
     return 2 * params.macs
 
 
 @library
 def get_wu_flops(params: ConvParams) -> int:
     """Those of the weights' gradient, as many as in the forward pass; `params`: of that."""
-    _check_params(params)
     return 2 * params.macs
 
 
@@ -559,5 +544,4 @@ def get_wu_flops(params: ConvParams) -> int:
 def get_fwd_perfect_cycle_count(graph: Graph, params: ConvParams) -> int:
     """Cycles of the forward pass if all multiply-add units of all tiles were busy all the time,
     with sums of FLOAT, and nothing had to be sent. Raises `PoplibsError`."""
-    _check_params(params)
     return -(-params.macs // macs_per_cycle(params.dtype, FLOAT, graph.target))

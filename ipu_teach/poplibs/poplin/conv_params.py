@@ -10,7 +10,7 @@ from typing import Any
 
 from ipu_teach.errors import shown
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.poplibs.library import as_given, library, refused
+from ipu_teach.poplibs.library import advised, as_given, library, refused
 from ipu_teach.types import FLOAT, HALF, DType
 
 __all__ = ["ConvParams"]
@@ -42,6 +42,7 @@ class Class:
     taps: tuple[tuple[int, int], ...]
 
 
+@advised("give a poplin.ConvParams.")
 @dataclass(frozen=True)
 class ConvParams:
     """The sizes of a convolution, in any number of field dimensions: an input [batch_size,

@@ -6,11 +6,11 @@ from itertools import product
 
 import numpy as np
 
-from ipu_teach.graph import Graph, Tensor, concat
+from ipu_teach.graph import ComputeSet, Graph, Tensor, Vertex, concat
+from ipu_teach.poplibs.laying import linear, put
 from ipu_teach.poplibs.library import (
     OWN,
     Free,
-    as_given,
     check_mapped,
     check_same,
     check_tensor,
@@ -23,7 +23,7 @@ from ipu_teach.poplibs.poplin.plan import MatMulPlan, PlanningCache, Product, pl
 from ipu_teach.poplibs.poplin.wishes import MEMORY_PROPORTION, Wish, wish_of
 from ipu_teach.poplibs.popops import cast, scaled_add_to, zero
 from ipu_teach.poplibs.popops.operands import check_factor
-from ipu_teach.poplibs.poputil import balanced_partition, map_tensor_linearly
+from ipu_teach.poplibs.poputil import balanced_partition
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.types import FLOAT, HALF, QUARTER, UNSIGNED_CHAR, Array, DType
 
@@ -149,7 +149,7 @@ def _settled(
     b: Tensor,
     out_type: object,
     wish: Wish,
-    plan: object,
+    plan: Plan,
     cache: PlanningCache | None,
 ) -> tuple[Product, Plan]:
     """The product of operands [m, k] and [k, n], or with groups in front, and its plan, after all
@@ -174,8 +174,6 @@ def _settled(
     wanted = product_of((groups, a.shape[-2], a.shape[-1], b.shape[-1]), a.dtype, out_type, wish)
     if plan is None:
         return wanted, planned(wanted, graph.target, wish, cache)
-    if not isinstance(plan, MatMulPlan):
-        raise as_given(plan, "plan", "give what plan_mat_mul returns.")
     sizes = (plan.product.groups, plan.m, plan.k, plan.n)
     if (
         sizes != (wanted.groups, wanted.m, wanted.k, wanted.n)
@@ -215,8 +213,7 @@ def _mat_mul(
 ) -> Tensor:
     """The product [groups, m, n] of [groups, m, k] and [groups, k, n], by a plan that fits."""
     if plan is None:
-        out = graph.add_variable(whole.out, (whole.groups, whole.m, whole.n), f"{name}/out")
-        map_tensor_linearly(graph, out)
+        out = linear(graph, whole.out, (whole.groups, whole.m, whole.n), f"{name}/out")
         if out.num_elements:  # sums of nothing
             zero(graph, out, prog, f"{name}/zero")
         return out
@@ -305,7 +302,7 @@ def _multiply(
                         "b": right[group, k0:k1, c0:c1],
                         "out": out[group - g0],
                     }
-                    graph.set_tile_mapping(graph.add_vertex(compute_set, codelet, edges), tile)
+                    put(graph, compute_set, tile, codelet, edges)
         prog.add(Execute(compute_set))
     return partials
 
@@ -334,13 +331,22 @@ def _add_up(
         columns = slice(c0 - low, c1 - low)
         result = out[g0:g1, r0:r1, columns].flatten()
         sums = partials[:, g0:g1, r0:r1, columns].reshape((plan.inner_blocks, result.num_elements))
-        shares = shares_of(result.num_elements, plan.inner_blocks, whole.out)
-        for tile, (begin, end) in zip(tiles[g, r, c].tolist(), shares, strict=True):
-            if begin < end:
-                vertex = graph.add_vertex(
-                    compute_set, codelet, x=sums[:, begin:end], out=result[begin:end]
-                )
-                graph.set_tile_mapping(vertex, tile)
-                graph.set_tile_mapping(result[begin:end], tile)
+        add_shared(graph, compute_set, codelet, sums, result, tiles[g, r, c].tolist())
     prog.add(Execute(compute_set))
     return out
+
+
+def add_shared(
+    graph: Graph,
+    into: ComputeSet,
+    codelet: type[Vertex],
+    sums: Tensor,
+    out: Tensor,
+    tiles: list[int],
+) -> None:
+    """The rows of sums added up to out, which is shared out among the tiles that have them."""
+    shares = shares_of(out.num_elements, len(tiles), out.dtype)
+    for tile, (low, high) in zip(tiles, shares, strict=True):
+        if low < high:
+            edges = {"x": sums[:, low:high], "out": out[low:high]}
+            put(graph, into, tile, codelet, edges, edges["out"])

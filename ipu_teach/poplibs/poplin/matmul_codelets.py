@@ -12,13 +12,13 @@ of its own.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ipu_teach.cost import vertices
-from ipu_teach.graph import InOut, Input, Output, SupervisorVertex, Vector, Vertex, template
+from ipu_teach.graph import InOut, Input, Output, SupervisorVertex, Vector, Vertex
+from ipu_teach.poplibs.laying import typed
 from ipu_teach.poplibs.poplin.plan import multiply_cycles
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, QUARTER, UNSIGNED_CHAR, DType, from_quarter
@@ -99,11 +99,12 @@ class ConvPartialQuarter(SupervisorVertex):
     wide: ClassVar[bool]
 
     def compute(self) -> None:
-        a, b = (
-            from_quarter(self.a, self.a_type.metadata),
-            from_quarter(self.b, self.b_type.metadata),
-        )
-        self.out = _in_panels(a, b, QUARTER_PANEL, None)
+        self.out = _in_panels(*self.numbers(), QUARTER_PANEL, None)
+
+    def numbers(self) -> tuple[Any, Any]:
+        """Those that the codes of a and b stand for."""
+        a, b = from_quarter(self.a, self.a_type.metadata), self.b
+        return a, from_quarter(b, self.b_type.metadata)
 
     def cycles(self, target: Target) -> int:
         shape = len(self.a), self.a.shape[1], self.out.shape[1]
@@ -116,11 +117,7 @@ class ConvPartialQuarterMore(ConvPartialQuarter):
     out: InOut[Vector[Vector[HALF]]]
 
     def compute(self) -> None:
-        a, b = (
-            from_quarter(self.a, self.a_type.metadata),
-            from_quarter(self.b, self.b_type.metadata),
-        )
-        self.out = _in_panels(a, b, QUARTER_PANEL, self.out)
+        self.out = _in_panels(*self.numbers(), QUARTER_PANEL, self.out)
 
 
 class ReduceAdd(SupervisorVertex):
@@ -172,48 +169,28 @@ def _in_panels(a: Any, b: Any, depth: int, total: Any) -> Any:
     return total
 
 
-@cache
 def multiplier(
     method: str, a: type[DType], b: type[DType], sums: type[DType], more: bool, wide: bool
 ) -> type[Vertex]:
     """The vertex for operands and sums of these types. `more`: one that adds to what is there;
     `wide`: loads 128 bits."""
     name = "ConvPartialHorizontalMac" if method == "HMAC" else "ConvPartial1x1"
-    types = (
-        [a.__name__.lower()]
-        + ([sums.__name__.lower()] if sums is not a else [])
-        + (["accumulate"] if more else [])
-    )
-    types += ["128bit"] * wide
+    words = [*dict.fromkeys((a, sums)), "accumulate" * more, "128bit" * wide]
     if issubclass(a, QUARTER) and issubclass(b, QUARTER):
-        types[1:1] = [b.__name__.lower()]
+        words[1:1] = [b]
         base: type[Vertex] = ConvPartialQuarterMore if more else ConvPartialQuarter
-        return template(
-            base, f"poplin::{name}<{','.join(types)}>", {}, a_type=a, b_type=b, wide=wide
-        )
+        return typed(base, words, {}, name, a_type=a, b_type=b, wide=wide)
     if a is FLOAT:
         base = ConvPartialMore if more else ConvPartial
     elif sums is FLOAT:
         base = ConvPartialHalfMore if more else ConvPartialHalf
     else:
         base = ConvPartialHalfSumsMore if more else ConvPartialHalfSums
-    return template(
-        base, f"poplin::{name}<{','.join(types)}>", {FLOAT: a, HALF: sums}, method=method, wide=wide
-    )
+    return typed(base, words, {FLOAT: a, HALF: sums}, name, method=method, wide=wide)
 
 
-@cache
 def adder(sums: type[DType], out: type[DType], wide: bool) -> type[Vertex]:
     """The vertex that adds partial sums of one type to results of another. `wide`: it reads 128
     bits at a time."""
-    types = (
-        sums.__name__.lower() if sums is out else f"{sums.__name__.lower()},{out.__name__.lower()}"
-    )
-    types += ",128bit" * wide
-    return template(ReduceAdd, f"poplin::ReduceAdd<{types}>", {FLOAT: sums, HALF: out}, wide=wide)
-
-
-@cache
-def transposer(dtype: type[DType]) -> type[Vertex]:
-    """The vertex that transposes a matrix of `dtype`."""
-    return template(Transpose, f"poplin::Transpose2D<{dtype.__name__.lower()}>", {FLOAT: dtype})
+    words = [*dict.fromkeys((sums, out)), "128bit" * wide]
+    return typed(ReduceAdd, words, {FLOAT: sums, HALF: out}, wide=wide)

@@ -51,16 +51,8 @@ def _created(
     options: Options | None = None,
 ) -> Tensor:
     """The `what` of a product: its rank, and "a", "b" or "out"."""
-    return _input(
-        graph,
-        dtype,
-        a_shape,
-        b_shape,
-        name,
-        out_type,
-        (options, partials_type, available_memory_proportion),
-        *what,
-    )
+    wish = out_type, options, partials_type, available_memory_proportion
+    return _made(graph, dtype, (a_shape, b_shape), name, wish, what)
 
 
 @variant(_created, (2, "a"))
@@ -122,8 +114,8 @@ def pre_arrange_mat_mul_input_rhs(
 ) -> Tensor:
     """b [k, n] copied to where `mat_mul` with an a of `a_shape` (m, k) will want it: once, before
     it is used many times."""
-    wish = options, partials_type, available_memory_proportion
-    made = _input(graph, b.dtype, a_shape, b.shape, f"{debug_context}/b", out_type, wish, 2, "b")
+    wish = out_type, options, partials_type, available_memory_proportion
+    made = _made(graph, b.dtype, (a_shape, b.shape), f"{debug_context}/b", wish, (2, "b"))
     prog.add(Copy(b, made))
     return made
 
@@ -141,8 +133,8 @@ def _reported(
     options: Options | None = None,
     file: TextIO | None = None,
 ) -> None:
-    wish = options, partials_type, available_memory_proportion
-    _, whole, plan = _planned(graph, dtype, a_shape, b_shape, out_type, wish, rank)
+    wish = out_type, options, partials_type, available_memory_proportion
+    _, whole, plan = _planned(graph, dtype, (a_shape, b_shape), wish, rank)
     print(
         repr(plan) if plan is not None else f"{whole.shapes()} is empty: nothing is multiplied.",
         file=file,
@@ -168,41 +160,33 @@ def mat_mul_grouped_report_plan() -> None:
 
 
 def _planned(
-    graph: Graph,
-    dtype: object,
-    a_shape: object,
-    b_shape: object,
-    out_type: object,
-    wish: tuple[Any, Any, Any],
-    rank: int,
+    graph: Graph, dtype: object, shapes: tuple[object, object], wish: tuple[Any, ...], rank: int
 ) -> tuple[list[int], Product, MatMulPlan | None]:
     """The groups, none or one, of a product of these shapes; the product; its plan, None if it is
     empty."""
     (*groups, m, k), (*others, rows, n) = (
-        _matrix_shape(what, s, rank) for what, s in (("a_shape", a_shape), ("b_shape", b_shape))
+        _matrix_shape(what, s, rank) for what, s in zip(("a_shape", "b_shape"), shapes, strict=True)
     )
-    where = f"a_shape {a_shape} and b_shape {b_shape}"
+    where = f"a_shape {shapes[0]} and b_shape {shapes[1]}"
     check_same("numbers of groups", groups, others, where, "give a and b equally many matrices.")
     check_same("inner dimensions", k, rows, where, INNER)
-    wished = wish_of(*wish)
-    whole = product_of((*(groups or [1]), m, k, n), dtype, out_type, wished)  # type: ignore[arg-type]
+    wished = wish_of(*wish[1:])
+    whole = product_of((*(groups or [1]), m, k, n), dtype, wish[0], wished)  # type: ignore[arg-type]
     return groups, whole, planned(whole, graph.target, wished)
 
 
-def _input(
+def _made(
     graph: Graph,
     dtype: object,
-    a_shape: object,
-    b_shape: object,
+    shapes: tuple[object, object],
     name: str | None,
-    out_type: object,
-    wish: tuple[Any, Any, Any],
-    rank: int,
-    side: str,
+    wish: tuple[Any, ...],
+    what: tuple[int, str],
 ) -> Tensor:
+    rank, side = what
     if name is not None:
         check_name(name, "name")
-    groups, whole, plan = _planned(graph, dtype, a_shape, b_shape, out_type, wish, rank)
+    groups, whole, plan = _planned(graph, dtype, shapes, wish, rank)
     m, k, n = whole.m, whole.k, whole.n
     shape = {"a": (m, k), "b": (k, n), "out": (m, n)}[side]
     tensor = graph.add_variable(

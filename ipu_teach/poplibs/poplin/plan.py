@@ -31,10 +31,10 @@ from ipu_teach.errors import shown
 from ipu_teach.graph.outline import table
 from ipu_teach.poplibs import drawing
 from ipu_teach.poplibs.drawing import DrawnMatrix
-from ipu_teach.poplibs.library import as_given, calling, check_sizes, library, refused
-from ipu_teach.poplibs.options import Options
+from ipu_teach.poplibs.library import advised, calling, check_sizes, library, refused
+from ipu_teach.poplibs.options import Options, as_number
+from ipu_teach.poplibs.placing import balanced_partition, sensible_parts
 from ipu_teach.poplibs.poplin.wishes import MEMORY_PROPORTION, Wish, wish_of
-from ipu_teach.poplibs.poputil import balanced_partition
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, QUARTER, Array, DType, as_dtype
 
@@ -82,6 +82,7 @@ class Product:
         return f"[{lead}{self.m}, {self.k}] x [{lead}{self.k}, {self.n}]"
 
 
+@advised("give what plan_mat_mul returns.")
 @dataclass(frozen=True, repr=False)
 class MatMulPlan:
     """How a product is cut into blocks, and what that is modelled to cost. Print it, or show it in
@@ -254,6 +255,7 @@ def product_of(
     return Product(m, k, n, groups, *types, wish.wide_loads, wish.fast_reduce)
 
 
+@advised("give a poplin.PlanningCache().")
 class PlanningCache:
     """The plans of the products that were made with it, under their products: `mat_mul(…,
     cache=cache)`.
@@ -279,16 +281,10 @@ def planned(
 ) -> MatMulPlan | None:
     """The plan of `product`, None if it is empty. Raises `PoplibsError` for a proportion that is
     none, and for no plan."""
-    if cache is not None and not isinstance(cache, PlanningCache):
-        raise as_given(cache, "cache", "give a poplin.PlanningCache().")
-    proportion = wish.proportion
-    try:
-        share = float(proportion)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        share = -1.0
-    if isinstance(proportion, (bool, np.bool_)) or not 0 <= share <= 1:
+    share = None if isinstance(wish.proportion, np.bool_) else as_number(wish.proportion)
+    if share is None or not 0 <= share <= 1:
         raise refused(
-            f"was given available_memory_proportion={shown(proportion)}.",
+            f"was given available_memory_proportion={shown(wish.proportion)}.",
             next_step="give a number from 0 to 1.",
         )
     if product.empty:
@@ -352,9 +348,7 @@ def _all_cuts(product: Product, tiles: int) -> Costs:
     found: Costs = {}
     total = np.ones(1, np.int64)
     for name, size in sizes.items():
-        parts = np.arange(1, min(size, tiles) + 1)
-        # of those that make blocks equally large, the fewest
-        parts = np.unique(-(-size // -(-size // parts)))
+        parts = sensible_parts(size, tiles)
         if tiles > MOST_EXHAUSTIVE and len(parts) > THINNED:
             parts = parts[
                 np.unique(np.searchsorted(parts, np.geomspace(1, parts[-1], THINNED).round()))

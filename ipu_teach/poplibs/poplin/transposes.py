@@ -5,10 +5,12 @@ from __future__ import annotations
 from itertools import product
 
 from ipu_teach.graph import Graph, Tensor
+from ipu_teach.poplibs.laying import step, typed
 from ipu_teach.poplibs.library import OWN, Matrix, library, refused
-from ipu_teach.poplibs.poplin.matmul_codelets import transposer
-from ipu_teach.poplibs.poputil import balanced_partition
-from ipu_teach.program import Execute, Sequence as Program
+from ipu_teach.poplibs.placing import balanced_partition, dealt
+from ipu_teach.poplibs.poplin.matmul_codelets import Transpose
+from ipu_teach.program import Sequence as Program
+from ipu_teach.types import FLOAT
 
 __all__ = ["transpose"]
 
@@ -29,7 +31,6 @@ def transpose(graph: Graph, x: Matrix, prog: Program, debug_context: str = OWN) 
             "use the view x.transpose().",
         )
     out = graph.add_variable(x.dtype, (x.shape[1], x.shape[0]), f"{debug_context}/out")
-    compute_set = graph.add_compute_set(debug_context)
     grain, tiles = 4 if x.dtype.size == 2 else 2, graph.target.num_tiles
     down, across = (-(-n // grain) for n in out.shape)
     rows = max(1, min(down, tiles))
@@ -38,13 +39,11 @@ def transpose(graph: Graph, x: Matrix, prog: Program, debug_context: str = OWN) 
         [(b * grain, min(e * grain, size)) for b, e in balanced_partition(grains, parts)]
         for size, grains, parts in ((out.shape[0], down, rows), (out.shape[1], across, columns))
     ]
-    for number, ((r0, r1), (c0, c1)) in enumerate(product(*cuts)):
-        if r0 < r1 and c0 < c1:
-            block = out[r0:r1, c0:c1]
-            vertex = graph.add_vertex(
-                compute_set, transposer(x.dtype), x=x[c0:c1, r0:r1], out=block
-            )
-            for what in (vertex, block):
-                graph.set_tile_mapping(what, number * tiles // (rows * columns))
-    prog.add(Execute(compute_set))
+    work = [
+        (tile, {"x": x[c0:c1, r0:r1], "out": out[r0:r1, c0:c1]})
+        for tile, ((r0, r1), (c0, c1)) in dealt(list(product(*cuts)), tiles)
+        if r0 < r1 and c0 < c1
+    ]
+    codelet = typed(Transpose, [x.dtype], {FLOAT: x.dtype}, "Transpose2D")
+    step(graph, prog, debug_context, codelet, work, ["out"])
     return out

@@ -10,6 +10,7 @@ import numpy as np
 
 from ipu_teach.errors import did_you_mean, shown
 from ipu_teach.poplibs.library import refused
+from ipu_teach.poplibs.popops.arithmetic import sigmoid
 
 __all__ = ["NonLinearityType"]
 
@@ -63,11 +64,6 @@ def kind_of(given: object) -> NonLinearityType:
     )
     raise refused(f"""was given {shown(given)} as its non-linearity.
         next:  {meant}{all_of_them}.""")
-
-
-def sigmoid(x: Any) -> Any:
-    """1 / (1 + e^-x)."""
-    return 1 / (1 + np.exp(-x))
 
 
 _ROOT = np.float32(np.sqrt(2 / np.pi))

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from enum import Enum
-from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ipu_teach.cost import vertices
 from ipu_teach.errors import shown
-from ipu_teach.graph import Graph, InOut, Input, Output, Tensor, Vector, Vertex, template
+from ipu_teach.graph import Graph, InOut, Input, Output, Tensor, Vector, Vertex
+from ipu_teach.poplibs.laying import scalar, step, typed
 from ipu_teach.poplibs.library import (
     OWN,
     Matrix,
     Row,
     as_given,
+    check_alike,
     check_dtype,
     check_mapped,
     check_same,
@@ -23,17 +24,17 @@ from ipu_teach.poplibs.library import (
     library,
     refused,
 )
-from ipu_teach.poplibs.popnn.rows import by_rows, check_labels, check_matrix, codelet, shares
+from ipu_teach.poplibs.popnn.rows import by_rows, by_workers, check_labels, check_matrix
+from ipu_teach.poplibs.popops.fills import MASKED_LABEL_CODE
 from ipu_teach.poplibs.popops.operands import check_factor
-from ipu_teach.program import Execute, Sequence as Program
+from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
-from ipu_teach.types import FLOAT, HALF, INT, UNSIGNED_INT, DType
+from ipu_teach.types import FLOAT, HALF, INT, UNSIGNED_INT
 
 __all__ = ["MASKED_LABEL_CODE", "LossType", "calc_accuracy", "calc_loss"]
 
 # keeps the logarithm of a probability that has run down to 0 finite
 SMALLEST_PROBABILITY = np.finfo(np.float32).tiny
-MASKED_LABEL_CODE = 0xFFFF_FFFF  # PopLibs' class number of a row that is not to be learnt from
 
 
 class LossType(Enum):
@@ -192,17 +193,7 @@ def calc_loss(
     squared = chosen is LossType.SUM_SQUARED_LOSS
     if squared:
         check_matrix(graph, "expected", expected)
-        where = f"expected {expected!r} and model_outputs {model_outputs!r}"
-        check_same(
-            "shapes", expected.shape, model_outputs.shape, where, "give a value for each output."
-        )
-        check_same(
-            "dtypes",
-            expected.dtype,
-            model_outputs.dtype,
-            where,
-            "cast one of them with popops.cast.",
-        )
+        check_alike("give a value for each output.", expected=expected, model_outputs=model_outputs)
     else:
         check_labels(graph, model_outputs, expected)
     check_dtype("loss", loss, FLOAT)
@@ -211,21 +202,8 @@ def calc_loss(
     check_same(
         "shapes", loss.shape, expected.shape[:1], where, "give loss one element for each row."
     )
-    where = f"deltas {deltas!r} and model_outputs {model_outputs!r}"
-    check_same(
-        "shapes",
-        deltas.shape,
-        model_outputs.shape,
-        where,
-        "give deltas the shape of model_outputs.",
-    )
-    check_same(
-        "dtypes",
-        deltas.dtype,
-        model_outputs.dtype,
-        where,
-        "give deltas the dtype of model_outputs.",
-    )
+    shape, dtype = (f"give deltas the {what} of model_outputs." for what in ("shape", "dtype"))
+    check_alike(shape, dtype, deltas=deltas, model_outputs=model_outputs)
     factors = {
         field: check_factor(graph, name, k, FLOAT)
         for field, name, k in (
@@ -259,20 +237,13 @@ def calc_loss(
     base: Any = SumSquared if squared else CrossEntropyScaled if tensors else CrossEntropy
     if tensors:  # beside a tensor, a number becomes one
         for field, k in factors.items():
-            if not isinstance(k, Tensor):
-                factors[field] = graph.add_constant(FLOAT, (), k, f"{debug_context}/{field}")
-                graph.set_tile_mapping(factors[field], 0)
+            factors[field] = scalar(graph, FLOAT, k, f"{debug_context}/{field}")
     extra = {} if squared or tensors else {"outputs_scale": float(factors.pop("outputs_scale"))}
-    made = _loss_codelet(base, model_outputs.dtype, **extra)
+    words = [model_outputs.dtype, *(f"{value:g}" for value in extra.values() if value != 1)]
+    made = typed(base, words, {HALF: model_outputs.dtype}, **extra)
     by_rows(graph, made, operands, prog, debug_context, **factors)
     if num_correct is not None:
         _count(graph, model_outputs, expected, num_correct, prog, debug_context)
-
-
-@cache
-def _loss_codelet(base: type[Vertex], dtype: type[DType], **extra: float) -> type[Vertex]:
-    words = [dtype.__name__.lower(), *(f"{value:g}" for value in extra.values() if value != 1)]
-    return template(base, f"popnn::{base.__name__}<{','.join(words)}>", {HALF: dtype}, **extra)
 
 
 def _loss_type(given: object) -> LossType:
@@ -328,21 +299,10 @@ def _count(
     if not outputs.shape[0]:
         return
     home = next(t for t, pieces in enumerate(graph.get_tile_mapping(num_correct)) if pieces)
-    counts = graph.add_variable(
-        INT, (len(shares(graph, outputs.shape[0])),), f"{debug_context}/counts"
-    )
-    count, total = (
-        graph.add_compute_set(f"{debug_context}/count"),
-        graph.add_compute_set(f"{debug_context}/total"),
-    )
-    counter = codelet(CountCorrect, outputs.dtype)
-    for i, (tile, (begin, end)) in enumerate(shares(graph, outputs.shape[0])):
-        vertex = graph.add_vertex(
-            count, counter, x=outputs[begin:end], expected=expected[begin:end], count=counts[i]
-        )
-        graph.set_tile_mapping(vertex, tile)
-        graph.set_tile_mapping(counts[i], tile)
-    graph.set_tile_mapping(
-        graph.add_vertex(total, AddCounts, counts=counts, total=num_correct), home
-    )
-    prog.add(Execute(count)).add(Execute(total))
+    mine = by_workers(graph, {"x": outputs, "expected": expected})
+    counts = graph.add_variable(INT, (len(mine),), f"{debug_context}/counts")
+    work = [(tile, edges | {"count": counts[i]}) for i, (tile, edges) in enumerate(mine)]
+    counter = typed(CountCorrect, [outputs.dtype], {FLOAT: outputs.dtype})
+    step(graph, prog, f"{debug_context}/count", counter, work, ["count"])
+    last = [(home, {"counts": counts, "total": num_correct})]
+    step(graph, prog, f"{debug_context}/total", AddCounts, last)

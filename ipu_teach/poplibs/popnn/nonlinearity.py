@@ -8,13 +8,11 @@ operations here as there, nor of GELU_ERF's gradient: that costs GELU_ERF and GE
 
 from __future__ import annotations
 
-from functools import cache
 from typing import ClassVar
 
 import numpy as np
 
 from ipu_teach.cost import vertices
-from ipu_teach.cost.vertices.parts import Size
 from ipu_teach.graph import (
     Graph,
     InOut,
@@ -24,9 +22,9 @@ from ipu_teach.graph import (
     Tensor,
     Vector,
     Vertex,
-    template,
 )
-from ipu_teach.poplibs.library import OWN, check_dtype, check_same, library, refused
+from ipu_teach.poplibs.laying import typed
+from ipu_teach.poplibs.library import OWN, check_alike, check_dtype, library, refused
 from ipu_teach.poplibs.popnn.kinds import FUNCTIONS, SLOPES, NonLinearityType, kind_of
 from ipu_teach.poplibs.popnn.rows import check_matrix
 from ipu_teach.poplibs.popnn.softmax import (
@@ -53,20 +51,6 @@ __all__ = [
 ]
 
 
-class NonLinearity1D(SupervisorVertex):
-    """out = f(x)."""
-
-    x: Input[Vector[FLOAT]]
-    out: Output[Vector[FLOAT]]
-    kind: ClassVar[str]
-
-    def compute(self) -> None:
-        self.out = FUNCTIONS[NonLinearityType[self.kind]](self.x.astype(np.float32))
-
-    def cycles(self, target: Target) -> int:
-        return int(_cycles(self.kind, len(self.out), self.fields["out"].dtype, target))
-
-
 class NonLinearity1DInPlace(SupervisorVertex):
     """x = f(x)."""
 
@@ -77,7 +61,21 @@ class NonLinearity1DInPlace(SupervisorVertex):
         self.x = FUNCTIONS[NonLinearityType[self.kind]](self.x.astype(np.float32))
 
     def cycles(self, target: Target) -> int:
-        return int(_cycles(self.kind, len(self.x), self.fields["x"].dtype, target))
+        n, dtype = len(self.x), self.fields["x"].dtype
+        if self.kind == "HARD_SIGMOID":
+            steps = ("MULTIPLY", "ADD", "MAXIMUM", "MINIMUM")
+            return int(sum(vertices.broadcast_scalar_1d(op, n, dtype, target) for op in steps))
+        return int(vertices.non_linearity_1d(self.kind, n, dtype, target))
+
+
+class NonLinearity1D(NonLinearity1DInPlace):
+    """out = f(x)."""
+
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        self.out = FUNCTIONS[NonLinearityType[self.kind]](self.x.astype(np.float32))
 
 
 class NonLinearityGrad1D(SupervisorVertex):
@@ -107,21 +105,12 @@ class NonLinearityGrad1D(SupervisorVertex):
         return int(vertices.non_linearity_grad_1d(self.kind, n, dtype, target))
 
 
-def _cycles(kind: str, n: int, dtype: type[DType], target: Target) -> Size:
-    if kind == "HARD_SIGMOID":
-        steps = ("MULTIPLY", "ADD", "MAXIMUM", "MINIMUM")
-        return sum(vertices.broadcast_scalar_1d(op, n, dtype, target) for op in steps)
-    return vertices.non_linearity_1d(kind, n, dtype, target)
-
-
 def _scale(kind: NonLinearityType) -> float:
     return SOFTMAX_SCALING if kind is NonLinearityType.SOFTMAX_SCALED else 1.0
 
 
-@cache
 def _codelet(base: type[Vertex], kind: NonLinearityType, dtype: type[DType]) -> type[Vertex]:
-    name = f"popnn::{base.__name__}<{dtype.__name__.lower()},{kind.name}>"
-    return template(base, name, {FLOAT: dtype}, kind=kind.name)
+    return typed(base, [dtype, kind.name], {FLOAT: dtype}, kind=kind.name)
 
 
 @library
@@ -197,15 +186,8 @@ def non_linearity_input_gradient(
         return softmax_input_gradient(graph, act, out_gradient, prog, debug_context)
     for name, tensor in (("act", act), ("out_gradient", out_gradient)):
         check_dtype(name, tensor, FLOAT, HALF)
-    where = f"act {act!r} and out_gradient {out_gradient!r}"
-    check_same(
-        "shapes",
-        act.shape,
-        out_gradient.shape,
-        where,
-        "give what the forward call returned, or was given.",
-    )
-    check_same("dtypes", act.dtype, out_gradient.dtype, where, "cast one of them with popops.cast.")
+    advice = "give what the forward call returned, or was given."
+    check_alike(advice, act=act, out_gradient=out_gradient)
     out = like(graph, out_gradient, f"{debug_context}/out")
     operands = {"act": act, "gradient": out_gradient, "out": out}
     per_tile(

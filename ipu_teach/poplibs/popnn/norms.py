@@ -21,9 +21,9 @@ from ipu_teach.poplibs.library import (
     Row,
     Rows,
     as_given,
+    check_alike,
     check_dtype,
     check_number,
-    check_same,
     is_count,
     refused,
 )
@@ -147,8 +147,7 @@ def _check_row(name: str, row: Tensor, count: int, of: str) -> None:
 
 
 def _check_like(x: Tensor, dy: Tensor) -> None:
-    where = f"dy {dy!r} and x {x!r}"
-    check_same("shapes", dy.shape, x.shape, where, "give the gradient at the norm's output.")
+    check_alike("give the gradient at the norm's output.", "", dy=dy, x=x)
     check_dtype("dy", dy, FLOAT, HALF)
 
 

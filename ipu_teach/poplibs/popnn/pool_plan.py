@@ -18,7 +18,7 @@ import numpy as np
 
 from ipu_teach.cost import vertices
 from ipu_teach.graph import Shape, Tensor
-from ipu_teach.poplibs.poputil import balanced_partition
+from ipu_teach.poplibs.placing import balanced_partition, dealt, sensible_parts
 from ipu_teach.target import Target
 from ipu_teach.types import HALF, Array, DType
 
@@ -41,7 +41,7 @@ class PoolPlan:
         tiles."""
         pairs = zip(self.shape[:-1], self.parts, strict=True)
         cuts = list(product(*(balanced_partition(size, parts) for size, parts in pairs)))
-        return [(number * self.tiles // len(cuts), cut) for number, cut in enumerate(cuts)]
+        return dealt(cuts, self.tiles)
 
     def places(self, ranges: Ranges) -> Array:
         """int64[elements]: where those of a block lie among all, in its order."""
@@ -107,7 +107,7 @@ def _best(
     sizes = (shape[1] // group, shape[0], *shape[2:])
     parts = np.ones((1, 0), np.int64)
     for size in sizes:  # all cuts that have a tile for each block
-        here = np.unique([-(-size // -(-size // n)) for n in range(1, size + 1)])
+        here = sensible_parts(size, size)
         parts = np.hstack(
             [np.repeat(parts, len(here), 0), np.tile(here, len(parts)).reshape(-1, 1)]
         )

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
 from math import prod
 from typing import Any
 
@@ -30,14 +29,14 @@ from ipu_teach.graph import (
     SupervisorVertex,
     Tensor,
     Vector,
-    Vertex,
     concat,
-    template,
 )
 from ipu_teach.graph.layouts import is_whole
+from ipu_teach.poplibs.laying import typed
 from ipu_teach.poplibs.library import (
     OWN,
     Free,
+    advised,
     as_given,
     check_mapped,
     check_same,
@@ -64,6 +63,7 @@ class PoolingType(Enum):
     SUM = "SUM"
 
 
+@advised("give pooling.PoolParams(…).")
 @dataclass(frozen=True)
 class PoolParams:
     """A pooling of [batch_size, channels, *input_field], of `dtype` FLOAT or HALF.
@@ -235,13 +235,6 @@ class MaxPoolingShares(_Windows):
         self.out = np.where(share > 0, self.gradient.astype(np.float32) * share, 0)
 
 
-@cache
-def _codelet(base: Any, dtype: type[DType], result: type[DType]) -> type[Vertex]:
-    words = dtype.__name__.lower(), result.__name__.lower()
-    named = f"popnn::{base.__name__}<{','.join(words if dtype is not result else words[:1])}>"
-    return template(base, named, {FLOAT: dtype, HALF: result})
-
-
 class _Tables:
     """Where in a flat tensor the elements lie that each of some others wants: for each dimension
     [how many, length] distances, which add up, or -1."""
@@ -304,11 +297,8 @@ class _Call:
         self, name: str, dtype: type[DType] | None = None, values: Array | None = None
     ) -> Tensor:
         """A new flat tensor, by the plan; a constant, if it has values."""
-        dtype, shape, name = (
-            dtype or self.params.dtype,
-            (prod(self.plan.shape),),
-            f"{self.name}/{name}",
-        )
+        dtype, name = dtype or self.params.dtype, f"{self.name}/{name}"
+        shape = (prod(self.plan.shape),)
         if values is None:
             made = self.graph.add_variable(dtype, shape, name)
         else:
@@ -382,7 +372,8 @@ class _Call:
         and on what they want of others; priced as PopLibs' vertex of that kind."""
         graph = self.graph
         first = next(flat for flat in [*(w[0] for w in wanted.values()), *alike.values()])
-        made = _codelet(base, first.dtype, out.dtype)
+        types = {FLOAT: first.dtype, HALF: out.dtype}
+        made = typed(base, dict.fromkeys(types.values()), types)
         compute_set = graph.add_compute_set(f"{self.name}/{base.__name__}")
         sources = {
             field: concat([flat, self._margin(flat, fill)]) if tables.margin else flat
@@ -514,10 +505,8 @@ def pool_input_gradient(
     return call.seen(out, params.input_shape)
 
 
-def _check(graph: Graph, params: object, name: str, tensor: Any, shape: str) -> None:
+def _check(graph: Graph, params: PoolParams, name: str, tensor: Any, shape: str) -> None:
     """Raise `PoplibsError` unless the tensor is what the parameters say."""
-    if not isinstance(params, PoolParams):
-        raise as_given(params, "params", "give pooling.PoolParams(…).")
     wanted: Shape = getattr(params, shape)
     check_tensor(graph, name, tensor, (len(wanted),))
     advice = f"give {name} the {shape} of the parameters."

@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Sequence
 from typing import Any
 
-from ipu_teach.graph import Graph, Tensor, Vertex, template
+from ipu_teach.graph import Graph, Tensor
+from ipu_teach.poplibs.laying import shared, step
 from ipu_teach.poplibs.library import check_dtype, check_tensor, refused
-from ipu_teach.poplibs.poputil import balanced_partition
-from ipu_teach.program import Execute, Sequence as Program
-from ipu_teach.types import FLOAT, HALF, UNSIGNED_INT, DType
+from ipu_teach.program import Sequence as Program
+from ipu_teach.types import FLOAT, HALF, UNSIGNED_INT
 
 
-def shares(graph: Graph, rows: int) -> list[tuple[int, tuple[int, int]]]:
-    """(tile, its rows) for as many workers as there are rows, or all of them."""
-    target = graph.target
-    if not rows:
-        return []
-    parts = min(rows, target.num_tiles * target.num_worker_contexts)
-    return [
-        (i * target.num_tiles // parts, share)
-        for i, share in enumerate(balanced_partition(rows, parts))
-    ]
-
-
-@cache
-def codelet(base: Any, dtype: type[DType]) -> type[Vertex]:
-    """`base`, written for FLOAT, for a dtype, under a name that a profile's reader recognises."""
-    return template(base, f"popnn::{base.__name__}<{dtype.__name__.lower()}>", {FLOAT: dtype})
+def by_workers(
+    graph: Graph, operands: dict[str, Tensor], **state: Any
+) -> list[tuple[int, dict[str, Any]]]:
+    """(tile, its rows of all operands) for as many workers as there are rows, or all of them."""
+    workers = graph.target.num_tiles * graph.target.num_worker_contexts
+    return list(shared(graph, operands, workers, **state))
 
 
 def by_rows(
@@ -36,21 +26,14 @@ def by_rows(
     operands: dict[str, Tensor],
     prog: Program,
     name: str,
-    made: Tensor | None = None,
+    made: Sequence[str] = (),
     **state: Any,
 ) -> None:
-    """A vertex for each share of the rows of all operands. Rows of `made` are mapped to the tile of
-    their vertex."""
-    mine = shares(graph, next(iter(operands.values())).shape[0])
-    if not mine:
-        return
-    compute_set = graph.add_compute_set(name)
-    for tile, (begin, end) in mine:
-        edges = {field: tensor[begin:end] for field, tensor in operands.items()}
-        graph.set_tile_mapping(graph.add_vertex(compute_set, vertex, edges, **state), tile)
-        if made is not None:
-            graph.set_tile_mapping(made[begin:end], tile)
-    prog.add(Execute(compute_set))
+    """A vertex for each share of the rows of all operands. Those that are `made` lie where their
+    vertices do."""
+    work = by_workers(graph, operands, **state)
+    if work:
+        step(graph, prog, name, vertex, work, made)
 
 
 def check_matrix(graph: Graph, argument: str, tensor: Tensor) -> None:

@@ -8,15 +8,15 @@ exponential.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ipu_teach.cost import vertices
-from ipu_teach.graph import Graph, InOut, Input, Output, Tensor, Vector, Vertex, template
-from ipu_teach.poplibs.library import OWN, check_same, library
-from ipu_teach.poplibs.popnn.rows import by_rows, check_matrix, codelet
+from ipu_teach.graph import Graph, InOut, Input, Output, Tensor, Vector, Vertex
+from ipu_teach.poplibs.laying import typed
+from ipu_teach.poplibs.library import OWN, check_alike, library
+from ipu_teach.poplibs.popnn.rows import by_rows, check_matrix
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, DType
@@ -30,23 +30,6 @@ __all__ = [
 ]
 
 SOFTMAX_SCALING = 62000.0  # near the largest half, 65504: popnn/NonLinearityInternal.hpp
-
-
-class Softmax(Vertex):
-    """out = `scale` times the probabilities of each row of x. The largest is subtracted first, so
-    that nothing overflows."""
-
-    x: Input[Vector[Vector[FLOAT]]]
-    out: Output[Vector[Vector[FLOAT]]]
-    scale: ClassVar[float]
-
-    def compute(self) -> None:
-        x = self.x.astype(np.float32)
-        e = np.exp(x - np.max(x, axis=1, keepdims=True))
-        self.out = _scaled(e / np.sum(e, axis=1, keepdims=True), self.scale)
-
-    def cycles(self, target: Target) -> int:
-        return int(vertices.softmax(len(self.x), self.x.shape[1], self.fields["x"].dtype, target))
 
 
 class SoftmaxInPlace(Vertex):
@@ -64,14 +47,25 @@ class SoftmaxInPlace(Vertex):
         return int(vertices.softmax(len(self.x), self.x.shape[1], self.fields["x"].dtype, target))
 
 
+class Softmax(SoftmaxInPlace):
+    """out = `scale` times the probabilities of each row of x. The largest is subtracted first, so
+    that nothing overflows."""
+
+    x: Input[Vector[Vector[FLOAT]]]
+    out: Output[Vector[Vector[FLOAT]]]
+
+    def compute(self) -> None:
+        x = self.x.astype(np.float32)
+        e = np.exp(x - np.max(x, axis=1, keepdims=True))
+        self.out = _scaled(e / np.sum(e, axis=1, keepdims=True), self.scale)
+
+
 def _scaled(probabilities: Any, scale: float) -> Any:
     return probabilities if scale == 1 else probabilities * np.float32(scale)
 
 
-@cache
 def _codelet(base: Any, dtype: type[DType], scale: float) -> type[Vertex]:
-    words = dtype.__name__.lower() + ("" if scale == 1 else ",scaled")
-    return template(base, f"popnn::{base.__name__}<{words}>", {FLOAT: dtype}, scale=scale)
+    return typed(base, [dtype, "scaled" * (scale != 1)], {FLOAT: dtype}, scale=scale)
 
 
 class SoftmaxGrad(Vertex):
@@ -135,14 +129,15 @@ def log_softmax(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN
     (popnn/LogSoftmax.cpp)."""
     check_matrix(graph, "x", x)
     out = graph.add_variable(x.dtype, x.shape, f"{debug_context}/out")
-    by_rows(graph, codelet(LogSoftmax, x.dtype), {"x": x, "out": out}, prog, debug_context, out)
+    codelet = typed(LogSoftmax, [x.dtype], {FLOAT: x.dtype})
+    by_rows(graph, codelet, {"x": x, "out": out}, prog, debug_context, ["out"])
     return out
 
 
 def probabilities(graph: Graph, x: Tensor, scale: float, prog: Program, name: str) -> Tensor:
     """`scale` times the probabilities of each row of x, which is checked."""
     out = graph.add_variable(x.dtype, x.shape, f"{name}/out")
-    by_rows(graph, _codelet(Softmax, x.dtype, scale), {"x": x, "out": out}, prog, name, out)
+    by_rows(graph, _codelet(Softmax, x.dtype, scale), {"x": x, "out": out}, prog, name, ["out"])
     return out
 
 
@@ -171,10 +166,9 @@ def softmax_input_gradient(
     """
     for name, tensor in (("out", out), ("out_gradient", out_gradient)):
         check_matrix(graph, name, tensor)
-    where = f"out {out!r} and out_gradient {out_gradient!r}"
-    check_same("shapes", out.shape, out_gradient.shape, where, "give what softmax returned.")
-    check_same("dtypes", out.dtype, out_gradient.dtype, where, "cast one of them with popops.cast.")
+    check_alike("give what softmax returned.", out=out, out_gradient=out_gradient)
     made = graph.add_variable(out.dtype, out.shape, f"{debug_context}/out")
     operands = {"y": out, "gradient": out_gradient, "out": made}
-    by_rows(graph, codelet(SoftmaxGrad, out.dtype), operands, prog, debug_context, made)
+    codelet = typed(SoftmaxGrad, [out.dtype], {FLOAT: out.dtype})
+    by_rows(graph, codelet, operands, prog, debug_context, ["out"])
     return made

@@ -3,14 +3,14 @@ Cast1D."""
 
 from __future__ import annotations
 
-from functools import cache
 from typing import ClassVar
 
 import numpy as np
 
 from ipu_teach.cost import vertices
-from ipu_teach.graph import Graph, Input, Output, SupervisorVertex, Tensor, Vector, Vertex, template
+from ipu_teach.graph import Graph, Input, Output, SupervisorVertex, Tensor, Vector, Vertex
 from ipu_teach.graph.registers import ESR, NANOO, RegisterVertex
+from ipu_teach.poplibs.laying import typed
 from ipu_teach.poplibs.library import OWN, library, refused
 from ipu_teach.poplibs.popops.elementwise_codelets import codelet, per_tile
 from ipu_teach.poplibs.popops.operands import check_output
@@ -147,15 +147,9 @@ def _codelet(x: Tensor, dtype: type[DType]) -> type[Vertex]:
             "cast to HALF or FLOAT first, and the result again.",
         )
     base, quarter = (ToQuarter, dtype) if issubclass(dtype, QUARTER) else (FromQuarter, x.dtype)
-    return _quarter_codelet(base, other, quarter)
-
-
-@cache
-def _quarter_codelet(base: type[Vertex], other: type[DType], quarter: type[DType]) -> type[Vertex]:
-    """ToQuarter or FromQuarter, between `quarter` and `other`."""
-    sides = (other, quarter) if base is ToQuarter else (quarter, other)
-    name = f"popops::Cast1D<{','.join(s.__name__.lower() for s in sides)}>"
-    return template(base, name, {FLOAT: other, HALF: other}, quarter=quarter)
+    return typed(
+        base, [x.dtype, dtype], {FLOAT: other, HALF: other}, Cast1D.__name__, quarter=quarter
+    )
 
 
 def _write(

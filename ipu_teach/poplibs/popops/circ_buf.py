@@ -8,9 +8,10 @@ from ipu_teach.cost import vertices
 from ipu_teach.errors import shown
 from ipu_teach.graph import Graph, InOut, Input, Output, Tensor, Vertex
 from ipu_teach.graph.layouts import is_whole
+from ipu_teach.poplibs.laying import step
 from ipu_teach.poplibs.library import as_given, check_same, check_shape, library, refused
 from ipu_teach.poplibs.popops.dynamic import create_sliceable_tensor, dynamic_slice, dynamic_update
-from ipu_teach.program import Execute, Sequence as Program
+from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import UNSIGNED_INT, DType
 
@@ -87,10 +88,8 @@ class CircBuf:
         )
         dtypes = tensor.dtype.__name__, self._entries.dtype.__name__
         check_same("dtypes", *dtypes, repr(tensor), "cast it with popops.cast.")
-        into = self._graph.add_compute_set(f"{debug_context}/incrIndex")
-        vertex = self._graph.add_vertex(into, CircBufIncrIndex, index=self.index[0], size=self.size)
-        self._graph.set_tile_mapping(vertex, 0)
-        prog.add(Execute(into))
+        edges = {"index": self.index[0], "size": self.size}
+        step(self._graph, prog, f"{debug_context}/incrIndex", CircBufIncrIndex, [(0, edges)])
         dynamic_update(
             self._graph,
             self._entries,
@@ -111,14 +110,9 @@ class CircBuf:
                 f"was asked for entry {shown(i)} of {self.size:,}.", next_step="0 is the newest."
             )
         place = self._graph.add_variable(UNSIGNED_INT, (1,), f"{debug_context}/place")
-        self._graph.set_tile_mapping(place, 0)
-        into = self._graph.add_compute_set(f"{debug_context}/offset")
-        offset = self.size - int(i)
-        vertex = self._graph.add_vertex(
-            into, CircOffset, index=self.index[0], place=place[0], offset=offset, size=self.size
-        )
-        self._graph.set_tile_mapping(vertex, 0)
-        prog.add(Execute(into))
+        edges = {"index": self.index[0], "offset": self.size - int(i), "size": self.size}
+        work = [(0, edges | {"place": place[0]})]
+        step(self._graph, prog, f"{debug_context}/offset", CircOffset, work, ["place"])
         return dynamic_slice(
             self._graph, self._entries, place, [0], [1], prog, debug_context
         ).reshape(self._shape)

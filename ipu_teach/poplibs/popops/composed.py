@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ipu_teach.graph import Graph, Shape, Tensor
+from ipu_teach.poplibs.laying import scalar
 from ipu_teach.poplibs.popops import forms
 from ipu_teach.poplibs.popops.casts import cast
 from ipu_teach.poplibs.popops.operands import common_shape, result_like
@@ -22,32 +26,51 @@ class _Number(NamedTuple):
     dtype: type[DType]
 
 
-def compose(graph: Graph, code: str, tensors: list[Tensor], prog: Program, name: str) -> Tensor:
-    """The value of an expression's steps (`Expr.code`), made by a compute set for each; of numbers
-    alone it is a constant."""
-    stack: list[Tensor | _Number] = []
-    for number, step in enumerate(code.split()):
+def walk(
+    code: str,
+    inputs: Sequence[Any],
+    number: Callable[[Any, type[DType]], Any],
+    cast: Callable[[Any, type[DType], int], Any],
+    apply: Callable[[str, list[Any], int], Any],
+) -> Any:
+    """The value of an expression's steps (`Expr.code`), on a stack: of what these make of its
+    numbers, casts and operations. Casts and operations are told the place of their step."""
+    stack: list[Any] = []
+    for place, step in enumerate(code.split()):
         operation, _, _ = step.partition("@")
         kind, _, value = step.partition(":")
-        label = f"{name}/Op/{operation.capitalize()}{number}"
         if step.startswith("_"):
-            stack.append(tensors[int(step[1:]) - 1])
+            stack.append(inputs[int(step[1:]) - 1])
         elif kind == "CAST":
-            stack.append(_cast(graph, stack.pop(), _dtype(value), prog, label))
+            stack.append(cast(stack.pop(), _dtype(value), place))
         elif value:
             dtype = _dtype(kind)
             read = float.fromhex(value) if dtype.numpy.kind == "f" else int(value)
-            stack.append(_Number(dtype.numpy.type(read), dtype))
+            stack.append(number(np.dtype(dtype.numpy).type(read), dtype))
         else:
             arity = OPERATIONS[operation].arity
             operands, stack = stack[-arity:], stack[:-arity]
-            stack.append(_apply(graph, operation, operands, prog, label))
-    result = stack.pop()
+            stack.append(apply(operation, operands, place))
+    return stack.pop()
+
+
+def compose(graph: Graph, code: str, tensors: Sequence[Tensor], prog: Program, name: str) -> Tensor:
+    """The value of an expression's steps, made by a compute set for each; of numbers alone it is a
+    constant."""
+
+    def converted(operand: Any, dtype: type[DType], place: int) -> Tensor | _Number:
+        return _cast(graph, operand, dtype, prog, f"{name}/Op/Cast:{dtype.__name__.lower()}{place}")
+
+    def applied(operation: str, operands: list[Any], place: int) -> Tensor | _Number:
+        label = f"{name}/Op/{operation.capitalize()}{place}"
+        return _apply(graph, operation, operands, prog, label)
+
+    result = walk(code, tensors, _Number, converted, applied)
     return result if isinstance(result, Tensor) else _constant(graph, result, name)
 
 
 def write(
-    graph: Graph, code: str, tensors: list[Tensor], out: Tensor, prog: Program, name: str
+    graph: Graph, code: str, tensors: Sequence[Tensor], out: Tensor, prog: Program, name: str
 ) -> None:
     """`out` becomes the value of an expression's steps: a compute set for each, and a copy."""
     result = compose(graph, code, tensors, prog, name)
@@ -58,7 +81,7 @@ def write(
 def new(
     graph: Graph,
     code: str,
-    tensors: list[Tensor],
+    tensors: Sequence[Tensor],
     shape: Shape,
     dtype: type[DType],
     prog: Program,
@@ -106,6 +129,4 @@ def _apply(
 
 
 def _constant(graph: Graph, number: _Number, label: str) -> Tensor:
-    made = graph.add_constant(number.dtype, (), number.value, f"{label}/number")
-    graph.set_tile_mapping(made, 0)
-    return made
+    return scalar(graph, number.dtype, number.value, f"{label}/number")

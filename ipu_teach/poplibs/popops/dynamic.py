@@ -6,14 +6,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ipu_teach.errors import shown
-from ipu_teach.graph import Graph, Shape, Tensor
+from ipu_teach.graph import Graph, Tensor
 from ipu_teach.graph.layouts import is_whole
+from ipu_teach.poplibs.laying import step
 from ipu_teach.poplibs.library import (
     OWN,
     Loose,
     Row,
     as_given,
-    check_same,
+    check_alike,
     check_shape,
     library,
     refused,
@@ -21,9 +22,10 @@ from ipu_teach.poplibs.library import (
 from ipu_teach.poplibs.popops.operands import check_output
 from ipu_teach.poplibs.popops.rows import (
     check_slice,
-    columns_of,
     dims_of,
+    linear,
     made,
+    on_columns,
     placed,
     rows_of,
     sizes_of,
@@ -32,7 +34,7 @@ from ipu_teach.poplibs.popops.rows import (
 )
 from ipu_teach.poplibs.popops.slice_plans import SlicePlan, check_table
 from ipu_teach.poplibs.popops.slice_vertices import DynamicSlice1D, DynamicUpdateSlice1D
-from ipu_teach.program import Execute, Sequence as Program
+from ipu_teach.program import Sequence as Program
 from ipu_teach.types import DType, as_dtype
 
 __all__ = [
@@ -68,23 +70,14 @@ def create_sliceable_tensor(
         raise refused(f"""was given the dimensions {shown(dims)} for the shape {wanted}.
             next:  give a list of different dimensions, as in [0].""")
     if plan is not None:
-        return _by_plan(
-            graph, plan, as_dtype(dtype, "create_sliceable_tensor()"), wanted, along, debug_context
-        )
+        check_table(graph, plan, as_dtype(dtype, "create_sliceable_tensor()"), wanted, along)
     tensor = graph.add_variable(dtype, wanted, debug_context)
-    spread(graph, rows_of(tensor, along))
-    return tensor
-
-
-def _by_plan(
-    graph: Graph, plan: object, dtype: type[DType], shape: Shape, along: list[int], name: str
-) -> Tensor:
-    if not isinstance(plan, SlicePlan):
-        raise as_given(plan, "plan", "give what embedding_plan returns.")
-    check_table(graph, plan, dtype, shape, along)
-    tensor = graph.add_variable(dtype, shape, name)
-    for tile, (r0, r1), (c0, c1) in plan.places():
-        graph.set_tile_mapping(tensor[r0:r1, c0:c1], tile)
+    if plan is not None:
+        for tile, (r0, r1), (c0, c1) in plan.places():
+            graph.set_tile_mapping(tensor[r0:r1, c0:c1], tile)
+        return tensor
+    rows = rows_of(tensor, along)
+    spread(graph, rows, linear(graph, rows))
     return tensor
 
 
@@ -106,10 +99,8 @@ def create_slice_tensor(
     made = graph.add_variable(
         tensor.dtype, (int(num_slices), *sliced(tensor, along, lengths)), debug_context
     )
-    columns = rows_of(made, [0, *(d + 1 for d in along)])
-    for tile, pieces in placed(graph, rows_of(tensor, along)):
-        for begin, end in pieces:
-            graph.set_tile_mapping(columns[:, begin:end], tile)
+    places = placed(graph, rows_of(tensor, along))
+    spread(graph, rows_of(made, [0, *(d + 1 for d in along)]), places)
     return made
 
 
@@ -131,10 +122,7 @@ def dynamic_slice(
     set for each of `dims`. The result lies where its columns of x do. Raises `PoplibsError`.
     """
     along, lengths = check_slice(x, offset, dims, sizes)
-    result = x
-    for number, (dim, length) in enumerate(zip(along, lengths, strict=True)):
-        result = _slice(graph, result, offset[number], dim, length, prog, debug_context)
-    return result
+    return _sliced(graph, x, offset, along, lengths, prog, debug_context)
 
 
 @library
@@ -152,10 +140,7 @@ def dynamic_slice_with_output(
     mapping."""
     along, lengths = check_slice(x, offset, dims, sizes)
     check_output(out, sliced(x, along, lengths), x.dtype)
-    result = x
-    for number, (dim, length) in enumerate(zip(along, lengths, strict=True)):
-        last = out if number == len(along) - 1 else None
-        result = _slice(graph, result, offset[number], dim, length, prog, debug_context, last)
+    _sliced(graph, x, offset, along, lengths, prog, debug_context, out)
 
 
 @library
@@ -176,15 +161,8 @@ def dynamic_update(
     sets.
     """
     along, lengths = check_slice(x, offset, dims, sizes)
-    where = f"x {x!r} and update {update!r}"
-    check_same(
-        "shapes",
-        sliced(x, along, lengths),
-        update.shape,
-        where,
-        "give an update of the shape of the slice.",
-    )
-    check_same("dtypes", x.dtype, update.dtype, where, "cast one of them with popops.cast.")
+    shape = sliced(x, along, lengths)
+    check_alike("give an update of the shape of the slice.", shape=shape, x=x, update=update)
     _update(graph, x, update, offset, list(zip(along, lengths, strict=True)), prog, debug_context)
 
 
@@ -202,17 +180,27 @@ def _update(
         part = _slice(graph, x, offset[0], dim, length, prog, name)
         _update(graph, part, update, offset[1:], rest, prog, name)
         update = part
-    into = graph.add_compute_set(f"{name}/dynamicUpdateSlice_d{dim}")
     codelet = made(DynamicUpdateSlice1D, x.dtype)
-    rows, new = rows_of(x, [dim]), rows_of(update, [dim])
-    for tile, pieces in placed(graph, rows):
-        edges = {
-            "base": columns_of(rows, pieces),
-            "update": columns_of(new, pieces),
-            "offset": offset[0],
-        }
-        graph.set_tile_mapping(graph.add_vertex(into, codelet, edges), tile)
-    prog.add(Execute(into))
+    sides = {"base": rows_of(x, [dim]), "update": rows_of(update, [dim])}
+    work = on_columns(graph, sides, offset=offset[0])
+    step(graph, prog, f"{name}/dynamicUpdateSlice_d{dim}", codelet, work)
+
+
+def _sliced(
+    graph: Graph,
+    x: Tensor,
+    offset: Tensor,
+    along: list[int],
+    lengths: list[int],
+    prog: Program,
+    name: str,
+    out: Tensor | None = None,
+) -> Tensor:
+    """x sliced along one dimension after the other, at last into `out`, if there is one."""
+    for number, (dim, length) in enumerate(zip(along, lengths, strict=True)):
+        last = out if number == len(along) - 1 else None
+        x = _slice(graph, x, offset[number], dim, length, prog, name, last)
+    return x
 
 
 def _slice(
@@ -226,19 +214,9 @@ def _slice(
     out: Tensor | None = None,
 ) -> Tensor:
     shape = [*x.shape[:dim], length, *x.shape[dim + 1 :]]
-    made_here = out is None
+    new = ["out"] if out is None else []
     out = graph.add_variable(x.dtype, shape, f"{name}/out") if out is None else out
-    into = graph.add_compute_set(f"{name}/dynamicSlice_d{dim}")
     codelet = made(DynamicSlice1D, x.dtype)
-    rows, result = rows_of(x, [dim]), rows_of(out, [dim])
-    for tile, pieces in placed(graph, rows):
-        edges = {
-            "base": columns_of(rows, pieces),
-            "offset": offset,
-            "out": columns_of(result, pieces),
-        }
-        graph.set_tile_mapping(graph.add_vertex(into, codelet, edges), tile)
-        if made_here:
-            graph.set_tile_mapping(edges["out"], tile)
-    prog.add(Execute(into))
+    work = on_columns(graph, {"base": rows_of(x, [dim]), "out": rows_of(out, [dim])}, offset=offset)
+    step(graph, prog, f"{name}/dynamicSlice_d{dim}", codelet, work, new)
     return out

@@ -1,13 +1,12 @@
 """The vertices of operations on single elements, and how one is put on every tile.
 
 They are written for FLOAT and made for other dtypes by `codelet`: FLOAT stands for the operands,
-HALF for the result. Each works on all six workers of its tile and costs what PopLibs' estimator of
-the vertex of its name says.
+HALF for the result. Each has a form in place, and one made of it that writes to `out`. It works on
+all six workers of its tile and costs what PopLibs' estimator of the vertex of its name says.
 """
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, ClassVar
 
 from ipu_teach.cost import vertices
@@ -22,29 +21,13 @@ from ipu_teach.graph import (
     Tensor,
     Vector,
     Vertex,
-    template,
 )
+from ipu_teach.poplibs.laying import pieces_of, step, typed
 from ipu_teach.poplibs.placing import in_memory_order
 from ipu_teach.poplibs.popops.operations import OPERATIONS, ElementwiseOperation, evaluate, rated
-from ipu_teach.poplibs.poputil import take_each, tile_pieces
-from ipu_teach.program import Execute, Sequence as Program
+from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import BOOL, FLOAT, HALF, QUARTER, DType
-
-
-class UnaryOp1D(SupervisorVertex):
-    """out = op a, element by element."""
-
-    a: Input[Vector[FLOAT]]
-    out: Output[Vector[HALF]]
-    operation: ClassVar[str]
-
-    def compute(self) -> None:
-        self.out = evaluate(self.operation, self.a)
-
-    def cycles(self, target: Target) -> int:
-        op, dtype = rated(rates.UNARY, OPERATIONS[self.operation], self.fields["a"].dtype)
-        return int(vertices.unary_op_1d(op, len(self.a), dtype, target))
 
 
 class UnaryOp1DInPlace(SupervisorVertex):
@@ -52,29 +35,26 @@ class UnaryOp1DInPlace(SupervisorVertex):
 
     a: InOut[Vector[FLOAT]]
     operation: ClassVar[str]
+    place: ClassVar[bool] = True
 
     def compute(self) -> None:
         self.a = evaluate(self.operation, self.a)
 
     def cycles(self, target: Target) -> int:
-        op, dtype = rated(rates.UNARY_IN_PLACE, OPERATIONS[self.operation], self.fields["a"].dtype)
-        return int(vertices.unary_op_1d(op, len(self.a), dtype, target, in_place=True))
+        table = rates.UNARY_IN_PLACE if self.place else rates.UNARY
+        op, dtype = rated(table, OPERATIONS[self.operation], self.fields["a"].dtype)
+        return int(vertices.unary_op_1d(op, len(self.a), dtype, target, in_place=self.place))
 
 
-class BinaryOp1D(SupervisorVertex):
-    """out = a op b, element by element."""
+class UnaryOp1D(UnaryOp1DInPlace):
+    """out = op a, element by element."""
 
     a: Input[Vector[FLOAT]]
-    b: Input[Vector[FLOAT]]
     out: Output[Vector[HALF]]
-    operation: ClassVar[str]
+    place = False
 
     def compute(self) -> None:
-        self.out = evaluate(self.operation, self.a, self.b)
-
-    def cycles(self, target: Target) -> int:
-        op, dtype = rated(rates.BINARY, OPERATIONS[self.operation], self.fields["a"].dtype)
-        return int(vertices.binary_op_1d(op, len(self.a), dtype, target))
+        self.out = evaluate(self.operation, self.a)
 
 
 class BinaryOp1DInPlace(SupervisorVertex):
@@ -83,29 +63,25 @@ class BinaryOp1DInPlace(SupervisorVertex):
     a: InOut[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
     operation: ClassVar[str]
+    place: ClassVar[bool] = True
 
     def compute(self) -> None:
         self.a = evaluate(self.operation, self.a, self.b)
 
     def cycles(self, target: Target) -> int:
         op, dtype = rated(rates.BINARY, OPERATIONS[self.operation], self.fields["a"].dtype)
-        return int(vertices.binary_op_1d(op, len(self.a), dtype, target, in_place=True))
+        return int(vertices.binary_op_1d(op, len(self.a), dtype, target, in_place=self.place))
 
 
-class BroadcastScalar1D(SupervisorVertex):
-    """out = a op b for a single number b."""
+class BinaryOp1D(BinaryOp1DInPlace):
+    """out = a op b, element by element."""
 
     a: Input[Vector[FLOAT]]
-    b: FLOAT
     out: Output[Vector[HALF]]
-    operation: ClassVar[str]
+    place = False
 
     def compute(self) -> None:
         self.out = evaluate(self.operation, self.a, self.b)
-
-    def cycles(self, target: Target) -> int:
-        op, dtype = rated(rates.BROADCAST, OPERATIONS[self.operation], self.fields["a"].dtype)
-        return int(vertices.broadcast_scalar_1d(op, len(self.a), dtype, target))
 
 
 class BroadcastScalar1DInPlace(SupervisorVertex):
@@ -123,24 +99,19 @@ class BroadcastScalar1DInPlace(SupervisorVertex):
         return int(vertices.broadcast_scalar_1d(op, len(self.a), dtype, target))
 
 
-class Select(SupervisorVertex):
-    """out = a where mask is true, else b. PopLibs' estimator is that of one worker; the workers
-    share the elements."""
+class BroadcastScalar1D(BroadcastScalar1DInPlace):
+    """out = a op b for a single number b."""
 
     a: Input[Vector[FLOAT]]
-    b: Input[Vector[FLOAT]]
-    mask: Input[Vector[BOOL]]
-    out: Output[Vector[FLOAT]]
+    out: Output[Vector[HALF]]
 
     def compute(self) -> None:
-        self.out = evaluate("SELECT", self.a, self.b, self.mask)
-
-    def cycles(self, target: Target) -> int:
-        return target.num_worker_contexts * int(vertices.select([_share(len(self.out), target)]))
+        self.out = evaluate(self.operation, self.a, self.b)
 
 
 class SelectInPlace(SupervisorVertex):
-    """a = a where mask is true, else b. Costs what Select does."""
+    """a = a where mask is true, else b. PopLibs' estimator is that of one worker; the workers share
+    the elements."""
 
     a: InOut[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -153,24 +124,19 @@ class SelectInPlace(SupervisorVertex):
         return target.num_worker_contexts * int(vertices.select([_share(len(self.a), target)]))
 
 
-class Clamp(SupervisorVertex):
-    """out = x, at least low and at most high. The workers share what PopLibs' Clamp estimates for
-    one."""
+class Select(SelectInPlace):
+    """out = a where mask is true, else b."""
 
-    x: Input[Vector[FLOAT]]
-    low: Input[Vector[FLOAT]]
-    high: Input[Vector[FLOAT]]
+    a: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
 
     def compute(self) -> None:
-        self.out = evaluate("CLAMP", self.x, self.low, self.high)
-
-    def cycles(self, target: Target) -> int:
-        return clamp_cycles(len(self.out), self.fields["x"].dtype, target)
+        self.out = evaluate("SELECT", self.a, self.b, self.mask)
 
 
 class ClampInPlace(SupervisorVertex):
-    """x = x, at least low and at most high. Costs what Clamp does."""
+    """x = x, at least low and at most high. The workers share what PopLibs' Clamp estimates for
+    one."""
 
     x: InOut[Vector[FLOAT]]
     low: Input[Vector[FLOAT]]
@@ -181,6 +147,16 @@ class ClampInPlace(SupervisorVertex):
 
     def cycles(self, target: Target) -> int:
         return clamp_cycles(len(self.x), self.fields["x"].dtype, target)
+
+
+class Clamp(ClampInPlace):
+    """out = x, at least low and at most high."""
+
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        self.out = evaluate("CLAMP", self.x, self.low, self.high)
 
 
 def clamp_cycles(n: int, dtype: type[DType], target: Target) -> int:
@@ -199,23 +175,17 @@ def refuse_quarter(vertex: str, dtype: type[DType]) -> None:
             next:  convert to HALF or FLOAT with popops.cast first.""")
 
 
-@cache
 def codelet(
     base: type[Vertex], dtype: type[DType], op: str = "", result: type[DType] | None = None
 ) -> type[Vertex]:
     """`base` for operands of `dtype`, results of `result` (default: `dtype`) and an operation.
 
-    Its name is one that a profile's reader recognises: popops::BinaryOp1D<ADD,float>. Raises
-    `PoplibsError` for QUARTER.
+    Raises `PoplibsError` for QUARTER.
     """
     refuse_quarter(base.__name__, dtype)
-    parts = [op] if op else []
-    parts.append(dtype.__name__.lower())
-    if result is not None and not op:
-        parts.append(result.__name__.lower())
-    name = f"popops::{base.__name__}<{','.join(parts)}>"
-    attributes: dict[str, Any] = {"operation": op} if op else {}
-    return template(base, name, {FLOAT: dtype, HALF: result or dtype}, **attributes)
+    fixed = {"operation": op} if op else {}
+    words = [op, dtype, None if op else result]
+    return typed(base, words, {FLOAT: dtype, HALF: result or dtype}, **fixed)
 
 
 def vertex_of(operation: ElementwiseOperation, scalar: bool = False, in_place: bool = False) -> Any:
@@ -246,10 +216,5 @@ def per_tile(
     operand, in the order in which `placed` lies: element by element they would have to be moved
     together first."""
     order = in_memory_order(placed)
-    placement = tile_pieces(graph, placed.dim_shuffle(order))
-    flat = {field: tensor.dim_shuffle(order).flatten() for field, tensor in operands.items()}
-    compute_set = graph.add_compute_set(name)
-    for tile, pieces in placement:
-        edges = dict(zip(flat, take_each(flat.values(), pieces), strict=True))
-        graph.set_tile_mapping(graph.add_vertex(compute_set, made, edges, **state), tile)
-    prog.add(Execute(compute_set))
+    seen = {field: tensor.dim_shuffle(order) for field, tensor in operands.items()}
+    step(graph, prog, name, made, pieces_of(graph, placed.dim_shuffle(order), seen, **state))

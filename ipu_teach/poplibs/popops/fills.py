@@ -10,6 +10,7 @@ import numpy as np
 
 from ipu_teach.cost import vertices
 from ipu_teach.graph import Graph, Input, Output, SupervisorVertex, Tensor, Vector, Vertex
+from ipu_teach.poplibs.laying import beside
 from ipu_teach.poplibs.library import (
     OWN,
     Matrix,
@@ -105,19 +106,9 @@ def iota(graph: Graph, x: Row, start: int, prog: Program, debug_context: str = O
     """
     check_dtype("x", x, INT, UNSIGNED_INT)
     number = check_number("start", start, x.dtype)
-    places = graph.add_constant(
-        x.dtype, x.shape, np.arange(x.num_elements), f"{debug_context}/places"
-    )
-    graph.set_tile_mapping(places, graph.get_tile_mapping(x))
-    per_tile(
-        graph,
-        codelet(Iota, x.dtype),
-        x,
-        {"places": places, "out": x},
-        prog,
-        debug_context,
-        start=number,
-    )
+    places = beside(graph, x, x.dtype, np.arange(x.num_elements), f"{debug_context}/places")
+    made, operands = codelet(Iota, x.dtype), {"places": places, "out": x}
+    per_tile(graph, made, x, operands, prog, debug_context, start=number)
 
 
 @library
@@ -143,9 +134,8 @@ def encode_one_hot(
     check_same("numbers of rows", indices.shape[0], rows, where, "give an index for each row.")
     numbers = {n: check_number(n, v, encoded.dtype) for n, v in (("on", on), ("off", off))}
     made = codelet(EncodeOneHot, encoded.dtype, "", indices.dtype)
-    counted = np.arange(classes) + np.zeros((rows, 1))
-    numbered = graph.add_constant(indices.dtype, encoded.shape, counted, f"{debug_context}/classes")
-    graph.set_tile_mapping(numbered, graph.get_tile_mapping(encoded))
+    name = f"{debug_context}/classes"
+    numbered = beside(graph, encoded, indices.dtype, np.arange(classes), name)
     labels = indices.expand([1]).broadcast(classes, 1)
     operands = {"labels": labels, "classes": numbered, "out": encoded}
     per_tile(graph, made, encoded, operands, prog, debug_context, **numbers)

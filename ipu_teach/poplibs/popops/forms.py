@@ -13,6 +13,7 @@ from typing import Any
 
 from ipu_teach.errors import shown
 from ipu_teach.graph import Graph, Tensor
+from ipu_teach.poplibs.laying import scalar
 from ipu_teach.poplibs.library import check_number, check_same, refused
 from ipu_teach.poplibs.popops import elementwise_codelets as c
 from ipu_teach.poplibs.popops.operands import (
@@ -92,12 +93,6 @@ def in_place(
     write(graph, operation, operands, None, prog, name)
 
 
-def check_result(operation: ElementwiseOperation, operands: Sequence[Any], out: Tensor) -> None:
-    """Raise `PoplibsError` unless `out` can hold the result."""
-    tensors = tensors_of(operands)
-    check_output(out, common_shape(tensors), operation.result(tensors[0].dtype))
-
-
 def into(
     graph: Graph,
     operation: ElementwiseOperation,
@@ -107,7 +102,8 @@ def into(
     name: str,
 ) -> None:
     """The result in `out`."""
-    check_result(operation, operands, out)
+    tensors = tensors_of(operands)
+    check_output(out, common_shape(tensors), operation.result(tensors[0].dtype))
     write(graph, operation, operands, out, prog, name)
 
 
@@ -124,12 +120,11 @@ def write(
     if not isinstance(operands[0], Tensor):
         number, other = operands
         if operation.name not in COMMUTATIVE:
-            number = graph.add_constant(other.dtype, (), number, f"{name}/number")
-            graph.set_tile_mapping(number, 0)
+            number = scalar(graph, other.dtype, number, f"{name}/number")
         operands = (other, number) if operation.name in COMMUTATIVE else (number, other)
     first, placed = operands[0], operands[0] if out is None else out
-    scalar = {} if isinstance(operands[-1], Tensor) else {"b": operands[-1]}
-    vertex = c.vertex_of(operation, bool(scalar), out is None)
+    alone = {} if isinstance(operands[-1], Tensor) else {"b": operands[-1]}
+    vertex = c.vertex_of(operation, bool(alone), out is None)
     edges = {
         f: seen_in(t, placed.shape)
         for f, t in zip(vertex.fields, tensors_of(operands), strict=False)
@@ -140,4 +135,4 @@ def write(
         made = c.codelet(vertex, first.dtype)
     else:
         made = c.codelet(vertex, first.dtype, operation.name, operation.result(first.dtype))
-    c.per_tile(graph, made, placed, edges, prog, name, **scalar)
+    c.per_tile(graph, made, placed, edges, prog, name, **alone)

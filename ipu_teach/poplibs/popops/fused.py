@@ -10,7 +10,6 @@ of the result, a data path a cycle, two loads beside each other.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -28,8 +27,8 @@ from ipu_teach.graph import (
     Tensor,
     Vector,
     Vertex,
-    template,
 )
+from ipu_teach.poplibs.laying import typed
 from ipu_teach.poplibs.library import OWN, calling, check_mapped, check_tensor, library, refused
 from ipu_teach.poplibs.options import Option, Options, settled
 from ipu_teach.poplibs.popops import composed
@@ -49,29 +48,14 @@ _SUPERVISOR, _WORKER = 20, 17  # as UnaryOp1D: around the vertex, and around a w
 
 
 def run(code: str, inputs: Sequence[Any]) -> Any:
-    """The value of an expression's steps, on a stack. Steps: `Expr.code`, with spaces between."""
-    stack: list[Any] = []
-    for step in code.split():
-        operation, _, _ = step.partition("@")
-        kind, _, value = step.partition(":")
-        if step.startswith("_"):
-            stack.append(inputs[int(step[1:]) - 1])
-        elif kind == "CAST":
-            stack.append(stack.pop().astype(_numpy(value)))
-        elif value:
-            dtype = _numpy(kind)
-            stack.append(dtype.type(float.fromhex(value) if dtype.kind == "f" else int(value)))
-        else:
-            arity = OPERATIONS[operation].arity
-            operands, stack = stack[-arity:], stack[:-arity]
-            stack.append(evaluate(operation, *operands))
-    return stack.pop()
-
-
-def _numpy(name: str) -> np.dtype[Any]:
-    found = dtype_named(name)
-    assert found is not None, name
-    return np.dtype(found.numpy)
+    """The value of an expression's steps (`Expr.code`, with spaces between) for arrays."""
+    return composed.walk(
+        code,
+        inputs,
+        number=lambda value, dtype: value,
+        cast=lambda operand, dtype, place: operand.astype(np.dtype(dtype.numpy)),
+        apply=lambda operation, operands, place: evaluate(operation, *operands),
+    )
 
 
 def loop_cycles(
@@ -158,7 +142,6 @@ _BASES = {
 }
 
 
-@cache
 def _codelet(
     code: str, says: str, inputs: tuple[type[DType], ...], out: type[DType] | None
 ) -> type[Vertex]:
@@ -166,14 +149,8 @@ def _codelet(
     dtypes: dict[Any, type[DType]] = dict(zip(_DTYPES, inputs, strict=False))
     if out is not None:
         dtypes[_RESULT] = out
-    names = ",".join(d.__name__.lower() for d in inputs)
-    place = "InPlace" if out is None else ""
-    return template(
-        _BASES[len(inputs), out is None],
-        f"popops::MapExpression{place}<{says},{names}>",
-        dtypes,
-        code=code,
-    )
+    name = "MapExpressionInPlace" if out is None else "MapExpression"
+    return typed(_BASES[len(inputs), out is None], [says, *inputs], dtypes, name, code=code)
 
 
 @library
@@ -194,11 +171,11 @@ def map(
     with a compute set and a tensor in between: the same bits, and what fusing saves. Raises
     `PoplibsError` and `InvalidOptionError`.
     """
-    dtype, shape, code = _checked(graph, expression, tensors, prog, debug_context)
+    dtype, shape, code = _checked(graph, expression, tensors)
     if not settled(OPTIONS, options)["enableGenerateCodelet"]:
-        return composed.new(graph, code, list(tensors), shape, dtype, prog, debug_context)
+        return composed.new(graph, code, tensors, shape, dtype, prog, debug_context)
     out = result_like(graph, tensors, shape, dtype, debug_context)
-    _write(graph, expression, code, tensors, out, prog, debug_context)
+    _write(graph, expression, code, tensors, out, prog, debug_context, True)
     return out
 
 
@@ -213,20 +190,14 @@ def map_in_place(
 ) -> None:
     """The first tensor becomes the expression of them all, element by element. Otherwise as
     `map`."""
-    dtype, shape, code = _checked(graph, expression, tensors, prog, debug_context)
-    chosen = settled(OPTIONS, options)
-    first = tensors[0]
+    dtype, shape, code = _checked(graph, expression, tensors)
+    fused, first = settled(OPTIONS, options)["enableGenerateCodelet"], tensors[0]
     if dtype is not first.dtype or shape != first.shape:
         raise refused(f"""gives {dtype.__name__} of shape {shape}, and its first tensor is
             {first.dtype.__name__} of shape {first.shape}.
             where: {expression} of {first!r}
             next:  use map(), which makes a new tensor; or expr.Cast.""")
-    if not chosen["enableGenerateCodelet"]:
-        composed.write(graph, code, list(tensors), first, prog, debug_context)
-        return
-    made = _codelet(code, str(expression), tuple(t.dtype for t in tensors), None)
-    operands = {f"x{n + 1}": seen_in(t, shape) for n, t in enumerate(tensors)}
-    per_tile(graph, made, first, operands, prog, debug_context)
+    _write(graph, expression, code, tensors, first, prog, debug_context, fused, in_place=True)
 
 
 @library
@@ -241,18 +212,13 @@ def map_with_output(
 ) -> None:
     """`out`, a tensor of the result's shape and dtype, becomes the expression of the tensors.
     Otherwise as `map`."""
-    dtype, shape, code = _checked(graph, expression, tensors, prog, debug_context)
-    chosen = settled(OPTIONS, options)
+    dtype, shape, code = _checked(graph, expression, tensors)
+    fused = settled(OPTIONS, options)["enableGenerateCodelet"]
     check_output(out, shape, dtype)
-    if not chosen["enableGenerateCodelet"]:
-        composed.write(graph, code, list(tensors), out, prog, debug_context)
-        return
-    _write(graph, expression, code, tensors, out, prog, debug_context)
+    _write(graph, expression, code, tensors, out, prog, debug_context, fused)
 
 
-def _checked(
-    graph: Graph, expression: object, tensors: object, prog: Program, name: str
-) -> tuple[type[DType], Shape, str]:
+def _checked(graph: Graph, expression: object, tensors: object) -> tuple[type[DType], Shape, str]:
     """(dtype of the result, its shape, the steps), if all arguments are right."""
     whole = as_expr(expression, f"{calling()}()")
     if not isinstance(tensors, (list, tuple)) or not 1 <= len(tensors) <= MOST_TENSORS:
@@ -277,7 +243,13 @@ def _write(
     out: Tensor,
     prog: Program,
     name: str,
+    fused: bool,
+    in_place: bool = False,
 ) -> None:
-    made = _codelet(code, str(expression), tuple(t.dtype for t in tensors), out.dtype)
+    if not fused:
+        composed.write(graph, code, tensors, out, prog, name)
+        return
+    dtypes = tuple(t.dtype for t in tensors)
+    made = _codelet(code, str(expression), dtypes, None if in_place else out.dtype)
     operands = {f"x{n + 1}": seen_in(t, out.shape) for n, t in enumerate(tensors)}
-    per_tile(graph, made, out, {**operands, "out": out}, prog, name)
+    per_tile(graph, made, out, operands | ({} if in_place else {"out": out}), prog, name)

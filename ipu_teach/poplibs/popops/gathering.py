@@ -17,23 +17,25 @@ import numpy as np
 from ipu_teach.errors import PoplibsError, shown
 from ipu_teach.graph import Graph, Tensor
 from ipu_teach.graph.layouts import is_whole
+from ipu_teach.poplibs.laying import beside
 from ipu_teach.poplibs.library import OWN, Matrix, Row, as_given, check_same, library, refused
 from ipu_teach.poplibs.popops import expr
 from ipu_teach.poplibs.popops.dynamic import dynamic_slice
+from ipu_teach.poplibs.popops.fills import MASKED_LABEL_CODE
 from ipu_teach.poplibs.popops.fused import map as fused_map, map_in_place
 from ipu_teach.poplibs.popops.loops import counted_loop
 from ipu_teach.poplibs.popops.operands import check_takes
 from ipu_teach.poplibs.popops.operations import UNARY
 from ipu_teach.poplibs.popops.reductions import reduce
 from ipu_teach.poplibs.popops.rows import (
+    aimed,
+    as_slices,
     check_base,
     fold,
     row_numbers,
     rows_of,
     slice_rows,
     sliced,
-    spread_numbers,
-    unfold,
     update_rows,
     windows,
 )
@@ -77,18 +79,14 @@ def gather(
     for dim, size in enumerate(sizes):
         if dim not in along:
             x = x.slice(0, size, dim)
-    view, counts = windows(x, along, [sizes[d] for d in along])
-    rows = view.reshape((prod(counts), prod(view.shape[len(counts) :])))
+    lengths = [sizes[d] for d in along]
+    rows, counts = windows(x, along, lengths)
     if along:
         chosen = row_numbers(graph, numbers, counts, prog, debug_context, clamped=True)
         out = slice_rows(graph, rows, chosen, prog, debug_context)
     else:
         out = rows.broadcast(numbers.shape[0], 0)
-    rest = [d for d in range(x.rank) if d not in along]
-    out = unfold(
-        out.reshape([numbers.shape[0], *(sizes[d] for d in (*along, *rest))]), along, x.rank
-    )
-    out = out.reshape([*batch, *(sizes[d] for d in window)])
+    out = as_slices(out, x, along, lengths).reshape([*batch, *(sizes[d] for d in window)])
     others = iter(range(len(batch)))
     inside = iter(range(len(batch), rank))
     return out.dim_shuffle([next(inside) if d in places else next(others) for d in range(rank)])
@@ -149,16 +147,9 @@ def scatter(
     for dim, size in enumerate(sizes):
         if dim not in along:
             x = x.slice(0, size, dim)
-    counts = [x.shape[d] - sizes[d] + 1 for d in along]
     lengths = [sizes[d] for d in along]
-    chosen = row_numbers(graph, numbers, counts, prog, debug_context)
-    chosen = spread_numbers(
-        graph, chosen, counts, [x.shape[d] for d in along], lengths, prog, debug_context
-    )
     new = updates.dim_shuffle([*around, *places]).reshape([numbers.shape[0], *sizes])
-    rows = fold(new, along).reshape(
-        (chosen.num_elements, prod(x.shape[d] for d in range(x.rank) if d not in along))
-    )
+    chosen, rows = aimed(graph, x, new, numbers, along, lengths, prog, debug_context)
     if update_computation is None:
         update_rows(graph, rows_of(x, along), rows, chosen.flatten(), None, "", prog, debug_context)
         return
@@ -183,10 +174,7 @@ class _Window:
 
     def slice(self, rows: Tensor) -> Tensor:
         """The rows of a slice as a slice."""
-        rest = [n for d, n in enumerate(self.x.shape) if d not in self.along]
-        return unfold(rows.reshape([1, *self.lengths, *rest]), self.along, self.x.rank).reshape(
-            self.shape
-        )
+        return as_slices(rows, self.x, self.along, self.lengths).reshape(self.shape)
 
     def rows(self, part: Tensor) -> Tensor:
         """A slice as its rows."""
@@ -248,10 +236,11 @@ def select_scalar_from_rows(
     where a row lies on one tile.
     """
     _check_rows(x, indices)
-    columns = _column_numbers(graph, x, debug_context)
+    numbers = np.arange(x.shape[1])
+    columns = beside(graph, x, UNSIGNED_INT, numbers, f"{debug_context}/columns")
     last = max(x.shape[1] - 1, 0)
     named = expr._2 == expr._3
-    wrong = expr.And(expr.And(expr._2 > last, expr._2 != 2**32 - 1), expr._3 == 0)
+    wrong = expr.And(expr.And(expr._2 > last, expr._2 != MASKED_LABEL_CODE), expr._3 == 0)
     kept = expr.Select(expr._1, expr.Select(float("nan"), 0.0, wrong), named)
     single = fused_map(
         graph, kept, [x, indices.expand([1]), columns], prog, f"{debug_context}/named"
@@ -271,7 +260,8 @@ def update_scalar_in_rows(
     to the named ones alone.
     """
     _check_rows(x, indices)
-    columns = _column_numbers(graph, x, debug_context)
+    numbers = np.arange(x.shape[1])
+    columns = beside(graph, x, UNSIGNED_INT, numbers, f"{debug_context}/columns")
     less = expr.Select(expr._1 - 1.0, expr._1, expr._2 == expr._3)
     map_in_place(graph, less, [x, indices.expand([1]), columns], prog, debug_context)
 
@@ -283,15 +273,6 @@ def _check_rows(x: Tensor, indices: Tensor) -> None:
             given {indices.shape[0]:,} of {indices.dtype.__name__}.
             where: {indices!r}
             next:  give one for each row; cast them with popops.cast.""")
-
-
-def _column_numbers(graph: Graph, x: Tensor, name: str) -> Tensor:
-    """The number of each element's column, as a constant that lies where the element does."""
-    columns = graph.add_constant(
-        UNSIGNED_INT, x.shape, np.broadcast_to(np.arange(x.shape[1]), x.shape), f"{name}/columns"
-    )
-    graph.set_tile_mapping(columns, graph.get_tile_mapping(x))
-    return columns
 
 
 def _index_rows(indices: Tensor, dim: Any, count: int) -> tuple[tuple[int, ...], Tensor]:

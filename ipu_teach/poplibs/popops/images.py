@@ -51,8 +51,5 @@ def normalise_image(
     whole = (expr._1 * number - expr._2) * expr._3
     channels = fused_map(graph, whole, [image, offsets, scales], prog, debug_context)
     blank = graph.add_constant(offsets.dtype, (*image.shape[:-1], 1), 0, f"{debug_context}/blank")
-    columns = blank.flatten()
-    for tile, pieces in enumerate(graph.get_tile_mapping(channels[..., 0])):
-        for begin, end in pieces:
-            graph.set_tile_mapping(columns[begin:end], tile)
+    graph.set_tile_mapping(blank, graph.get_tile_mapping(channels[..., 0]))
     return concat([channels, blank], image.rank - 1)

@@ -4,24 +4,21 @@ kin."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import Any
 
 from ipu_teach.graph import Graph, Tensor
-from ipu_teach.poplibs.library import OWN, Matrix, check_same, library, variant
+from ipu_teach.poplibs.library import OWN, Matrix, check_alike, library, variant
 from ipu_teach.poplibs.options import Options, settled
 from ipu_teach.poplibs.popops.operands import check_factor
 from ipu_teach.poplibs.popops.rows import (
+    aimed,
+    as_slices,
     check_slices,
-    fold,
     plan_for,
-    rest_of,
     row_numbers,
     rows_of,
     slice_rows,
     sliced,
-    spread_numbers,
-    unfold,
     update_rows,
     windows,
 )
@@ -59,15 +56,13 @@ def multi_slice(
     """
     along, lengths = check_slices(x, offsets, dims, sizes)
     settled(OPTIONS, options)
-    cut = check_plan(graph, plan, x, along, lengths)
+    check_plan(graph, plan, x, along, lengths)
     view, counts = windows(x, along, lengths)
     numbers = row_numbers(graph, offsets, counts, prog, debug_context)
-    rows = view.reshape((prod(counts), prod(view.shape[len(counts) :])))
     if plan is None and set(lengths) == {1}:
-        cut = plan_for(graph, rows, numbers.num_elements)
-    out = slice_rows(graph, rows, numbers, prog, debug_context, cut)
-    rest = [n for d, n in enumerate(x.shape) if d not in along]
-    return unfold(out.reshape([offsets.shape[0], *lengths, *rest]), along, x.rank)
+        plan = plan_for(graph, view, numbers.num_elements)
+    out = slice_rows(graph, view, numbers, prog, debug_context, plan)
+    return as_slices(out, x, along, lengths)
 
 
 def _updated(
@@ -82,25 +77,25 @@ def _updated(
     debug_context: str = OWN,
     plan: SlicePlan | None = None,
     options: Options | None = None,
+    scale: Any = None,
 ) -> None:
-    scale = 1 if operation else None
-    _update_many(
-        graph,
-        x,
-        updates,
-        offsets,
-        scale,
-        operation,
-        dims,
-        sizes,
-        prog,
-        debug_context,
-        plan,
-        options,
-    )
+    along, lengths = check_slices(x, offsets, dims, sizes)
+    settled(OPTIONS, options)
+    check_plan(graph, plan, x, along, lengths)
+    wanted = (offsets.shape[0], *sliced(x, along, lengths))
+    check_alike("give a slice for each row of offsets.", shape=wanted, x=x, updates=updates)
+    if operation:
+        wider = (FLOAT,) if x.dtype is HALF else ()
+        scale = check_factor(graph, "scale", 1 if scale is None else scale, x.dtype, *wider)
+    numbers, update = aimed(graph, x, updates, offsets, along, lengths, prog, debug_context)
+    rows, numbers = rows_of(x, along), numbers.flatten()
+    apart = plan is None
+    if apart and set(lengths) == {1}:
+        plan = plan_for(graph, rows, numbers.num_elements, operation)
+    update_rows(graph, rows, update, numbers, scale, operation, prog, debug_context, plan, apart)
 
 
-@variant(_updated, "")
+@variant(_updated, "", ("scale",))
 def multi_update() -> None:
     """Many slices of x become those of `updates` [slices, *shape with sizes[i] in dims[i]], first
     to last.
@@ -111,7 +106,7 @@ def multi_update() -> None:
     """
 
 
-@variant(_updated, "MAX")
+@variant(_updated, "MAX", ("scale",))
 def multi_update_max() -> None:
     """Slices of x become the larger ones of what they hold and those of `updates`. Otherwise as
     `multi_update`."""
@@ -138,41 +133,5 @@ def multi_update_add(
     `scale`: a number, or one element of x's dtype, for HALF also of FLOAT. Sums of HALF are carried
     in FLOAT and rounded once. Otherwise as `multi_update`.
     """
-    _update_many(
-        graph, x, updates, offsets, scale, "ADD", dims, sizes, prog, debug_context, plan, options
-    )
-
-
-def _update_many(
-    graph: Graph,
-    x: Tensor,
-    updates: Tensor,
-    offsets: Tensor,
-    scale: Any,
-    operation: str,
-    dims: Sequence[int],
-    sizes: Sequence[int],
-    prog: Program,
-    name: str,
-    plan: object,
-    options: object,
-) -> None:
-    along, lengths = check_slices(x, offsets, dims, sizes)
-    settled(OPTIONS, options)
-    cut = check_plan(graph, plan, x, along, lengths)
-    where = f"x {x!r} and updates {updates!r}"
-    wanted = (offsets.shape[0], *sliced(x, along, lengths))
-    check_same("shapes", wanted, updates.shape, where, "give a slice for each row of offsets.")
-    check_same("dtypes", x.dtype, updates.dtype, where, "cast one of them with popops.cast.")
-    if scale is not None:
-        scale = check_factor(graph, "scale", scale, x.dtype, *((FLOAT,) if x.dtype is HALF else ()))
-    counts = [x.shape[d] - length + 1 for d, length in zip(along, lengths, strict=True)]
-    numbers = row_numbers(graph, offsets, counts, prog, name)
-    numbers = spread_numbers(
-        graph, numbers, counts, [x.shape[d] for d in along], lengths, prog, name
-    )
-    update = fold(updates, along).reshape((numbers.num_elements, rest_of(x, along)))
-    rows, numbers = rows_of(x, along), numbers.flatten()
-    if plan is None and set(lengths) == {1}:
-        cut = plan_for(graph, rows, numbers.num_elements, operation)
-    update_rows(graph, rows, update, numbers, scale, operation, prog, name, cut, plan is None)
+    given = graph, x, updates, offsets, dims, sizes, prog, debug_context, plan, options
+    _updated("ADD", *given, scale)

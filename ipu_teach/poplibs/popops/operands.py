@@ -10,6 +10,7 @@ import numpy as np
 
 from ipu_teach.errors import PoplibsError
 from ipu_teach.graph import Graph, Shape, Tensor
+from ipu_teach.poplibs.laying import linear
 from ipu_teach.poplibs.library import (
     as_given,
     calling,
@@ -20,7 +21,7 @@ from ipu_teach.poplibs.library import (
     refused,
 )
 from ipu_teach.poplibs.popops.operations import NUMBERS, ElementwiseOperation
-from ipu_teach.poplibs.poputil import BROADCASTING, like, map_tensor_linearly
+from ipu_teach.poplibs.poputil import BROADCASTING, like
 from ipu_teach.types import BOOL, QUARTER, DType
 
 Operand = Tensor | float | int
@@ -76,9 +77,7 @@ def result_like(
     whole = next((t for t in tensors if t.shape == shape), None)
     if whole is not None:
         return like(graph, whole, f"{name}/out", dtype)
-    out = graph.add_variable(dtype, shape, f"{name}/out")
-    map_tensor_linearly(graph, out)
-    return out
+    return linear(graph, dtype, shape, f"{name}/out")
 
 
 def check_output(out: Tensor, shape: Shape, dtype: type[DType]) -> None:

@@ -10,12 +10,20 @@ from typing import Any
 from ipu_teach.errors import shown
 from ipu_teach.graph import Graph, Tensor, concat
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.poplibs.library import Loose, as_given, check_mapped, check_number, library, refused
+from ipu_teach.poplibs.library import (
+    Loose,
+    advised,
+    check_mapped,
+    check_number,
+    library,
+    refused,
+)
 from ipu_teach.poplibs.poputil import map_tensor_linearly_with_offset
 
 __all__ = ["PaddingType", "pad"]
 
 
+@advised("use PaddingType.CONSTANT, EDGE or REFLECT.")
 class PaddingType(Enum):
     """What the margin holds: a CONSTANT; the nearest element, EDGE; or what lies opposite, REFLECT
     (without the edge)."""
@@ -41,8 +49,6 @@ def pad(
     one way out. EDGE and REFLECT repeat elements of x, so that the result can be read but not
     written. Raises `PoplibsError`.
     """
-    if not isinstance(padding, PaddingType):
-        raise as_given(padding, "padding", "use PaddingType.CONSTANT, EDGE or REFLECT.")
     margins = [_checked(name, given, x) for name, given in (("lower", lower), ("upper", upper))]
     number = check_number("value", value, x.dtype)
     for axis in range(x.rank):

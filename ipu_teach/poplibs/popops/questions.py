@@ -3,21 +3,21 @@ reduction."""
 
 from __future__ import annotations
 
-from functools import cache
 from typing import ClassVar
 
 import numpy as np
 
 from ipu_teach.cost import vertices
-from ipu_teach.graph import Graph, Input, Output, SupervisorVertex, Tensor, Vector, Vertex, template
+from ipu_teach.graph import Graph, Input, Output, SupervisorVertex, Tensor, Vector
+from ipu_teach.poplibs.laying import step, typed
 from ipu_teach.poplibs.library import OWN, library, refused
 from ipu_teach.poplibs.popops.operands import check_takes
 from ipu_teach.poplibs.popops.operations import UNARY
 from ipu_teach.poplibs.popops.reductions import reduce
 from ipu_teach.poplibs.poputil import take, tile_pieces
-from ipu_teach.program import Execute, Sequence as Program
+from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
-from ipu_teach.types import BOOL, FLOAT, DType
+from ipu_teach.types import BOOL, FLOAT
 
 __all__ = ["all_true", "has_nan", "has_nan_or_inf"]
 
@@ -39,12 +39,6 @@ class HasNaNOrInf(SupervisorVertex):
         return int(
             vertices.has_nan(len(self.x), self.fields["x"].dtype, target, or_inf=self.or_inf)
         )
-
-
-@cache
-def _codelet(dtype: type[DType], or_inf: bool) -> type[Vertex]:
-    name = f"popops::HasNaN{'OrInf' if or_inf else ''}<{dtype.__name__.lower()}>"
-    return template(HasNaNOrInf, name, {FLOAT: dtype}, or_inf=or_inf)
 
 
 @library
@@ -77,12 +71,10 @@ def _some(graph: Graph, x: Tensor, or_inf: bool, prog: Program, name: str) -> Te
     check_takes("x", x, UNARY["IS_NAN"])
     flat, pieces = x.flatten(), tile_pieces(graph, x)
     found = graph.add_variable(BOOL, (len(pieces),), f"{name}/found")
-    into = graph.add_compute_set(f"{name}/tiles")
-    for number, (tile, mine) in enumerate(pieces):
-        vertex = graph.add_vertex(
-            into, _codelet(x.dtype, or_inf), x=take(flat, mine), found=found[number]
-        )
-        graph.set_tile_mapping(vertex, tile)
-        graph.set_tile_mapping(found[number], tile)
-    prog.add(Execute(into))
+    work = [
+        (tile, {"x": take(flat, mine), "found": found[i]}) for i, (tile, mine) in enumerate(pieces)
+    ]
+    word = "HasNaNOrInf" if or_inf else "HasNaN"
+    codelet = typed(HasNaNOrInf, [x.dtype], {FLOAT: x.dtype}, word, or_inf=or_inf)
+    step(graph, prog, f"{name}/tiles", codelet, work, ["found"])
     return reduce(graph, found, [0], prog, "LOGICAL_OR", name)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ipu_teach.graph import Graph, Tensor
+from ipu_teach.poplibs.laying import linear
 from ipu_teach.poplibs.library import OWN, Rows, library
-from ipu_teach.poplibs.poputil import map_tensor_linearly
 from ipu_teach.program import Copy, Sequence as Program
 
 __all__ = ["rearrange", "transpose"]
@@ -21,8 +21,7 @@ def rearrange(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) 
 
 
 def _copied(graph: Graph, x: Tensor, prog: Program, debug_context: str) -> Tensor:
-    made = graph.add_variable(x.dtype, x.shape, debug_context)
-    map_tensor_linearly(graph, made)
+    made = linear(graph, x.dtype, x.shape, debug_context)
     prog.add(Copy(x, made))
     return made
 

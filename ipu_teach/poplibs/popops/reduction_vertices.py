@@ -11,14 +11,14 @@ estimate of their own there; assumed: a cycle each for a data path of results.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from ipu_teach.cost import vertices
 from ipu_teach.cost.vertices.parts import SUPERVISOR_OVERHEAD
-from ipu_teach.graph import InOut, Input, Output, SupervisorVertex, Vector, Vertex, template
+from ipu_teach.graph import InOut, Input, Output, SupervisorVertex, Vector, Vertex
+from ipu_teach.poplibs.laying import typed
 from ipu_teach.poplibs.popops.elementwise_codelets import refuse_quarter
 from ipu_teach.poplibs.poputil import balanced_partition
 from ipu_teach.target import Target
@@ -238,7 +238,6 @@ class ScaledReduceRowsUpdate(_Reduction[P, R]):
         self.out = self.out.astype(total.dtype) + total
 
 
-@cache
 def reduction_codelet(
     base: type[Vertex],
     operation: str,
@@ -255,12 +254,8 @@ def reduction_codelet(
     `by_worker`; and x, where it is [columns, rows]: `across`.
     """
     refuse_quarter(base.__name__, dtype)
-    names = [dtype.__name__.lower()] + ([] if out is dtype else [out.__name__.lower()])
-    names += (
-        [] if carried is partials_dtype(operation, dtype) else [f"in_{carried.__name__.lower()}"]
-    )
-    names += ["by_worker"] * (shares > 1) + ["across"] * across
-    dtypes: dict[Any, type[DType]] = {P: dtype, R: out}
-    name = f"popops::{base.__name__}<{operation},{','.join(names)}>"
+    unusual = carried is not partials_dtype(operation, dtype)
+    words = [operation, *dict.fromkeys((dtype, out)), f"in_{carried.__name__.lower()}" * unusual]
+    words += ["by_worker" * (shares > 1), "across" * across]
     fixed = {"operation": operation, "carried": carried, "shares": shares, "across": across}
-    return template(base, name, dtypes, **fixed)
+    return typed(base, words, {P: dtype, R: out}, **fixed)

@@ -22,6 +22,7 @@ from ipu_teach.cost.exchange import exchange_cycles
 from ipu_teach.errors import counted, shown
 from ipu_teach.flags import flagged
 from ipu_teach.graph import ComputeSet, Graph, Shape, Tensor, concat
+from ipu_teach.poplibs.laying import linear, put, scalar
 from ipu_teach.poplibs.library import (
     OWN,
     Free,
@@ -35,6 +36,7 @@ from ipu_teach.poplibs.library import (
     refused,
 )
 from ipu_teach.poplibs.options import Options
+from ipu_teach.poplibs.placing import balanced_partition, dealt
 from ipu_teach.poplibs.popops.operands import check_operand, check_output
 from ipu_teach.poplibs.popops.reduction_places import PlacedPlan, lying, placed_plan
 from ipu_teach.poplibs.popops.reduction_plan import (
@@ -55,7 +57,7 @@ from ipu_teach.poplibs.popops.reduction_vertices import (
     reduction_codelet,
     shares_of,
 )
-from ipu_teach.poplibs.poputil import balanced_partition, map_tensor_linearly, take, tile_pieces
+from ipu_teach.poplibs.poputil import take, tile_pieces
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.types import BOOL, FLOAT, HALF, DType, as_dtype
 
@@ -315,8 +317,7 @@ def _check_extras(graph: Graph, x: Tensor, params: ReduceParams, out: Tensor | N
 
 
 def _add_output(graph: Graph, job: _Job, name: str) -> None:
-    job.out = graph.add_variable(job.dtype, job.shape, name)
-    map_tensor_linearly(graph, job.out)
+    job.out = linear(graph, job.dtype, job.shape, name)
 
 
 def _run(graph: Graph, jobs: list[_Job], prog: Into, name: str) -> None:
@@ -381,7 +382,7 @@ def _reduce_where_it_lies(
             places = group.places[low * path : high * path]
             out = partials[group.result + low * path :][: len(places)]
             x = graph.listed(dtype, places if group.across else places.T)
-            graph.set_tile_mapping(graph.add_vertex(into[0], codelet, x=x, out=out), group.tile)
+            put(graph, into[0], group.tile, codelet, {"x": x, "out": out})
     parts = [
         (begin, partials[found.of_columns(begin, end)]) for begin, end in found.even(plan.width)
     ]
@@ -393,12 +394,10 @@ def _reduce_where_it_lies(
         for begin, x in parts
         for i, (low, high) in enumerate(balanced_partition(x.shape[0], plan.blocks))
     ]
-    for number, (x, out) in enumerate(pieces):
+    for tile, (x, out) in dealt(pieces, graph.target.num_tiles):
         shares = shares_of(again, x.shape[1], x.shape[0], kind)
         codelet = reduction_codelet(ReduceRows, again, kind, kind, inside, shares)
-        vertex = graph.add_vertex(into[1], codelet, x=x, out=out)
-        for part in (vertex, out):
-            graph.set_tile_mapping(part, number * graph.target.num_tiles // len(pieces))
+        put(graph, into[1], tile, codelet, {"x": x, "out": out}, out)
     return [(0, between)]
 
 
@@ -422,12 +421,10 @@ def _reduce_blocks(graph: Graph, into: ComputeSet, job: _Job, blocks: int, name:
     first = matrix.positions()[[begin for begin, _ in parts], 0]
     tiles: list[int] = graph.tile_map().at(first * matrix.dtype.size).tolist()
     if len(set(tiles)) < blocks or min(tiles) < 0:
-        tiles = [i * graph.target.num_tiles // blocks for i in range(blocks)]
+        tiles = [tile for tile, _ in dealt(parts, graph.target.num_tiles)]
     for i, (tile, (begin, end)) in enumerate(zip(tiles, parts, strict=True)):
-        graph.set_tile_mapping(partials[i], tile)
-        graph.set_tile_mapping(
-            graph.add_vertex(into, codelet, x=matrix[begin:end], out=partials[i]), tile
-        )
+        edges = {"x": matrix[begin:end], "out": partials[i]}
+        put(graph, into, tile, codelet, edges, partials[i])
     return partials
 
 
@@ -460,16 +457,11 @@ def _finish(
     )
     extra: dict[str, Any] = {}
     if params.scale is not None:
-        scale = params.scale
-        if not isinstance(scale, Tensor):
-            scale = graph.add_constant(FLOAT, (), scale, f"{name}/scale")
-            graph.set_tile_mapping(scale, 0)
-        extra["scale"] = scale.reshape(())
+        extra["scale"] = scalar(graph, FLOAT, params.scale, f"{name}/scale").reshape(())
     flat = out.flatten()[first : first + matrix.shape[1]]
     for tile, pieces in tile_pieces(graph, flat):
         columns = concat([matrix[:, begin:end] for begin, end in pieces], 1)
-        vertex = graph.add_vertex(into, codelet, x=columns, out=take(flat, pieces), **extra)
-        graph.set_tile_mapping(vertex, tile)
+        put(graph, into, tile, codelet, {"x": columns, "out": take(flat, pieces)} | extra)
 
 
 @library

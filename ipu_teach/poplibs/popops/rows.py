@@ -9,9 +9,8 @@ linearly, and the rows travel there first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cache
 from math import prod
 from typing import Any, NamedTuple
 
@@ -19,8 +18,10 @@ import numpy as np
 
 from ipu_teach.cost import vertices
 from ipu_teach.errors import counted, shown
-from ipu_teach.graph import Graph, Shape, Tensor, Vertex, concat, template
+from ipu_teach.graph import Graph, Shape, Tensor, Vertex, concat
 from ipu_teach.graph.layouts import is_whole
+from ipu_teach.poplibs import laying
+from ipu_teach.poplibs.laying import Edges, put, step, typed
 from ipu_teach.poplibs.library import refused
 from ipu_teach.poplibs.popops import expr
 from ipu_teach.poplibs.popops.fills import zero
@@ -28,7 +29,7 @@ from ipu_teach.poplibs.popops.fused import map as fused_map
 from ipu_teach.poplibs.popops.reductions import reduce_rows
 from ipu_teach.poplibs.popops.slice_plans import SlicePlan, quicker_plan
 from ipu_teach.poplibs.popops.slice_vertices import K, MultiSlice, MultiUpdate, MultiUpdateOp, U
-from ipu_teach.poplibs.poputil import Mapping, calc_linear_tile_mapping, map_tensor_linearly
+from ipu_teach.poplibs.poputil import calc_linear_tile_mapping, tile_pieces
 from ipu_teach.program import Copy, Execute, Sequence as Program
 from ipu_teach.types import (
     FLOAT,
@@ -43,12 +44,9 @@ from ipu_teach.types import (
 )
 
 OFFSETS = (UNSIGNED_INT, INT)
-_BITS: dict[int, type[DType]] = {
-    1: UNSIGNED_CHAR,
-    2: UNSIGNED_SHORT,
-    4: UNSIGNED_INT,
-    8: UNSIGNED_LONGLONG,
-}
+Placed = list[tuple[int, list[tuple[int, int]]]]  # (tile, its columns)
+_WHOLE: tuple[type[DType], ...] = UNSIGNED_CHAR, UNSIGNED_SHORT, UNSIGNED_INT, UNSIGNED_LONGLONG
+_BITS = {whole.size: whole for whole in _WHOLE}
 
 
 class RowBlock(NamedTuple):
@@ -111,19 +109,16 @@ def slice_rows(
     found = graph.add_variable(
         rows.dtype, (len(parts), numbers.num_elements, rows.shape[1]), f"{name}/out"
     )
-    into = graph.add_compute_set(f"{name}/multiSlice")
-    codelet = made(MultiSlice, rows.dtype, numbers.dtype)
+    work = []
     for block in blocks_of(graph, rows, plan, numbers.num_elements):
+        edges = {"base": block.of(rows), "offsets": numbers[block.lookups], "first": block.rows[0]}
         out = columns_of(found[parts.index(block.rows)][block.lookups], block.columns)
-        edges = {"base": block.of(rows), "offsets": numbers[block.lookups], "out": out}
-        vertex = graph.add_vertex(into, codelet, edges, first=block.rows[0])
-        for what in (out, vertex):
-            graph.set_tile_mapping(what, block.tile)
-    prog.add(Execute(into))
+        work.append((block.tile, edges | {"out": out}))
+    codelet = made(MultiSlice, rows.dtype, numbers.dtype)
+    step(graph, prog, f"{name}/multiSlice", codelet, work, ["out"])
     if len(parts) == 1:
         return found[0]
-    whole = graph.add_variable(rows.dtype, found.shape[1:], f"{name}/whole")
-    map_tensor_linearly(graph, whole)
+    whole = laying.linear(graph, rows.dtype, found.shape[1:], f"{name}/whole")
     bits = _BITS[rows.dtype.size]
     summands = found.reshape((len(parts), whole.num_elements)).reinterpret(bits)
     reduce_rows(
@@ -156,9 +151,7 @@ def update_rows(
     into = graph.add_compute_set(f"{name}/multiUpdate{operation.capitalize()}")
     extra: dict[str, Any] = {}
     if operation:
-        if not isinstance(scale, Tensor):
-            scale = graph.add_constant(rows.dtype, (), scale, f"{name}/scale")
-            graph.set_tile_mapping(scale, 0)
+        scale = laying.scalar(graph, rows.dtype, scale, f"{name}/scale")
         carried = FLOAT if cut and rows.dtype is HALF else rows.dtype
         codelet = made(MultiUpdateOp, carried, numbers.dtype, operation, scale.dtype, updates.dtype)
         extra["scale"] = scale
@@ -176,17 +169,15 @@ def update_rows(
             "base": block.of(parts[number % many] if cut else rows),
             "updates": columns_of(updates[block.lookups], block.columns),
             "offsets": numbers[block.lookups],
-            **extra,
+            "first": block.rows[0],
         }
-        vertex = graph.add_vertex(into, codelet, edges, first=block.rows[0])
-        graph.set_tile_mapping(vertex, block.tile)
+        put(graph, into, block.tile, codelet, edges | extra)
     prog.add(Execute(into))
     if cut:
         matrix, flat = parts.reshape((many, rows.num_elements)), rows.flatten()
         near = flat
         if apart:  # the rows come to where the parts are added up, evenly, and go back
-            near = graph.add_variable(rows.dtype, flat.shape, f"{name}/rows")
-            map_tensor_linearly(graph, near)
+            near = laying.linear(graph, rows.dtype, flat.shape, f"{name}/rows")
             prog.add(Copy(flat, near))
         step = f"{name}/multiUpdateAdd/Reduce"
         reduce_rows(graph, matrix, near, prog, "ADD", step, update=True)
@@ -257,7 +248,6 @@ def spread_numbers(
     return fused_map(graph, whole, [corner.expand([1]), steps], prog, f"{name}/rowNumbers")
 
 
-@cache
 def made(
     base: type[Vertex],
     dtype: type[DType],
@@ -268,20 +258,12 @@ def made(
 ) -> type[Vertex]:
     """`base` for rows of `dtype`, row numbers of `numbers`, a factor and updates:
     popops::MultiUpdateOp<ADD,float,int>."""
-    names = [operation] if operation else []
-    names += [dtype.__name__.lower()] + (
-        [] if numbers is UNSIGNED_INT else [numbers.__name__.lower()]
-    )
-    names += [] if scale in (None, dtype) else [f"scale_{scale.__name__.lower()}"]
-    names += [] if updates in (None, dtype) else [f"updates_{updates.__name__.lower()}"]
-    attributes: dict[str, Any] = {"operation": operation} if operation else {}
-    dtypes: dict[Any, type[DType]] = {
-        FLOAT: dtype,
-        UNSIGNED_INT: numbers,
-        K: scale or dtype,
-        U: updates or dtype,
-    }
-    return template(base, f"popops::{base.__name__}<{','.join(names)}>", dtypes, **attributes)
+    words: list[Any] = [operation, dtype, None if numbers is UNSIGNED_INT else numbers]
+    for name, other in (("scale", scale), ("updates", updates)):
+        words += [] if other in (None, dtype) else [f"{name}_{other.__name__.lower()}"]
+    fixed = {"operation": operation} if operation else {}
+    dtypes = {FLOAT: dtype, UNSIGNED_INT: numbers, K: scale or dtype, U: updates or dtype}
+    return typed(base, words, dtypes, **fixed)
 
 
 # --- rows and columns -----------------------------------------------------------------------------
@@ -312,8 +294,8 @@ def rows_of(x: Tensor, along: Sequence[int]) -> Tensor:
 
 
 def windows(x: Tensor, along: Sequence[int], lengths: Sequence[int]) -> tuple[Tensor, list[int]]:
-    """(x as [*positions of a slice, *lengths, *other dimensions], the numbers of positions): a view
-    that repeats elements."""
+    """(x as [positions of a slice, its elements], how many positions there are in each dimension):
+    a view that repeats elements."""
     rest = [d for d in range(x.rank) if d not in along]
     view, counts = x.dim_shuffle([*along, *rest]), []
     for axis, length in enumerate(lengths):
@@ -327,32 +309,69 @@ def windows(x: Tensor, along: Sequence[int], lengths: Sequence[int]) -> tuple[Te
             )
         counts.append(count)
     order = [2 * i for i in range(len(lengths))] + [2 * i + 1 for i in range(len(lengths))]
-    return view.dim_shuffle([*order, *range(2 * len(lengths), view.rank)]), counts
+    view = view.dim_shuffle([*order, *range(2 * len(lengths), view.rank)])
+    return view.reshape((prod(counts), prod(view.shape[len(counts) :]))), counts
+
+
+def as_slices(rows: Tensor, x: Tensor, along: Sequence[int], lengths: Sequence[int]) -> Tensor:
+    """Rows of `windows`, or all rows of slices one after the other, as [slices, *shape of one]."""
+    rest = [n for d, n in enumerate(x.shape) if d not in along]
+    each = prod(lengths) * prod(rest)
+    count = rows.num_elements // each if each else rows.shape[0]
+    return unfold(rows.reshape([count, *lengths, *rest]), along, x.rank)
+
+
+def aimed(
+    graph: Graph,
+    x: Tensor,
+    updates: Tensor,
+    offsets: Tensor,
+    along: Sequence[int],
+    lengths: Sequence[int],
+    prog: Program,
+    name: str,
+) -> tuple[Tensor, Tensor]:
+    """([slices, rows of each], [all rows, columns]): the rows of x that slices at these offsets
+    cover, by number, and what `updates` [slices, *shape of one] has for them."""
+    shape = [x.shape[d] for d in along]
+    counts = [n - length + 1 for n, length in zip(shape, lengths, strict=True)]
+    numbers = row_numbers(graph, offsets, counts, prog, name)
+    numbers = spread_numbers(graph, numbers, counts, shape, lengths, prog, name)
+    return numbers, fold(updates, along).reshape((numbers.num_elements, rest_of(x, along)))
 
 
 def columns_of(rows: Tensor, pieces: Sequence[tuple[int, int]]) -> Tensor:
     return concat([rows[:, begin:end] for begin, end in pieces], 1)
 
 
-def spread(graph: Graph, rows: Tensor) -> None:
-    for tile, pieces in enumerate(linear(graph, rows)):
+def on_columns(
+    graph: Graph, operands: dict[str, Tensor], **state: Any
+) -> Iterator[tuple[int, Edges]]:
+    """For each tile the columns of all operands that it holds of the first, as `placed` has them;
+    and `state`, the same for all."""
+    for tile, pieces in placed(graph, next(iter(operands.values()))):
+        yield tile, {field: columns_of(rows, pieces) for field, rows in operands.items()} | state
+
+
+def spread(graph: Graph, rows: Tensor, places: Placed) -> None:
+    for tile, pieces in places:
         for begin, end in pieces:
             graph.set_tile_mapping(rows[:, begin:end], tile)
 
 
-def linear(graph: Graph, rows: Tensor) -> Mapping:
-    return calc_linear_tile_mapping(graph, rows.shape[1], rows.dtype)
+def linear(graph: Graph, rows: Tensor) -> Placed:
+    mapping = calc_linear_tile_mapping(graph, rows.shape[1], rows.dtype)
+    return [(tile, pieces) for tile, pieces in enumerate(mapping) if pieces]
 
 
-def placed(graph: Graph, rows: Tensor) -> list[tuple[int, list[tuple[int, int]]]]:
+def placed(graph: Graph, rows: Tensor) -> Placed:
     """(tile, its columns) of [rows, columns]: where they lie, if all rows of each column lie on one
     tile; else linearly."""
     if rows.num_elements:
         tiles = graph.tile_map().at(rows.positions() * rows.dtype.size)
         if np.all(tiles == tiles[0]) and tiles.min() >= 0:
-            mapping = graph.get_tile_mapping(rows[0])
-            return [(tile, pieces) for tile, pieces in enumerate(mapping) if pieces]
-    return [(tile, pieces) for tile, pieces in enumerate(linear(graph, rows)) if pieces]
+            return tile_pieces(graph, rows[0])
+    return linear(graph, rows)
 
 
 # --- checks ---------------------------------------------------------------------------------------
@@ -391,9 +410,7 @@ def sliced(x: Tensor, along: list[int], lengths: list[int]) -> Shape:
 
 def check_slice(x: Tensor, offset: Tensor, dims: Any, sizes: Any) -> tuple[list[int], list[int]]:
     """(dimensions, sizes) of a slice at one offset."""
-    check_base(x)
-    along = dims_of(x, dims)
-    lengths = sizes_of(x, along, sizes)
+    along, lengths = _check_sliced(x, dims, sizes)
     if offset.dtype is not UNSIGNED_INT or offset.shape[0] != len(along):
         raise refused(f"""wants offset as {counted(len(along), "element")} of UNSIGNED_INT, one for
             each dimension; it was given {offset.shape[0]:,} of {offset.dtype.__name__}.
@@ -404,15 +421,19 @@ def check_slice(x: Tensor, offset: Tensor, dims: Any, sizes: Any) -> tuple[list[
 
 def check_slices(x: Tensor, offsets: Tensor, dims: Any, sizes: Any) -> tuple[list[int], list[int]]:
     """(dimensions, sizes) of slices at many offsets."""
-    check_base(x)
-    along = dims_of(x, dims)
-    lengths = sizes_of(x, along, sizes)
+    along, lengths = _check_sliced(x, dims, sizes)
     if offsets.dtype not in OFFSETS or offsets.shape[1] != len(along):
         raise refused(f"""wants offsets [slices, {len(along)}] of UNSIGNED_INT or INT, a number for
             each dimension; it was given {offsets.shape} of {offsets.dtype.__name__}.
             where: {offsets!r}
             next:  for one dimension give shape (slices, 1): offsets.expand([1]).""")
     return along, lengths
+
+
+def _check_sliced(x: Tensor, dims: Any, sizes: Any) -> tuple[list[int], list[int]]:
+    check_base(x)
+    along = dims_of(x, dims)
+    return along, sizes_of(x, along, sizes)
 
 
 def check_base(x: Tensor) -> None:

@@ -12,20 +12,20 @@ compute in FLOAT and round once; a FLOAT tensor is looked at when the program ru
 from __future__ import annotations
 
 from enum import Enum
-from functools import cache
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from ipu_teach.cost import vertices
-from ipu_teach.graph import Graph, InOut, Input, SupervisorVertex, Tensor, Vector, Vertex, template
-from ipu_teach.poplibs.library import OWN, as_given, check_same, library
+from ipu_teach.graph import Graph, InOut, Input, SupervisorVertex, Tensor, Vector
+from ipu_teach.poplibs.laying import scalar, typed
+from ipu_teach.poplibs.library import OWN, advised, check_same, library
 from ipu_teach.poplibs.options import Option, Options, settled
 from ipu_teach.poplibs.popops.elementwise_codelets import per_tile, refuse_quarter
 from ipu_teach.poplibs.popops.operands import CAST, check_factor, check_takes
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
-from ipu_teach.types import FLOAT, HALF, DType
+from ipu_teach.types import FLOAT, HALF
 
 __all__ = ["ScaledAddSpecialisation", "axpby_to", "scaled_add_to", "scaled_subtract_from"]
 
@@ -39,6 +39,7 @@ B = TypeVar("B")
 K = TypeVar("K")
 
 
+@advised("use ScaledAddSpecialisation.DEFAULT or X_MINUS_AX_PLUS_BY.")
 class ScaledAddSpecialisation(Enum):
     """What `axpby_to` computes: DEFAULT ka a + kb b, X_MINUS_AX_PLUS_BY (a - ka a) + kb b."""
 
@@ -78,13 +79,10 @@ class ScaledAdd(_Scaled[A, B]):
         self.a += self.k * _like(self.a, self.b)
 
 
-class ScaledAddTensor(_Scaled[A, B]):
+class ScaledAddTensor(ScaledAdd[A, B]):
     """a = a + k b, for a factor k that is a tensor."""
 
     k: Input[A]
-
-    def compute(self) -> None:
-        self.a += self.k * _like(self.a, self.b)
 
 
 class ScaledAddWide(_Scaled[A, B]):
@@ -121,13 +119,10 @@ class ScaledSubtract(_Scaled[A, B]):
         self.a -= self.k * _like(self.a, self.b)
 
 
-class ScaledSubtractTensor(_Scaled[A, B]):
+class ScaledSubtractTensor(ScaledSubtract[A, B]):
     """a = a - k b, for a factor k that is a tensor."""
 
     k: Input[A]
-
-    def compute(self) -> None:
-        self.a -= self.k * _like(self.a, self.b)
 
 
 class AXPBY(_Scaled[A, B]):
@@ -140,34 +135,25 @@ class AXPBY(_Scaled[A, B]):
         self.a = self.ka * self.a + self.kb * _like(self.a, self.b)
 
 
-class AXPBYTensor(_Scaled[A, B]):
+class AXPBYTensor(AXPBY[A, B]):
     """a = ka a + kb b, for factors that are tensors."""
 
     ka: Input[A]
     kb: Input[A]
 
-    def compute(self) -> None:
-        self.a = self.ka * self.a + self.kb * _like(self.a, self.b)
 
-
-class XMinusAXPlusBY(_Scaled[A, B]):
+class XMinusAXPlusBY(AXPBY[A, B]):
     """a = (a - ka a) + kb b. PopLibs estimates it as AXPBY."""
-
-    ka: A
-    kb: A
 
     def compute(self) -> None:
         self.a = (self.a - self.ka * self.a) + self.kb * _like(self.a, self.b)
 
 
-class XMinusAXPlusBYTensor(_Scaled[A, B]):
+class XMinusAXPlusBYTensor(XMinusAXPlusBY[A, B]):
     """a = (a - ka a) + kb b, for factors that are tensors. PopLibs estimates it as AXPBY."""
 
     ka: Input[A]
     kb: Input[A]
-
-    def compute(self) -> None:
-        self.a = (self.a - self.ka * self.a) + self.kb * _like(self.a, self.b)
 
 
 @library
@@ -246,20 +232,12 @@ def axpby_to(
     `scaled_subtract_from`.
     """
     chosen = settled(OPTIONS, options)
-    if not isinstance(specialisation, ScaledAddSpecialisation):
-        raise as_given(
-            specialisation,
-            "specialisation",
-            "use ScaledAddSpecialisation.DEFAULT or X_MINUS_AX_PLUS_BY.",
-        )
     _check_pair(a, b)
     factors = {name: check_factor(graph, name, k, a.dtype) for name, k in (("ka", ka), ("kb", kb))}
     tensors = any(isinstance(k, Tensor) for k in factors.values())
     if tensors:  # beside a tensor, a number becomes one
-        for name, number in factors.items():
-            if not isinstance(number, Tensor):
-                factors[name] = graph.add_constant(a.dtype, (), number, f"{debug_context}/{name}")
-                graph.set_tile_mapping(factors[name], 0)
+        for name, k in factors.items():
+            factors[name] = scalar(graph, a.dtype, k, f"{debug_context}/{name}")
     usual = specialisation is ScaledAddSpecialisation.DEFAULT
     base: Any = (
         (AXPBYTensor if tensors else AXPBY)
@@ -293,18 +271,10 @@ def _put(
     prog: Program,
     name: str,
 ) -> None:
-    tolerance = chosen["scaleFloatToHalfTolerance"] if base is ScaledAddWideTensor else None
-    made = _codelet(base, operation, a.dtype, b.dtype, chosen["optimizeForSpeed"], tolerance)
+    fixed: dict[str, Any] = {"operation": operation, "fast": chosen["optimizeForSpeed"]}
+    words = [*dict.fromkeys((a.dtype, b.dtype)), "fast" * fixed["fast"]]
+    if base is ScaledAddWideTensor:
+        fixed["tolerance"] = chosen["scaleFloatToHalfTolerance"]
+        words.append(f"{fixed['tolerance']:g}")
+    made = typed(base, words, {A: a.dtype, B: b.dtype}, **fixed)
     per_tile(graph, made, a, {"a": a, "b": b}, prog, name, **factors)
-
-
-@cache
-def _codelet(
-    base: Any, operation: str, a: type[DType], b: type[DType], fast: bool, tolerance: float | None
-) -> type[Vertex]:
-    """`base` for a and b: popops::ScaledAdd<half>, popops::ScaledAdd<half,float,fast>."""
-    words = [a.__name__.lower()] + ([] if b is a else [b.__name__.lower()]) + ["fast"] * fast
-    words += [] if tolerance is None else [f"{tolerance:g}"]
-    extra: dict[str, Any] = {} if tolerance is None else {"tolerance": tolerance}
-    name = f"popops::{base.__name__}<{','.join(words)}>"
-    return template(base, name, {A: a, B: b}, operation=operation, fast=fast, **extra)

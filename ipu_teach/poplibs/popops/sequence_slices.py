@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from functools import cache
 from math import prod
 from typing import ClassVar
 
 import numpy as np
 
 from ipu_teach.cost import vertices
-from ipu_teach.graph import Graph, InOut, Input, SupervisorVertex, Vector, Vertex, template
+from ipu_teach.graph import Graph, InOut, Input, SupervisorVertex, Vector
+from ipu_teach.poplibs.laying import step, typed
 from ipu_teach.poplibs.library import OWN, Row, Rows, check_same, library, refused
-from ipu_teach.poplibs.popops.rows import check_base, columns_of, placed
-from ipu_teach.program import Execute, Sequence as Program
+from ipu_teach.poplibs.popops.rows import check_base, on_columns
+from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
-from ipu_teach.types import FLOAT, UNSIGNED_INT, Array, DType
+from ipu_teach.types import FLOAT, UNSIGNED_INT, Array
 
 __all__ = ["sequence_slice"]
 
@@ -51,12 +51,6 @@ class SequenceSlice(SupervisorVertex):
                 columns, rows, len(self.count), self.fields["dst"].dtype, target
             )
         )
-
-
-@cache
-def _codelet(dtype: type[DType], zero: bool) -> type[Vertex]:
-    name = f"popops::SequenceSlice<{dtype.__name__.lower()}{',zero' if zero else ''}>"
-    return template(SequenceSlice, name, {FLOAT: dtype}, zero=zero)
 
 
 @library
@@ -104,16 +98,8 @@ def sequence_slice(
                 where: {tensor!r}
                 next:  give one of each for every run; cast them with popops.cast.""")
     source, result = (t.reshape((t.shape[0], prod(t.shape[1:]))) for t in (t_in, t_out))
-    into = graph.add_compute_set(f"{debug_context}/sequenceSlice")
-    for tile, pieces in placed(graph, result):
-        edges = {"src": columns_of(source, pieces), "dst": columns_of(result, pieces)}
-        vertex = graph.add_vertex(
-            into,
-            _codelet(t_in.dtype, bool(zero_unused)),
-            edges,
-            count=n,
-            start=in_offset,
-            to=out_offset,
-        )
-        graph.set_tile_mapping(vertex, tile)
-    prog.add(Execute(into))
+    runs = {"count": n, "start": in_offset, "to": out_offset}
+    work = on_columns(graph, {"dst": result, "src": source}, **runs)
+    dtype, zero = t_in.dtype, bool(zero_unused)
+    codelet = typed(SequenceSlice, [dtype, "zero" * zero], {FLOAT: dtype}, zero=zero)
+    step(graph, prog, f"{debug_context}/sequenceSlice", codelet, work)

@@ -23,10 +23,11 @@ from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.outline import table
 from ipu_teach.poplibs import drawing
 from ipu_teach.poplibs.drawing import DrawnMatrix
-from ipu_teach.poplibs.library import as_given, calling, library, refused
+from ipu_teach.poplibs.laying import linear
+from ipu_teach.poplibs.library import advised, as_given, calling, library, refused
 from ipu_teach.poplibs.options import Option, Options, settled
+from ipu_teach.poplibs.placing import balanced_partition, dealt, sensible_parts
 from ipu_teach.poplibs.popops.reduction_vertices import stage_cycles
-from ipu_teach.poplibs.poputil import balanced_partition, map_tensor_linearly
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, UNSIGNED_INT, DType, as_dtype
 
@@ -45,6 +46,7 @@ OPTIONS = (
 )
 
 
+@advised("give what embedding_plan returns.")
 @dataclass(frozen=True, repr=False)
 class SlicePlan:
     """How a table [entries, columns] of `dtype` is cut: `row_parts` by `column_parts` blocks, each
@@ -84,7 +86,7 @@ class SlicePlan:
         columns = balanced_partition(self.columns, self.column_parts)
         mine = balanced_partition(self.lookups if lookups is None else lookups, self.lookup_parts)
         cuts = list(product(self.rows(), columns, mine))
-        return [(number * self.num_tiles // len(cuts), *cut) for number, cut in enumerate(cuts)]
+        return [(tile, *cut) for tile, cut in dealt(cuts, self.num_tiles)]
 
     def places(self) -> list[tuple[int, tuple[int, int], tuple[int, int]]]:
         """(tile, rows, columns) of the table: a block's rows are dealt to all tiles that share
@@ -226,10 +228,8 @@ def quicker_plan(
 
 @lru_cache(maxsize=4096)
 def _counts(size: int, most: int) -> list[int]:
-    """Every number of parts, up to `most`, that gives smaller blocks than one part less."""
-    return sorted(
-        {-(-size // -(-size // parts)) for parts in range(1, max(1, min(size, most)) + 1)}
-    )
+    found: list[int] = sensible_parts(size, most).tolist()
+    return found
 
 
 @lru_cache(maxsize=64)
@@ -311,18 +311,14 @@ def planned(
 
 
 def check_plan(
-    graph: Graph, plan: object, x: Tensor, along: list[int], lengths: list[int]
-) -> SlicePlan | None:
-    """`plan`, if it is for slices of single rows of x; None if there is none. Raises
-    `PoplibsError`."""
-    if plan is None:
-        return None
-    if not isinstance(plan, SlicePlan):
-        raise as_given(plan, "plan", "give what embedding_plan returns.")
-    check_table(graph, plan, x.dtype, x.shape, along)
-    if lengths != [1]:
-        raise refused(f"was given a plan and the sizes {lengths}.", x, "a plan is for sizes=[1].")
-    return plan
+    graph: Graph, plan: SlicePlan | None, x: Tensor, along: list[int], lengths: list[int]
+) -> None:
+    """Raise `PoplibsError` unless the plan, if there is one, is for slices of single rows of x."""
+    if plan is not None:
+        check_table(graph, plan, x.dtype, x.shape, along)
+        if lengths != [1]:
+            says = f"was given a plan and the sizes {lengths}."
+            raise refused(says, x, "a plan is for sizes=[1].")
 
 
 def check_table(
@@ -353,8 +349,4 @@ def create_indices_tensor(
         raise refused(f"""was given the dimensions {shown(dims)} and {shown(num_indices)} as
             num_indices.
             next:  give a list of dimensions, and a whole number.""")
-    if plan is not None and not isinstance(plan, SlicePlan):
-        raise as_given(plan, "plan", "give what embedding_plan returns.")
-    made = graph.add_variable(UNSIGNED_INT, (int(num_indices), len(dims)), name)
-    map_tensor_linearly(graph, made)
-    return made
+    return linear(graph, UNSIGNED_INT, (int(num_indices), len(dims)), name)

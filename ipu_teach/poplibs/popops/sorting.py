@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -20,14 +19,14 @@ import numpy as np
 from ipu_teach.cost import vertices
 from ipu_teach.errors import shown
 from ipu_teach.flags import flagged
-from ipu_teach.graph import Graph, Input, Output, SupervisorVertex, Tensor, Vector, Vertex, template
+from ipu_teach.graph import Graph, Input, Output, SupervisorVertex, Tensor, Vector
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.poplibs.library import OWN, as_given, check_same, library, refused
+from ipu_teach.poplibs.laying import beside, shared, step, typed
+from ipu_teach.poplibs.library import OWN, advised, check_alike, library, refused
 from ipu_teach.poplibs.popops.operands import check_takes
-from ipu_teach.poplibs.poputil import balanced_partition
-from ipu_teach.program import Copy, Execute, Sequence as Program
+from ipu_teach.program import Copy, Sequence as Program
 from ipu_teach.target import Target
-from ipu_teach.types import QUARTER, UNSIGNED_INT, DType
+from ipu_teach.types import QUARTER, UNSIGNED_INT
 
 __all__ = [
     "SortOrder",
@@ -47,6 +46,7 @@ __all__ = [
 
 K = TypeVar("K")
 V = TypeVar("V")
+_WORDS = {True: "largest", False: "smallest"}
 
 
 class SortOrder(Enum):
@@ -58,6 +58,7 @@ class SortOrder(Enum):
     DESCENDING = "DESCENDING"
 
 
+@advised("give TopKParams(k).")
 @flagged
 @dataclass(frozen=True)
 class TopKParams:
@@ -186,9 +187,8 @@ def top_k_with_permutation(
 ) -> tuple[Tensor, Tensor]:
     """As `top_k`, and beside it where in its row each element stood (UNSIGNED_INT)."""
     _check_params(params, "x", x)
-    places = np.broadcast_to(np.arange(x.shape[-1]), x.shape)
-    numbers = graph.add_constant(UNSIGNED_INT, x.shape, places, f"{debug_context}/places")
-    graph.set_tile_mapping(numbers, graph.get_tile_mapping(x))
+    places = np.arange(x.shape[-1])
+    numbers = beside(graph, x, UNSIGNED_INT, places, f"{debug_context}/places")
     return _sorted(graph, x, numbers, params, prog, debug_context)
 
 
@@ -196,16 +196,7 @@ def top_k_with_permutation(
 def sort(graph: Graph, x: Tensor, dim: int, prog: Program, debug_context: str = OWN) -> Tensor:
     """x in ascending order along the dimension `dim`, in a new tensor. One compute set. Raises
     `PoplibsError`."""
-    return _ascended(graph, x, dim, prog, debug_context)
-
-
-def _ascended(graph: Graph, x: Tensor, dim: int, prog: Program, debug_context: str) -> Tensor:
-    axis = x._axis(dim)
-    _check_order("x", x)
-    out, _ = _sorted(
-        graph, x.dim_roll(axis, x.rank - 1), None, _ascending(x, axis), prog, debug_context
-    )
-    return out.dim_roll(x.rank - 1, axis)
+    return _ascended(graph, "x", x, None, dim, prog, debug_context)[0]
 
 
 @library
@@ -213,7 +204,7 @@ def sort_in_place(
     graph: Graph, x: Tensor, dim: int, prog: Program, debug_context: str = OWN
 ) -> None:
     """x becomes ascending along the dimension `dim`. As `sort`, and a copy back to where x lies."""
-    out = _ascended(graph, x, dim, prog, debug_context)
+    out, _ = _ascended(graph, "x", x, None, dim, prog, debug_context)
     prog.add(Copy(out, x))
 
 
@@ -223,7 +214,7 @@ def sort_key_value(
 ) -> Tensor:
     """`values` in the order that makes `keys`, of the same shape, ascend along `dim`; a new tensor.
     Otherwise as `sort`."""
-    return _sort_values(graph, keys, values, dim, prog, debug_context)[1]
+    return _ascended(graph, "keys", keys, values, dim, prog, debug_context)[1]
 
 
 @library
@@ -232,7 +223,7 @@ def sort_key_value_in_place(
 ) -> None:
     """`keys` becomes ascending along `dim`, and `values` goes along with it. As `sort_key_value`,
     and copies back."""
-    ordered, moved = _sort_values(graph, keys, values, dim, prog, debug_context)
+    ordered, moved = _ascended(graph, "keys", keys, values, dim, prog, debug_context)
     prog.add(Copy(ordered, keys)).add(Copy(moved, values))
 
 
@@ -270,19 +261,24 @@ def min_and_arg_min(
     return best, place
 
 
-def _ascending(x: Tensor, axis: int) -> TopKParams:
-    return TopKParams(x.shape[axis], False, SortOrder.ASCENDING)
-
-
-def _sort_values(
-    graph: Graph, keys: Tensor, values: Tensor, dim: int, prog: Program, name: str
+def _ascended(
+    graph: Graph,
+    argument: str,
+    keys: Tensor,
+    values: Tensor | None,
+    dim: int,
+    prog: Program,
+    name: str,
 ) -> tuple[Tensor, Tensor]:
-    axis = keys._axis(dim)
-    _check_order("keys", keys)
-    _check_values(keys, values)
-    rolled = [t.dim_roll(axis, keys.rank - 1) for t in (keys, values)]
-    ordered, moved = _sorted(graph, rolled[0], rolled[1], _ascending(keys, axis), prog, name)
-    return ordered.dim_roll(keys.rank - 1, axis), moved.dim_roll(keys.rank - 1, axis)
+    """(keys, values) in ascending order of keys along `dim`; the keys twice without values."""
+    axis, last = keys._axis(dim), keys.rank - 1
+    _check_order(argument, keys)
+    if values is not None:
+        _check_values(keys, values)
+        values = values.dim_roll(axis, last)
+    params = TopKParams(keys.shape[axis], False, SortOrder.ASCENDING)
+    made = _sorted(graph, keys.dim_roll(axis, last), values, params, prog, name)
+    return made[0].dim_roll(last, axis), made[1].dim_roll(last, axis)
 
 
 def _sorted(
@@ -297,13 +293,20 @@ def _sorted(
         for field, t in sides.items()
     }
     dtypes = tuple(t.dtype for t in sides.values())
-    codelet = _codelet(
-        SortRows if values is None else SortRowsKV, dtypes, bool(params.largest), params.descending
+    largest, descending = bool(params.largest), params.descending
+    words = [*dtypes, _WORDS[largest], "reversed" * (largest != descending)]
+    codelet = typed(
+        SortRows if values is None else SortRowsKV,
+        words,
+        dict(zip((K, V), dtypes, strict=False)),
+        largest=largest,
+        descending=descending,
     )
     flat = {
         field: t.reshape((_rows(keys), t.shape[-1])) for field, t in {**sides, **results}.items()
     }
-    _per_rows(graph, codelet, flat, tuple(results), prog, name)
+    work = shared(graph, flat, graph.target.num_tiles)
+    step(graph, prog, name, codelet, work, list(results))
     return results["out"], results.get("picked", results["out"])
 
 
@@ -320,14 +323,9 @@ def _extreme(
         "place": place.flatten(),
         "best": best.flatten(),
     }
-    _per_rows(
-        graph,
-        _codelet(Extreme, (x.dtype,), largest, largest),
-        fields,
-        ("place", "best"),
-        prog,
-        name,
-    )
+    codelet = typed(Extreme, [x.dtype, _WORDS[largest]], {K: x.dtype}, largest=largest)
+    work = shared(graph, fields, graph.target.num_tiles)
+    step(graph, prog, name, codelet, work, ["place", "best"])
     return place, best
 
 
@@ -335,45 +333,7 @@ def _rows(x: Tensor) -> int:
     return x.num_elements // x.shape[-1] if x.shape[-1] else 0
 
 
-def _per_rows(
-    graph: Graph,
-    codelet: type[Vertex],
-    fields: dict[str, Tensor],
-    written: tuple[str, ...],
-    prog: Program,
-    name: str,
-) -> None:
-    """One vertex on each of as many tiles as there are rows, or on all of them; results lie where
-    they are made."""
-    rows = next(iter(fields.values())).shape[0]
-    into = graph.add_compute_set(name)
-    parts = min(rows, graph.target.num_tiles)
-    for i, (begin, end) in enumerate(balanced_partition(rows, parts) if rows else []):
-        tile = i * graph.target.num_tiles // parts
-        edges = {field: tensor[begin:end] for field, tensor in fields.items()}
-        for field in written:
-            graph.set_tile_mapping(edges[field], tile)
-        graph.set_tile_mapping(graph.add_vertex(into, codelet, edges), tile)
-    prog.add(Execute(into))
-
-
-@cache
-def _codelet(
-    base: type[Vertex], dtypes: tuple[type[DType], ...], largest: bool, descending: bool
-) -> type[Vertex]:
-    """`base` for the dtypes of keys and values: popops::SortRows<float,largest>."""
-    words = [d.__name__.lower() for d in dtypes] + ["largest" if largest else "smallest"]
-    words += [] if largest == descending else ["reversed"]
-    attributes: dict[str, Any] = {"largest": largest, "descending": descending}
-    if base is Extreme:
-        del attributes["descending"]
-    open_dtypes: dict[Any, type[DType]] = dict(zip((K, V), dtypes, strict=False))
-    return template(base, f"popops::{base.__name__}<{','.join(words)}>", open_dtypes, **attributes)
-
-
-def _check_params(params: object, argument: str, tensor: Tensor) -> None:
-    if not isinstance(params, TopKParams):
-        raise as_given(params, "params", "give TopKParams(k).")
+def _check_params(params: TopKParams, argument: str, tensor: Tensor) -> None:
     _check_order(argument, tensor)
     most = tensor.shape[-1] if tensor.rank else 0
     if not is_whole(params.k) or not 0 <= params.k <= most or tensor.rank == 0:
@@ -396,6 +356,5 @@ def _check_quarter(x: Tensor) -> None:
 
 
 def _check_values(keys: Tensor, values: Tensor) -> None:
-    where = f"keys {keys!r} and values {values!r}"
-    check_same("shapes", keys.shape, values.shape, where, "give a value beside each key.")
+    check_alike("give a value beside each key.", "", keys=keys, values=values)
     _check_quarter(values)

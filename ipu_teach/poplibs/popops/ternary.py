@@ -12,7 +12,13 @@ from ipu_teach.graph import Graph, Tensor
 from ipu_teach.poplibs.library import OWN, Free, check_mapped, check_tensor, library, refused
 from ipu_teach.poplibs.popops import expr, forms, fused
 from ipu_teach.poplibs.popops.forms import checked, tensors_of
-from ipu_teach.poplibs.popops.operands import ORDINALS, Operand, check_in_place, common_shape
+from ipu_teach.poplibs.popops.operands import (
+    ORDINALS,
+    Operand,
+    check_in_place,
+    check_output,
+    common_shape,
+)
 from ipu_teach.poplibs.popops.operations import TERNARY
 from ipu_teach.program import Sequence as Program
 from ipu_teach.types import BOOL
@@ -139,19 +145,17 @@ def _new(graph: Graph, op: str, given: tuple[Any, Any, Any], prog: Program, name
 def _in_place(graph: Graph, op: str, given: tuple[Any, Any, Any], prog: Program, name: str) -> None:
     check_tensor(graph, ORDINALS[0], given[0])
     operands, tensors, expression = _checked(graph, op, given)
-    if expression is None:
-        forms.in_place(graph, TERNARY[op], operands, prog, name)
-    else:
-        check_in_place(graph, tensors[0], TERNARY[op], common_shape(tensors))
-        fused.map_in_place(graph, expression, tensors, prog, name)
+    check_in_place(graph, tensors[0], TERNARY[op], common_shape(tensors))
+    if expression is not None:
+        return fused.map_in_place(graph, expression, tensors, prog, name)
+    return forms.write(graph, TERNARY[op], operands, None, prog, name)
 
 
 def _with_output(
     graph: Graph, op: str, given: tuple[Any, Any, Any], out: Tensor, prog: Program, name: str
 ) -> None:
     operands, tensors, expression = _checked(graph, op, given)
-    if expression is None:
-        forms.into(graph, TERNARY[op], operands, out, prog, name)
-    else:
-        forms.check_result(TERNARY[op], operands, out)
-        fused.map_with_output(graph, expression, tensors, out, prog, name)
+    check_output(out, common_shape(tensors), TERNARY[op].result(tensors[0].dtype))
+    if expression is not None:
+        return fused.map_with_output(graph, expression, tensors, out, prog, name)
+    return forms.write(graph, TERNARY[op], operands, out, prog, name)

@@ -19,15 +19,14 @@ from numpy.typing import ArrayLike
 from ipu_teach.cost.vertices.parts import ceil_div
 from ipu_teach.cost.vertices.popsparse import dynamic_product, static_reduction, zeroing
 from ipu_teach.poplibs.library import as_given, check_sizes, is_count, library, refused
+from ipu_teach.poplibs.placing import balanced_partition, sensible_parts
 from ipu_teach.poplibs.popsparse.matrices import COOMatrix, CSRMatrix, square
 from ipu_teach.poplibs.popsparse.static_plan import (
     MEMORY_PROPORTION,
-    check_csr,
     check_types,
     fitting,
     spread,
 )
-from ipu_teach.poplibs.poputil import balanced_partition
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, Array, DType
 
@@ -138,7 +137,7 @@ def cut_for(
     b, tiles, rate = params.block[0], target.num_tiles, target.exchange_bytes_per_cycle
     high, wide = params.m // b, params.k // b
     grain = target.get_vector_width(dtype)
-    ways = (_sensible(n, tiles) for n in (high, wide, -(-params.n // grain)))
+    ways = (sensible_parts(n, tiles) for n in (high, wide, -(-params.n // grain)))
     xs, ys, zs = (g.ravel() for g in np.meshgrid(*ways, indexing="ij"))
     # places are 16 bits wide
     fits = (xs * ys * zs <= tiles) & (np.maximum(xs * ys, np.maximum(high / xs, wide / ys)) < EMPTY)
@@ -172,13 +171,6 @@ def cut_for(
 def spare(slots: Array | int) -> Array | int:
     """Of a bucket's blocks those that the oversize has room for."""
     return slots - slots * 10 // round(10 * (1 + OVERSIZE))
-
-
-def _sensible(size: int, tiles: int) -> Array:
-    """Numbers of parts: of those that make parts equally large, the fewest."""
-    parts = np.arange(1, min(size, tiles) + 1)
-    found: Array = np.unique(-(-size // -(-size // parts)))
-    return found
 
 
 class SparsityData(NamedTuple):
@@ -229,7 +221,7 @@ class Partitioner:
     def encode(self, csr: CSRMatrix) -> SparsityData:
         """A pattern with its values as both tensors of a product. Raises `PoplibsError` for more
         blocks than the budget, and another shape or block."""
-        owner, local = self._owners(check_csr(csr))
+        owner, local = self._owners(csr)
         cut, count = self.cut, np.bincount(owner, minlength=self.cut.num_buckets)
         order = np.argsort(owner, kind="stable")
         begin, fill = np.cumsum(count) - count, np.minimum(count, cut.slots)

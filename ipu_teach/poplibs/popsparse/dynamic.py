@@ -17,8 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -34,10 +33,10 @@ from ipu_teach.graph import (
     Vector,
     Vertex,
     concat,
-    template,
 )
+from ipu_teach.poplibs.laying import put, typed
 from ipu_teach.poplibs.library import OWN, Matrix, as_given, check_same, check_tensor, library
-from ipu_teach.poplibs.poplin.matmul import shares_of
+from ipu_teach.poplibs.poplin.matmul import add_shared
 from ipu_teach.poplibs.poplin.matmul_codelets import adder
 from ipu_teach.poplibs.popops import cast, counted_for_loop, zero
 from ipu_teach.poplibs.popsparse.buckets import (
@@ -178,12 +177,10 @@ class DynamicSparseGradWMore(DynamicSparseGradW):
         self.add_to(self.grads)
 
 
-@cache
-def _codelet(base: type[Vertex], dtype: type[DType], **how: bool | int) -> type[Vertex]:
+def _codelet(base: type[Vertex], dtype: type[DType], **how: Any) -> type[Vertex]:
     """The vertex for operands of a type; sums are FLOAT."""
-    words = ",".join([dtype.__name__.lower(), *(f"{k}={v:d}" for k, v in how.items())])
-    name = f"popsparse::{base.__name__}<{words}>"
-    return template(base, name, {FLOAT: dtype, HALF: FLOAT}, **how)
+    words = [dtype, *(f"{name}={value:d}" for name, value in how.items())]
+    return typed(base, words, {FLOAT: dtype, HALF: FLOAT}, **how)
 
 
 @library
@@ -328,18 +325,19 @@ def _multiplied(
         sources.append(x[k0 * b : k1 * b, low:high].flatten())
         begun.append(mine.flatten())
         edges = {"meta": rings[0][0][bucket, part], "values": rings[1][0][bucket, part]}
-        edges |= {"x": mine, "sums": sums[bucket, part, : (r1 - r0) * b, : high - low]}
+        own = sums[bucket, part, : (r1 - r0) * b, : high - low]
+        edges |= {"x": mine, "sums": own, "me": bucket}
         for first, compute_set in steps.items():
             base = DynamicSparsePartial if first else DynamicSparsePartialMore
             codelet = _codelet(base, x.dtype, block=b, turned=turned)
-            vertex = graph.add_vertex(compute_set, codelet, edges, me=bucket)
-            graph.set_tile_mapping(vertex, int(tile))
+            put(graph, compute_set, int(tile), codelet, edges)
     prog.add(Copy(concat(sources), concat(begun)))
     for source, (here, _) in zip((lhs.meta_info[1:], lhs.nz_values), rings, strict=True):
         each = source.reshape((cut.num_buckets, 1, here.shape[2]))
         prog.add(Copy(each.broadcast(len(cut.n_parts), 1), here))
     _go_round(graph, lhs, steps, rings, -1, prog, name)
     reduction, outs = graph.add_compute_set(f"{name}/reduce"), []
+    codelet = adder(FLOAT, x.dtype, False)
     for part, (low, high) in enumerate(cut.n_parts):
         outs.append(graph.add_variable(x.dtype, (size, high - low), f"{name}/out/{part}"))
         for to, (r0, r1) in enumerate(writes):
@@ -347,7 +345,7 @@ def _multiplied(
             held = slice(to, None, parts) if turned else slice(to * parts, (to + 1) * parts)
             some = sums[held, part, : (r1 - r0) * b, : high - low].flatten(1, 3)
             out = outs[-1][r0 * b : r1 * b].flatten()
-            _add_up(graph, some, out, cut.tiles[held, part], reduction)
+            add_shared(graph, reduction, codelet, some, out, cut.tiles[held, part].tolist())
     prog.add(Execute(reduction))
     return outs[0] if len(outs) == 1 else concat(outs, 1)
 
@@ -355,17 +353,6 @@ def _multiplied(
 def _most(parts: list[tuple[int, int]]) -> int:
     """The size of the largest part."""
     return max(end - begin for begin, end in parts)
-
-
-def _add_up(graph: Graph, sums: Tensor, out: Tensor, tiles: Array, into: ComputeSet) -> None:
-    """The rows of sums added up to out, which is shared out among the tiles that have them."""
-    codelet = adder(FLOAT, out.dtype, False)
-    shares = shares_of(out.num_elements, len(tiles), out.dtype)
-    for tile, (low, high) in zip(tiles.tolist(), shares, strict=True):
-        if low < high:
-            vertex = graph.add_vertex(into, codelet, x=sums[:, low:high], out=out[low:high])
-            graph.set_tile_mapping(vertex, tile)
-            graph.set_tile_mapping(out[low:high], tile)
 
 
 def _steps(graph: Graph, cut: Cut, name: str) -> dict[bool, ComputeSet]:
@@ -446,15 +433,15 @@ def _gradients(
         for first, compute_set in steps.items():
             base = DynamicSparseGradW if first else DynamicSparseGradWMore
             codelet = _codelet(base, left.dtype, block=b)
-            vertex = graph.add_vertex(compute_set, codelet, edges)
-            graph.set_tile_mapping(vertex, int(tile))
+            put(graph, compute_set, int(tile), codelet, edges)
     zero(graph, concat(padding), prog, f"{name}/pad")
     prog.add(Copy(concat(sources), concat(begun)))
     prog.add(Copy(numbers.broadcast(len(cut.n_parts), 1), rings[2][0]))
     _go_round(graph, lhs, steps, rings, 1, prog, name)
     made = graph.add_variable(left.dtype, (buckets, grads.shape[2]), f"{name}/out")
-    reduction = graph.add_compute_set(f"{name}/reduce")
+    reduction, codelet = graph.add_compute_set(f"{name}/reduce"), adder(FLOAT, left.dtype, False)
     for bucket in range(buckets):
-        _add_up(graph, grads[bucket], made[bucket], cut.tiles[bucket], reduction)
+        tiles = cut.tiles[bucket].tolist()
+        add_shared(graph, reduction, codelet, grads[bucket], made[bucket], tiles)
     prog.add(Execute(reduction))
     return made.reshape(lhs.nz_values.shape)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ipu_teach.cost.vertices.popsparse import BLOCKS
-from ipu_teach.poplibs.library import as_given, check_shape, is_count, library, refused
+from ipu_teach.poplibs.library import advised, as_given, check_shape, is_count, library, refused
 from ipu_teach.types import Array
 
 __all__ = ["COOMatrix", "CSRMatrix"]
@@ -165,6 +165,7 @@ class COOMatrix(SparseMatrix):
         return CSRMatrix(self.shape, offsets, self.columns, self.values, self.block)
 
 
+@advised("give a CSRMatrix; a COOMatrix has to_csr().")
 class CSRMatrix(SparseMatrix):
     """Blocks row by row: those of row r are number `row_offsets[r]` up to `row_offsets[r + 1]`.
 

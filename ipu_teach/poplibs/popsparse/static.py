@@ -15,7 +15,6 @@ columns (enablePreprocessing), and products in groups.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -29,27 +28,26 @@ from ipu_teach.graph import (
     SupervisorVertex,
     Tensor,
     Vector,
-    Vertex,
     concat,
-    template,
 )
+from ipu_teach.poplibs.laying import linear, typed
 from ipu_teach.poplibs.library import (
     OWN,
     Free,
     Matrix,
-    as_given,
     check_mapped,
     check_same,
     check_tensor,
     library,
     refused,
 )
+from ipu_teach.poplibs.placing import dealt
 from ipu_teach.poplibs.poplin.matmul import shares_of
 from ipu_teach.poplibs.poplin.matmul_codelets import adder
 from ipu_teach.poplibs.popops import zero
 from ipu_teach.poplibs.popsparse.matrices import CSRMatrix
-from ipu_teach.poplibs.popsparse.static_plan import SparsePlan, check_csr, plan_sparse_dense
-from ipu_teach.poplibs.poputil import Mapping, map_tensor_linearly
+from ipu_teach.poplibs.popsparse.static_plan import SparsePlan, plan_sparse_dense
+from ipu_teach.poplibs.poputil import Mapping
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, UNSIGNED_INT, Array, DType
@@ -93,13 +91,6 @@ class StaticSparsePartial(SupervisorVertex):
         if b > 4 and sums is FLOAT:
             cycles += zeroing(rows * count, sums, target)
         return int(cycles)
-
-
-@cache
-def _multiplier(dtype: type[DType], sums: type[DType], block: int) -> type[Vertex]:
-    types = dtype.__name__.lower() + (f",{sums.__name__.lower()}" if sums is not dtype else "")
-    name = f"popsparse::SparseDenseMatMul<{types},{block}>"
-    return template(StaticSparsePartial, name, {FLOAT: dtype, HALF: sums}, block=block)
 
 
 class Pieces(NamedTuple):
@@ -152,8 +143,7 @@ def create_sparse_dense_mat_mul_rhs(
     columns one after the other: what a tile is sent of a row of blocks lies in one piece."""
     _check_plan(plan, graph)
     k = plan.pattern.shape[1]
-    made = graph.add_variable(plan.dtype, (k * plan.n,), name)
-    map_tensor_linearly(graph, made)
+    made = linear(graph, plan.dtype, (k * plan.n,), name)
     parts = [made[k * a : k * b].reshape((k, b - a)) for a, b in plan.parts]
     return concat(parts, 1)
 
@@ -181,14 +171,14 @@ def sparse_dense_mat_mul(
     is rounded once. Compute sets: zero, for rows without blocks; multiply; reduce, unless no row
     needs it. Raises `PoplibsError`.
     """
-    pattern, wanted = check_csr(csr), plan
+    wanted = plan
     if wanted is None:
         wanted = plan_sparse_dense(
-            pattern, x.shape[1], graph.target, dtype=x.dtype, partials_type=partials_type
+            csr, x.shape[1], graph.target, dtype=x.dtype, partials_type=partials_type
         )
     _check_plan(wanted, graph)
-    if not wanted.pattern.same_pattern(pattern):
-        raise refused(f"""was given another pattern than its plan's: {pattern} and
+    if not wanted.pattern.same_pattern(csr):
+        raise refused(f"""was given another pattern than its plan's: {csr} and
             {wanted.pattern}.
             next:  a static product is compiled for one pattern: plan this one and build a new
             graph, or use popsparse.dynamic.sparse_dense_mat_mul, which takes any.""")
@@ -196,9 +186,7 @@ def sparse_dense_mat_mul(
     return _multiplied(graph, wanted, values, x, prog, debug_context)
 
 
-def _check_plan(plan: object, graph: Graph) -> None:
-    if not isinstance(plan, SparsePlan):
-        raise as_given(plan, "plan", "give what static.plan_sparse_dense returns.")
+def _check_plan(plan: SparsePlan, graph: Graph) -> None:
     if plan.num_tiles != graph.target.num_tiles:
         raise refused(f"""was given a plan for {plan.num_tiles:,} tiles; there are
             {graph.target.num_tiles:,}.
@@ -252,8 +240,7 @@ def _multiplied(
             graph.set_tile_mapping(sums, mapping)
             mapping = _add_sums(graph, plan, pieces, sums, out, reduction, part)
         idle = np.flatnonzero(~there)
-        for number, row in enumerate(idle.tolist()):
-            tile = number * graph.target.num_tiles // len(idle)
+        for tile, row in dealt(idle.tolist(), graph.target.num_tiles):
             mapping[tile].append((row * length, (row + 1) * length))
         graph.set_tile_mapping(out, mapping)
         empty += [out[idle].flatten()] * bool(len(idle))
@@ -278,7 +265,9 @@ def _add_products(
     """A vertex for each run of blocks, on its tile of a part of the columns."""
     values, x, sums, places = tensors
     b, tiles = plan.pattern.block[0], plan.tiles(part)
-    codelet = _multiplier(plan.dtype, plan.partials, b)
+    types = {FLOAT: plan.dtype, HALF: plan.partials}
+    words = [*dict.fromkeys(types.values()), str(b)]
+    codelet = typed(StaticSparsePartial, words, types, "SparseDenseMatMul", block=b)
     flat, order = values.flatten(), plan.order
     n = x.shape[1]
     # whole rows of blocks, or where each value stands alone one list of them

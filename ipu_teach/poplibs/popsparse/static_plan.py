@@ -18,7 +18,7 @@ import numpy as np
 
 from ipu_teach.cost.vertices.parts import ceil_div
 from ipu_teach.cost.vertices.popsparse import static_product, static_reduction, zeroing
-from ipu_teach.poplibs.library import as_given, check_sizes, library, refused
+from ipu_teach.poplibs.library import advised, as_given, check_sizes, library, refused
 from ipu_teach.poplibs.popsparse.matrices import CSRMatrix, square
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, Array, DType
@@ -90,6 +90,7 @@ def _deviation(chance: Array | float, count: Array | int) -> Array:
     return found
 
 
+@advised("give what static.plan_sparse_dense returns.")
 @dataclass(frozen=True, eq=False, repr=False)
 class SparsePlan:
     """How a static product is dealt out. `cycles` and `temporary_bytes`: what is expected of as
@@ -172,7 +173,7 @@ def plan_sparse_dense(
     HALF where the operands are. Raises `PoplibsError`.
     """
     check_sizes(target, 1, n=n)
-    block = square(check_csr(csr).block)
+    block = square(csr.block)
     check_types(dtype, partials_type)
     share = available_memory_proportion
     if not isinstance(share, (int, float)) or isinstance(share, bool) or not 0 <= share <= 1:
@@ -198,13 +199,6 @@ def fitting(cycles: Array, temporary: Array, limit: float) -> int:
     least."""
     fits = temporary <= limit
     return int(np.where(fits, cycles, np.inf).argmin() if fits.any() else temporary.argmin())
-
-
-def check_csr(csr: object) -> CSRMatrix:
-    """Raise `PoplibsError` unless it is a CSRMatrix."""
-    if not isinstance(csr, CSRMatrix):
-        raise as_given(csr, "csr", "give a CSRMatrix; a COOMatrix has to_csr().")
-    return csr
 
 
 def check_types(dtype: object, sums: object) -> None:
