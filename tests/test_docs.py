@@ -289,7 +289,7 @@ def test_samples_call_what_there_is() -> None:
                 given = [None] * sum(not isinstance(a, ast.Starred) for a in node.args)
                 inspect.signature(there[name]).bind_partial(*given, **taken)
                 called.add(name)
-    assert {"Trial", "Var", "compare", "Painted", "Boxes", "Stroke", "Words", "Lanes"} <= called
+    assert {"Trial", "Var", "compare", "painted", "Boxes", "Stroke", "Words", "Lanes"} <= called
 
 
 RECIPES = (DOCS / "recipes.md").read_text(encoding="utf-8").split("\n## ")[1:]

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator
 from functools import cache, reduce
 from pathlib import Path
-from pydoc import locate
+from pydoc import ErrorDuringImport, locate
 from types import ModuleType
 from typing import Any
 
@@ -154,6 +154,14 @@ DOCS = SOLUTIONS.parents[1] / "docs"
 LISTS = ("poplar", "poplibs", "operations", "performance")
 
 
+def there(name: str) -> Any:
+    """What a dotted name of the kit means, if anything: poptorch is nothing without torch."""
+    try:
+        return locate(name)
+    except ErrorDuringImport:
+        return None
+
+
 def named_in(source: str, bound: dict[str, Any]) -> Iterator[Any]:
     """What of the kit a cell's code names: `popops.add`, `Copy`. An import adds to what is bound,
     and names nothing yet."""
@@ -163,7 +171,7 @@ def named_in(source: str, bound: dict[str, Any]) -> Iterator[Any]:
             for name in node.names:
                 if (whole := module + name.name).startswith("ipu_teach"):
                     bound[name.asname or name.name.partition(".")[0]] = (
-                        locate(whole) if module or name.asname else ipu_teach
+                        there(whole) if module or name.asname else ipu_teach
                     )
         elif isinstance(node, (ast.Attribute, ast.Name)):
             yield at(ast.unparse(node), bound)
@@ -184,7 +192,7 @@ def unbound() -> dict[str, Any]:
     """What a text may name without having imported it."""
     top = {name: getattr(ipu_teach, name) for name in ipu_teach.__all__}
     raised = {name: what for name, what in vars(errors).items() if isinstance(what, type)}
-    faces = {face: locate(f"ipu_teach.{face}") for face in ("keras", "popart", "poptorch")}
+    faces = {face: there(f"ipu_teach.{face}") for face in ("keras", "popart", "poptorch")}
     return {"ipu_teach": ipu_teach} | faces | raised | vars(program) | MODULES | top
 
 
