@@ -809,3 +809,7 @@ def test_what_changes_with_each_micro_batch_is_read_where_it_lies() -> None:
         graph.output("y", graph.op("relu", v))
     with pytest.raises(ModelError, match="stage 1 would have a copy that does not"):
         ir.Lowering(graph, device(2, 2))
+
+
+def test_a_graph_says_how_large_it_is() -> None:
+    assert repr(Ir()) == "Ir(0 operations, 0 variables)"

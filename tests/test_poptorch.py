@@ -286,6 +286,7 @@ FUNCTIONS: list[Callable[[Any], Any]] = [
     lambda x: F.conv1d(x, torch.ones(2, 2, 3), padding="same", groups=2),
     lambda x: F.conv_transpose2d(x[None], torch.ones(3, 2, 3, 3) / 9, None, 2, 1, 1),
     lambda x: F.max_pool2d(x, (3, 4), 2, ceil_mode=True) + F.avg_pool2d(x, 3, 1, 1).sum(),
+    lambda x: F.adaptive_max_pool2d(x, (2, 3)),
     lambda x: F.layer_norm(x, (4, 6), torch.full((4, 6), 2.0)) + F.instance_norm(x),
     lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True) + F.rms_norm(x, (6,)),
     # losses
@@ -409,7 +410,9 @@ def test_a_call_takes_iterations_accumulation_and_replicas() -> None:
     other = copy.deepcopy(net)
     opts = options(3).deviceIterations(2).replicationFactor(2).outputMode(poptorch.OutputMode.All)
     opts.Training.gradientAccumulation(3)
-    training = poptorch.trainingModel(net, opts, poptorch.optim.SGD(net.parameters(), lr=0.1))
+    # the sum over 3 micro-batches and 2 replicas, at a sixth of the rate
+    opts.Training.accumulationAndReplicationReductionType(poptorch.ReductionType.Sum)
+    training = poptorch.trainingModel(net, opts, poptorch.optim.SGD(net.parameters(), lr=0.1 / 6))
     plain = torch.optim.SGD(other.parameters(), 0.1)
     parts = batches("mlp", 12)
     out, losses = training(*(torch.cat(several) for several in zip(*parts, strict=True)))
@@ -640,6 +643,29 @@ def test_ctrl_c_waits_for_the_step_and_brings_the_weights(monkeypatch: pytest.Mo
 
 
 # --- operations of one's own ----------------------------------------------------------------------
+
+
+def test_an_operation_of_ones_own_may_have_the_name_of_a_row() -> None:
+    @torch.library.custom_op("kit_tests::tanh", mutates_args=())
+    def tanh(x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x)
+
+    tanh.register_fake(torch.empty_like)
+
+    class Named(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return tanh(x) + 1
+
+    x = torch.linspace(-2, 2, 7)
+    model = poptorch.inferenceModel(Named(), options(3))
+    torch.testing.assert_close(model(x), torch.tanh(x) + 1)
+    assert "tanh" in model.program.to_string()
+
+
+def test_what_is_printed_is_so_in_torch_too(capfd: pytest.CaptureFixture[str]) -> None:
+    x = torch.tensor([1.0, 2.0])
+    assert torch.equal(poptorch.ipu_print_tensor(x, "seen"), x)
+    assert capfd.readouterr().out == "seen: tensor([1., 2.])\n"
 
 
 def test_operations_of_ones_own(capfd: pytest.CaptureFixture[str]) -> None:

@@ -186,7 +186,8 @@ def replicate(ir: Ir, count: int, reduction: str = "MEAN") -> Ir:
     for (stage, _), several in groups.items():
         with made.at(part=UPDATE, stage=stage, path="", line=("", 0)):
             swaps.update(zip(several, made.emit("all_reduce", *several, op=reduction), strict=True))
-    made.ops += [swapped(op, swaps) for op in last]
+    # what is cleared for the next step is this replica's own sum
+    made.ops += [swapped(op, swaps) if op.kind in STATE else op for op in last]
     return made
 
 
