@@ -98,10 +98,6 @@ class Backend:
         """The call fn.reduce(array, axis, out=out)."""
         return fn.reduce, (array, axis, None, out, keepdims)
 
-    def all_of(self, answers: Sequence[Any]) -> Any:
-        """Whether all elements of all arrays are true: an array of no dimensions."""
-        return np.array(all(answer.all() for answer in answers))
-
     def _row(self, value: Any, out: Array) -> Any:
         """A number as a row of itself: numpy's largest and smallest of two have no vector form for
         a single number."""
@@ -209,12 +205,6 @@ class CupyBackend(Backend):
         return partial(
             getattr(self._cupy, REDUCED[fn]), axis=axis, out=out, keepdims=keepdims, **kept
         ), (array,)
-
-    def all_of(self, answers: Sequence[Any]) -> Any:
-        result = self.array(np.True_)
-        for answer in answers:
-            result = self._cupy.logical_and(result, self._cupy.all(self.array(answer)))
-        return result
 
     def _overlap(self, value: Any, out: Any) -> bool:
         """True if two arrays share memory and are not element by element the same."""
