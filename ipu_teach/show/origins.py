@@ -181,7 +181,8 @@ class Elements:
         if not into:
             goes = _crossing([(self.tile[cell], away, cell)])
             return Step(np.unique(cell), NONE, (), {}, goes, by_host=True)
-        made = [(cell, np.full(len(cell), self.names(name)), which, away)]
+        made: list[tuple[Array, Array, Array, Array]] = []
+        made.append((cell, np.full(len(cell), self.names(name)), which, away))
         how = f"element {{index}} of {noun} {{name}}"
         comes = _crossing([(away, self.tile[cell], cell)])
         return Step(*_touched(how, False, [NONE], made), comes, {}, True, True)

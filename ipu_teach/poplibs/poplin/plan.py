@@ -346,7 +346,7 @@ def _all_cuts(product: Product, tiles: int) -> Costs:
     arrays of equal length."""
     sizes = {"groups": product.groups, "rows": product.m, "inner": product.k, "columns": product.n}
     found: Costs = {}
-    total = np.ones(1, np.int64)
+    total: Array = np.ones(1, np.int64)
     for name, size in sizes.items():
         parts = sensible_parts(size, tiles)
         if tiles > MOST_EXHAUSTIVE and len(parts) > THINNED:

@@ -34,7 +34,7 @@ from ipu_teach.graph import (
     Vertex,
     concat,
 )
-from ipu_teach.poplibs.laying import put, typed
+from ipu_teach.poplibs.laying import Edges, put, typed
 from ipu_teach.poplibs.library import OWN, Matrix, as_given, check_same, check_tensor, library
 from ipu_teach.poplibs.poplin.matmul import add_shared
 from ipu_teach.poplibs.poplin.matmul_codelets import adder
@@ -324,7 +324,7 @@ def _multiplied(
         mine = right[bucket, part, : (k1 - k0) * b, : high - low]
         sources.append(x[k0 * b : k1 * b, low:high].flatten())
         begun.append(mine.flatten())
-        edges = {"meta": rings[0][0][bucket, part], "values": rings[1][0][bucket, part]}
+        edges: Edges = {"meta": rings[0][0][bucket, part], "values": rings[1][0][bucket, part]}
         own = sums[bucket, part, : (r1 - r0) * b, : high - low]
         edges |= {"x": mine, "sums": own, "me": bucket}
         for first, compute_set in steps.items():
