@@ -295,15 +295,7 @@ class Trial:
         }
         for name, var in self.tensors.items():
             var.place(graph, tensors[name])
-        streams = [
-            (
-                graph.add_host_to_device_fifo
-                if isinstance(kind, StreamIn)
-                else graph.add_device_to_host_fifo
-            )(name, kind.dtype, kind.size)
-            for name, kind in self.streams.items()
-            if not kind.hers
-        ]
+        streams = [kind.made(graph, name) for name, kind in self.streams.items() if not kind.hers]
         program, results = self.form(answer, self, graph, [*tensors.values(), *streams])
         return Ran(self, graph, tensors, program, results)
 
