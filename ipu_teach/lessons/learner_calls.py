@@ -367,10 +367,7 @@ def _asked_again(question: Later, value: Any, actual: Any) -> Panel:
         return Panel(
             head,
             "○",
-            (
-                ("asked", drawn.asks),
-                ("next", question.asks()),
-            ),
+            (("asked", drawn.asks), ("next", question.asks())),
         )
     if not locked:
         locked = question.values(value)

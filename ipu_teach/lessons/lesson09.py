@@ -122,10 +122,8 @@ def _counted(answer: Callable[..., Any]) -> Passed:
             expected = quoted(right[row, place])
             if row >= rows:
                 came, expected = f"row {row} was written", f"rows 0 to {rows - 1} alone"
-            advice, draws = (
-                "follow row 0, then row 1, by hand.",
-                partial(show.streaming, ran.report),
-            )
+            advice = "follow row 0, then row 1, by hand."
+            draws = partial(show.streaming, ran.report)
             wrong.append((ran.refused("09.1", came, expected, advice, draws=draws), special))
     judging.raise_first(wrong)
     why = "each row has steps of its own here: a program for a million rows would not fit."
