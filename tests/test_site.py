@@ -11,7 +11,6 @@ import json
 import re
 import sys
 from pathlib import Path
-from pydoc import locate
 from types import ModuleType
 from typing import Any
 
@@ -156,7 +155,7 @@ def test_links_lead_to_where_things_are_on_the_site(conf: ModuleType) -> None:
 def test_the_lesson_or_page_that_names_something_first(name: str, lesson: str, page: str) -> None:
     if name.startswith("poptorch"):
         pytest.importorskip("torch", reason="torch is not installed: pip install torch")
-    what = locate(f"ipu_teach.{name}")
+    what = names.there(f"ipu_teach.{name}")
     assert what is not None and names.first_lesson(what) == lesson
     assert not page or names.first_page(what) == page
 
@@ -172,7 +171,7 @@ def test_no_lesson_calls_what_is_said_to_be_in_none_or_in_a_later_one() -> None:
             called = next(
                 (one for one, c in zip(path, calls, strict=True) if (short, name) in c), ""
             )
-            first = names.first_lesson(locate(f"{library}.{name}"))
+            first = names.first_lesson(names.there(f"{library}.{name}"))
             found += bool(called)
             assert not called or first and path.index(first) <= path.index(called), (name, called)
     assert found > 70

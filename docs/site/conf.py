@@ -19,7 +19,6 @@ import shutil
 import sys
 from functools import cache
 from pathlib import Path
-from pydoc import locate
 from typing import Any
 
 import numpy as np
@@ -220,8 +219,8 @@ def first_lesson(path: str) -> str:
     """The lesson that names something first; "" for none, and for a method that other classes have,
     or numpy's arrays."""
     owner, _, last = path.rpartition(".")
-    if not inspect.isclass(locate(f"ipu_teach.{owner}")):
-        return str(names.first_lesson(locate(f"ipu_teach.{path}")))
+    if not inspect.isclass(names.there(f"ipu_teach.{owner}")):
+        return str(names.first_lesson(names.there(f"ipu_teach.{path}")))
     if owner not in ipu_teach.__all__ or sum(hasattr(kind, last) for kind in KINDS) > 1:
         return ""
     sought = rf"\.{re.escape(last)}(?!\w)|^{re.escape(last)}$"
@@ -234,7 +233,7 @@ def where(path: str) -> str:
     class or function, or is a method that no lesson names."""
     if lesson := first_lesson(path):
         return f"**First in** :doc:`/{page(lesson)}`"
-    what = locate(f"ipu_teach.{path}")
+    what = names.there(f"ipu_teach.{path}")
     if not (inspect.isclass(what) or inspect.isfunction(what)) or "." in what.__qualname__:
         return ""
     other = names.first_page(what)

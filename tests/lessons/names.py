@@ -13,9 +13,10 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache, reduce
+from importlib import import_module
 from pathlib import Path
-from pydoc import ErrorDuringImport, locate
 from types import ModuleType
 from typing import Any
 
@@ -155,11 +156,16 @@ LISTS = ("poplar", "poplibs", "operations", "performance")
 
 
 def there(name: str) -> Any:
-    """What a dotted name of the kit means, if anything: poptorch is nothing without torch."""
-    try:
-        return locate(name)
-    except ErrorDuringImport:
-        return None
+    """What a dotted name of the kit means, if anything: poptorch is nothing without torch. Where a
+    function has the name of its module, it is the function (pydoc's `locate` finds the module since
+    Python 3.12)."""
+    what: Any = ipu_teach
+    for part in name.split(".")[1:]:
+        if isinstance(what, ModuleType) and not hasattr(what, part):
+            with suppress(ImportError):
+                import_module(f"{what.__name__}.{part}")
+        what = getattr(what, part, None)
+    return what
 
 
 def named_in(source: str, bound: dict[str, Any]) -> Iterator[Any]:
