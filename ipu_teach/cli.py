@@ -316,20 +316,26 @@ def build_parser() -> argparse.ArgumentParser:
     )
     command.set_defaults(do=lambda given: lab(given.lesson, given.to_jupyter), to_jupyter=[])
 
-    command = job("run")
-    command.add_argument(
-        "lesson", metavar="LESSON", help=f"{lesson}; or the path of an .ipynb file"
-    )
-    command.add_argument(
-        "--data", choices=("digits", "mnist"), help="what a lesson that has the choice trains on"
-    )
-    command.add_argument("--html", metavar="FILE", help="write the executed notebook as a page")
-    command.add_argument(
-        "--store",
-        action="store_true",
-        help="keep the outputs in the notebook file itself (authors)",
-    )
-    command.set_defaults(do=lambda given: run(given.lesson, given.data, given.html, given.store))
+    for name in ("run", "mnist", "cnn"):
+        command = job(name)
+        if name == "run":
+            command.add_argument(
+                "lesson", metavar="LESSON", help=f"{lesson}; or the path of an .ipynb file"
+            )
+        command.add_argument(
+            "--data",
+            choices=("digits", "mnist"),
+            help="what a lesson that has the choice trains on",
+        )
+        command.add_argument("--html", metavar="FILE", help="write the executed notebook as a page")
+        command.add_argument(
+            "--store",
+            action="store_true",
+            help="keep the outputs in the notebook file itself (authors)",
+        )
+        command.set_defaults(
+            lesson=name, do=lambda given: run(given.lesson, given.data, given.html, given.store)
+        )
 
     command = job("reset")
     command.add_argument("lesson", metavar="LESSON", help=f"{lesson}, or index")
@@ -401,7 +407,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     speak_unicode()
     words = list(sys.argv[1:] if argv is None else argv)
     jobs.answer(program(), words)
-    job, *rest = words = ["run", *words] if words[0] in ("mnist", "cnn") else words
+    job, *rest = words
     try:
         if job in jobs.SCRIPTS:
             return in_the_repository(words)
@@ -414,7 +420,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             words, to_jupyter = words[:split], words[split:]
         arguments = build_parser().parse_args(words)
         arguments.to_jupyter = to_jupyter
-        if job in ("lab", "run", "reset", "doctor"):
+        if job in ("lab", "run", "mnist", "cnn", "reset", "doctor"):
             move_in()
         status: int = arguments.do(arguments)
         return status

@@ -694,7 +694,7 @@ def test_module_and_command_are_the_same() -> None:
 def test_every_command_has_help(job: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         cli.main([job, "--help"])
-    assert caught.value.code == 0 and "usage: ipu-teach" in capsys.readouterr().out
+    assert caught.value.code == 0 and f"usage: ipu-teach {job} " in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -736,7 +736,7 @@ def test_a_job_that_is_none_is_told_before_any_set_up(clone: Clone) -> None:
 def test_every_job_is_there_under_one_name() -> None:
     """The list, the scripts and the parsers know the same jobs, and all scripts are there."""
     (kit,) = (action for action in cli.build_parser()._actions if action.dest == "command")
-    own = {*(kit.choices or ()), *cli.OWN, "mnist", "cnn"}
+    own = {*(kit.choices or ()), *cli.OWN}
     assert own | set(jobs.SCRIPTS) == set(jobs.WORDS) and not own & set(jobs.SCRIPTS)
     for script in jobs.SCRIPTS.values():
         assert (ROOT / script).is_file() or (ROOT / script / "__main__.py").is_file(), script
