@@ -314,6 +314,18 @@ def test_bad_machines(call: Any, text: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [("tiles", "tiles_per_ipu"), ("num_workers", "num_worker_contexts"), ("ipus", "num_ipus")],
+)
+def test_a_field_said_short_is_known(said: str, meant: str) -> None:
+    with pytest.raises(UnknownMachineFieldError) as caught:
+        IPUModel("ipu2", **{said: 13})
+    assert str(caught.value).startswith(
+        f"A machine has no field {said!r}.\n  next:  did you mean {meant!r}? Its fields are "
+    )
+
+
 def test_a_pod_can_be_described() -> None:
     assert IPUModel("bow", num_ipus=1024).num_tiles == 1_507_328 <= MOST_TILES
     assert not hasattr(IPUModel(), "nonsense")
