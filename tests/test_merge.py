@@ -4,7 +4,7 @@ takes them along."""
 from __future__ import annotations
 
 import re
-from itertools import groupby
+from itertools import chain, groupby
 from random import Random
 from typing import Any
 
@@ -333,9 +333,11 @@ def test_random_copies_merge_as_far_as_they_may_and_move_each_byte_once(rng: Ran
     device = some_device(rng)
     space, per_ipu = some_space(rng, device), device.target.tiles_per_ipu
     copies = [random_copy(rng, space) for _ in range(rng.randint(2, 9))]
-    sides = [
-        (set(s.ids.reshape(-1).tolist()), set(d.ids.reshape(-1).tolist())) for _, s, d in copies
+    pairs = [  # of elements: from where, to where
+        list(zip(s.ids.reshape(-1).tolist(), d.ids.reshape(-1).tolist(), strict=True))
+        for _, s, d in copies
     ]
+    sides = [({there for there, _ in copy}, {here for _, here in copy}) for copy in pairs]
     within = [len({space.tile[e] // per_ipu for e in s | d}) <= 1 for s, d in sides]
     runs: list[list[int]] = []
     for number, (read, written) in enumerate(sides):
@@ -351,15 +353,15 @@ def test_random_copies_merge_as_far_as_they_may_and_move_each_byte_once(rng: Ran
     engines = [
         Engine(space.graph, program, merge_copies=merge, strict=False) for merge in (True, False)
     ]
-    steps = list(engines[0].executable.compiled.programs[0].leaves())
+    steps, alone = (list(engine.executable.compiled.programs[0].leaves()) for engine in engines)
     assert [len(step.children) or 1 for step in steps] == [len(run) for run in runs]
     for run, step in zip(runs, steps, strict=True):
+        assert engines[0].executable.cost.step(step.step).cycles <= sum(
+            engines[1].executable.cost.step(alone[i].step).cycles for i in run
+        )
         wanted: list[set[int]] = [set() for _ in range(space.tiles)]
-        for s, d in [copies[i][1:] for i in run]:
-            for there, here in zip(
-                s.ids.reshape(-1).tolist(), d.ids.reshape(-1).tolist(), strict=True
-            ):
-                wanted[space.tile[here]].add(there)
+        for there, here in chain.from_iterable(pairs[i] for i in run):
+            wanted[space.tile[here]].add(there)
         assert figures(engines[0].executable.cost.step(step.step).exchange[0]) == moved(
             space, wanted, per_ipu
         )
@@ -370,7 +372,14 @@ def test_random_copies_merge_as_far_as_they_may_and_move_each_byte_once(rng: Ran
         engine._machine.memory.bytes.tobytes() for engine in engines if engine._machine is not None
     ]
     assert memories[0] == memories[1]
-    assert engines[0].report.total_cycles <= engines[1].report.total_cycles
+    # A copy that moves nothing between IPUs and lies on several may be in a step with one that does.
+    # All wait for that step, for this copy's share too, which alone had held up its own IPUs only.
+    crosses = [
+        any(space.tile[there] // per_ipu != space.tile[here] // per_ipu for there, here in copy)
+        for copy in pairs
+    ]
+    if all(len({crosses[i] for i in run}) == 1 for run in runs):
+        assert engines[0].report.total_cycles <= engines[1].report.total_cycles
 
 
 def test_one_sync_and_one_latency() -> None:
