@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
@@ -1224,6 +1225,16 @@ def test_words_can_be_read_on_everything_and_no_two_parts_look_alike() -> None:
 # --- bad input ------------------------------------------------------------------------------------
 
 
+def without_time() -> Report:
+    """Of a compute set without a vertex, on a machine whose sync takes no time."""
+    device = IPUModel("ipu2", tiles_per_ipu=2, auto_sync_delay=0).create_device()
+    graph = Graph(device.target)
+    engine = Engine(graph, Execute(graph.add_compute_set("nothing")))
+    engine.load(device)
+    engine.run()
+    return engine.report
+
+
 def test_errors() -> None:
     empty = Engine(
         Graph(IPUModel("ipu2", tiles_per_ipu=2).create_device().target), Sequence()
@@ -1254,6 +1265,15 @@ def test_errors() -> None:
     assert told(lambda: show.timeline(empty)) == (
         "show.timeline() was given a report in which nothing has run.\n  next:  engine.run(), then "
         "engine.report."
+    )
+    for view in (show.balance, show.bsp, show.timeline):
+        assert told(partial(view, without_time())) == (
+            f"show.{view.__name__}() was given a run that takes no modelled time.\n  next:  run a "
+            "program that copies or computes."
+        )
+    assert told(lambda: show.liveness(without_time(), axis="cycles")) == (
+        "show.liveness() was given a run that takes no modelled time.\n  next:  run a program that "
+        "copies or computes."
     )
     assert told(lambda: show.liveness(programs.uneven(), axis="cycle")) == (
         "show.liveness() was given axis='cycle'.\n  next:  did you mean 'cycles'? Give \"steps\" or "

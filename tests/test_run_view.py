@@ -193,6 +193,48 @@ def test_a_copy_that_joins_a_compute_set_says_where_it_comes_from() -> None:
     }
 
 
+def test_rows_of_streaming_memory_travel_together() -> None:
+    device = IPUModel("ipu2", tiles_per_ipu=2).create_device()
+    graph = Graph(device.target)
+    x, y = graph.add_variable(FLOAT, (2,), "x"), graph.add_variable(FLOAT, (2,), "y")
+    graph.set_tile_mapping(x, 0)
+    graph.set_tile_mapping(y, 1)
+    rows, more, out, away = (
+        graph.add_remote_buffer(name, FLOAT, 2, 1) for name in ("rows", "more", "out", "away")
+    )
+    engine = Engine(graph, Sequence(Copy(rows, x), Copy(more, y), Copy(x, out), Copy(y, away)))
+    recording = engine.record(x, y)
+    engine.load(device)
+    engine.copy_to_remote_buffer(np.float32([[1.5, 2]]), "rows")
+    engine.copy_to_remote_buffer(np.float32([[3, -4]]), "more")
+    engine.run()
+    scene = show.run(recording).scene
+    board = board_of(scene)
+    (change,) = (s for s in scene.stills if s.label.startswith("change: ") and s.origins)
+    assert {
+        element(board, cell): origins.how.format(name=board.names[name], index=index)
+        for origins in change.origins["board"]
+        for cell, name, index in zip(origins.cell, origins.name, origins.index, strict=True)
+    } == {
+        "x[0]": "element 0 of the remote buffer rows",
+        "x[1]": "element 1 of the remote buffer rows",
+        "y[0]": "element 0 of the remote buffer more",
+        "y[1]": "element 1 of the remote buffer more",
+    }
+    tiles = [*board.tiles, -1]  # -1 is streaming memory
+    assert [
+        (tiles[m.source], tiles[int(m.receivers[0])], m.size, [element(board, c) for c in m.cells])
+        for still in scene.stills
+        for m in still.flows.get("messages", ())
+        if m.cells is not None
+    ] == [
+        (-1, 0, 8, ["x[0]", "x[1]"]),
+        (-1, 1, 8, ["y[0]", "y[1]"]),
+        (0, -1, 8, ["x[0]", "x[1]"]),
+        (1, -1, 8, ["y[0]", "y[1]"]),
+    ]
+
+
 def test_what_travels_and_where_it_comes_from() -> None:
     recording, report, _ = halo()
     scene = show.run(recording).scene

@@ -3,6 +3,7 @@ through one engine, and what is refused."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -122,6 +123,12 @@ def test_a_static_product_refuses_another_pattern_and_names_the_dynamic_one() ->
         f"sparse_dense_mat_mul() was given another pattern than its plan's: {other} and {csr}. "
         "next: a static product is compiled for one pattern: plan this one and build a new graph, "
         "or use popsparse.dynamic.sparse_dense_mat_mul, which takes any."
+    )
+    assert re.fullmatch(
+        rf"SparsePlan\(\[16, 24\] x \[24, 5\], FLOAT, {csr.num_blocks} blocks on \d+ of 13 tiles: "
+        rf"columns in {len(plan.parts)}, {plan.num_bands} bands; {plan.cycles:,} modelled cycles, "
+        r"[\d,]+ bytes for a while\)",
+        repr(plan),
     )
     assert "give a CSRMatrix; a COOMatrix has to_csr()." in refusal(csr.to_coo(), left, right)
     assert "two shapes of x that differ: (20, 5) and (24, 5)" in refusal(csr, left, right[:20])

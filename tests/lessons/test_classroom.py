@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from ipu_teach import cli
-from ipu_teach.classroom import ladder, serve
+from ipu_teach.classroom import ladder, replay, serve
 from ipu_teach.classroom.board import hurdles, tables, text
 from ipu_teach.classroom.roster import called
 from ipu_teach.lessons import progress
@@ -309,6 +309,31 @@ def test_shared_answers_are_run_again_before_they_count(
         and why["helped"] == "its code needs helper, of another cell"
     )
     assert "does not pass" in why["ended"]
+
+
+def test_what_a_replay_says_is_one_line(
+    fresh_desk: Path,
+    solution: Callable[[str], tuple[Any, ...]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (answer,) = solution(BALANCE)
+    assert check(BALANCE, answer)
+    share(BALANCE)
+    kept = json.loads((fresh_desk / FILE).read_text(encoding="utf-8"))["records"][BALANCE]["shared"]
+    capsys.readouterr()
+    said = []
+    for line, code in (
+        (kept["line"], kept["code"]),
+        (kept["line"], "print('loud')\n" + kept["code"]),
+        (kept["line"], "1 / 0"),
+        ("01.2", kept["code"]),
+    ):
+        monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps([line, code])))
+        replay.main()
+        (answered,) = capsys.readouterr().out.splitlines()
+        said.append(json.loads(answered))
+    assert said == ["", "", "ZeroDivisionError when it was run", "'01.2' is no line of share()."]
 
 
 def test_a_replay_that_does_not_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
