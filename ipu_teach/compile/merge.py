@@ -4,10 +4,11 @@ A run of copies that stand side by side in one Sequence is merged up to the firs
 writes what one of them writes, or writes what one of them reads: that one begins a new run. So the
 order in which a program lists its copies matters, and values never depend on it. Copies within an
 IPU are one run and those between IPUs another: in one step with them, a copy within would hold up
-all IPUs. Copies from remote buffers are a run, and copies to them; of the latter no two go to one
-buffer, in which both may name the same row. Everything else ends a run. What concerns I/O tiles
-alone, what concerns computing tiles alone and what joins both are runs of their own, too: in one
-step the one would hold up the other.
+all IPUs. A copy that lies on several is of the second kind, even where each byte stays on its IPU.
+Copies from remote buffers are a run, and copies to them; of the latter no two go to one buffer, in
+which both may name the same row. Everything else ends a run. What concerns I/O tiles alone, what
+concerns computing tiles alone and what joins both are runs of their own, too: in one step the one
+would hold up the other.
 
 Of the first run after a compute set, those copies within an IPU that disturb neither it nor a
 compute set that stands behind all of them go into its superstep: what they bring comes with the
