@@ -42,13 +42,10 @@ def shown(value: object) -> str:
 
 def did_you_mean(name: object, known: Iterable[str], alike: float = 0.6) -> str:
     """The words "did you mean …? " with the closest of the `known` names, or nothing if none is
-    `alike`, of 1. One that alone begins with the word `name` is the closest: tiles,
-    tiles_per_ipu."""
+    `alike`, of 1."""
     folded = {k.replace("_", "").lower(): k for k in known}
     wanted = name.replace("_", "").lower() if isinstance(name, str) else ""
-    longer = [f for f, k in folded.items() if k.startswith(f"{name}_")]
-    short = len(longer) == 1 and wanted not in folded
-    near = longer if short else get_close_matches(wanted, folded, 1, alike)
+    near = get_close_matches(wanted, folded, 1, alike)
     return f"did you mean {folded[near[0]]!r}? " if near else ""
 
 

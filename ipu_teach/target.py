@@ -545,10 +545,13 @@ def _preset(version: object) -> dict[str, tuple[Any, str]]:
 
 
 def unknown_field(name: str) -> UnknownMachineFieldError:
-    """The error for a field that no machine has."""
+    """The error for a field that no machine has. One that begins with the word `name` is nearest:
+    tiles, tiles_per_ipu."""
     known = [f.name for f in fields(Target)]
+    longer = [field for field in known if field.startswith(f"{name}_")]
+    near = did_you_mean(name, longer, 0) or did_you_mean(name, known)
     return UnknownMachineFieldError(f"""A machine has no field {name!r}.
-        next:  {did_you_mean(name, known)}Its fields are {", ".join(known)}.""")
+        next:  {near}Its fields are {", ".join(known)}.""")
 
 
 def _validated(name: str, value: Any, kind: Any, metadata: Any) -> Any:
