@@ -27,6 +27,7 @@ from ipu_teach.errors import DatasetError, IPUTeachError, LessonError
 from ipu_teach.lessons import learner
 from ipu_teach.lessons.headless import run
 from ipu_teach.lessons.notebooks import (
+    ALIASES,
     find_lesson,
     install_line,
     kept_work,
@@ -304,8 +305,11 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     lesson = "number (07), beginning of the name, mnist or cnn"
 
-    def job(name: str, epilog: str | None = None) -> argparse.ArgumentParser:
-        return commands.add_parser(name, description=jobs.WORDS[name], epilog=epilog)
+    def job(
+        name: str, epilog: str | None = None, parents: Sequence[argparse.ArgumentParser] = ()
+    ) -> argparse.ArgumentParser:
+        words = jobs.WORDS[name]
+        return commands.add_parser(name, description=words, epilog=epilog, parents=parents)
 
     command = job("lab", epilog="Further options go to JupyterLab.")
     command.add_argument(
@@ -316,26 +320,22 @@ def build_parser() -> argparse.ArgumentParser:
     )
     command.set_defaults(do=lambda given: lab(given.lesson, given.to_jupyter), to_jupyter=[])
 
-    for name in ("run", "mnist", "cnn"):
-        command = job(name)
-        if name == "run":
-            command.add_argument(
-                "lesson", metavar="LESSON", help=f"{lesson}; or the path of an .ipynb file"
-            )
-        command.add_argument(
-            "--data",
-            choices=("digits", "mnist"),
-            help="what a lesson that has the choice trains on",
-        )
-        command.add_argument("--html", metavar="FILE", help="write the executed notebook as a page")
-        command.add_argument(
-            "--store",
-            action="store_true",
-            help="keep the outputs in the notebook file itself (authors)",
-        )
-        command.set_defaults(
-            lesson=name, do=lambda given: run(given.lesson, given.data, given.html, given.store)
-        )
+    running = argparse.ArgumentParser(add_help=False)
+    running.add_argument(
+        "--data", choices=("digits", "mnist"), help="what a lesson that has the choice trains on"
+    )
+    running.add_argument("--html", metavar="FILE", help="write the executed notebook as a page")
+    running.add_argument(
+        "--store",
+        action="store_true",
+        help="keep the outputs in the notebook file itself (authors)",
+    )
+    running.set_defaults(do=lambda given: run(given.lesson, given.data, given.html, given.store))
+    job("run", parents=[running]).add_argument(
+        "lesson", metavar="LESSON", help=f"{lesson}; or the path of an .ipynb file"
+    )
+    for name in ALIASES:
+        job(name, parents=[running]).set_defaults(lesson=name)
 
     command = job("reset")
     command.add_argument("lesson", metavar="LESSON", help=f"{lesson}, or index")
@@ -420,7 +420,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             words, to_jupyter = words[:split], words[split:]
         arguments = build_parser().parse_args(words)
         arguments.to_jupyter = to_jupyter
-        if job in ("lab", "run", "mnist", "cnn", "reset", "doctor"):
+        if job in ("lab", "run", *ALIASES, "reset", "doctor"):
             move_in()
         status: int = arguments.do(arguments)
         return status

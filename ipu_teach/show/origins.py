@@ -181,11 +181,11 @@ class Elements:
         if not into:
             goes = _crossing([(self.tile[cell], away, cell)])
             return Step(np.unique(cell), NONE, (), {}, goes, by_host=True)
-        made: list[tuple[Array, Array, Array, Array]] = []
-        made.append((cell, np.full(len(cell), self.names(name)), which, away))
+        named = np.full(len(cell), self.names(name))
         how = f"element {{index}} of {noun} {{name}}"
         comes = _crossing([(away, self.tile[cell], cell)])
-        return Step(*_touched(how, False, [NONE], made), comes, {}, True, True)
+        touched = _touched(how, False, [NONE], [(cell, named, which, away)])
+        return Step(*touched, comes, {}, True, True)
 
 
 def _touched(

@@ -257,16 +257,21 @@ def test_running_again_says_whose_turn_it_is_on_a_terminal_alone(
         assert words in screen.getvalue() and bool(screen.getvalue()) == bool(words)
 
 
+def shared(desk: Path, answer: Any) -> dict[str, str]:
+    """The line and the code that a desk keeps of an answer that passed and was shared."""
+    assert check(BALANCE, answer)
+    share(BALANCE)
+    records = json.loads((desk / FILE).read_text(encoding="utf-8"))["records"]
+    return dict(records[BALANCE]["shared"])
+
+
 def test_shared_answers_are_run_again_before_they_count(
     fresh_desk: Path,
     tmp_path: Path,
     learner: Callable[..., Path],
     solution: Callable[[str], tuple[Any, ...]],
 ) -> None:
-    (answer,) = solution(BALANCE)
-    assert check(BALANCE, answer)
-    share(BALANCE)
-    kept = json.loads((fresh_desk / FILE).read_text(encoding="utf-8"))["records"][BALANCE]["shared"]
+    kept = shared(fresh_desk, *solution(BALANCE))
     cost = re.findall(r"^01\.2 (\d+) modelled cycles", kept["line"])[0]
     learner("ada", {BALANCE: record("solved", shared=kept)})
     learner(
@@ -317,10 +322,7 @@ def test_what_a_replay_says_is_one_line(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    (answer,) = solution(BALANCE)
-    assert check(BALANCE, answer)
-    share(BALANCE)
-    kept = json.loads((fresh_desk / FILE).read_text(encoding="utf-8"))["records"][BALANCE]["shared"]
+    kept = shared(fresh_desk, *solution(BALANCE))
     capsys.readouterr()
     said = []
     for line, code in (
