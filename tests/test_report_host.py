@@ -188,6 +188,24 @@ def test_a_report_knows_its_own_time_only() -> None:
     assert [e.name for e in engine.report.host.events] == ["compile", "load"]
 
 
+def test_what_was_before_is_not_held() -> None:
+    """A report of a long session holds no other's events; what began before it is not its own."""
+    timeline = Timeline()
+    for channel in ("user", "training"):
+        for number in range(3):
+            timeline.add(channel, f"old {number}", time.perf_counter_ns())
+    begun = time.perf_counter_ns()
+    since = begun + 1
+    while time.perf_counter_ns() <= since:
+        pass
+    timeline.add("user", "within", time.perf_counter_ns())
+    timeline.add("user", "around", begun)
+    timeline.add("user", "after", time.perf_counter_ns())
+    found = timeline.snapshot(since)
+    assert [e.name for e in found.events] == ["within", "after"]
+    assert sorted(event[1] for event in found._raw) == ["after", "around", "within"]
+
+
 def test_the_timeline_is_bounded() -> None:
     timeline = Timeline(3)
     since = time.perf_counter_ns()

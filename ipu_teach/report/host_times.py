@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 
 from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.report.host_trace import ENGINE, STREAMS, USER, HostTrace, Noted, Value
@@ -55,7 +56,9 @@ class Timeline:
 
     def snapshot(self, since: int) -> HostTrace:
         """What began at `since` or later. It is sorted when somebody asks."""
-        raw = [event for events in list(self._events.values()) for event in list(events)]
+        raw: list[Noted] = []
+        for events in list(self._events.values()):  # each in the order of their ends
+            raw += takewhile(lambda event: event[3] > since, reversed(list(events)))
         values = [
             Value(n, u, (t - since) / 1e9, v, s)
             for n, u, t, v, s in list(self._values)
