@@ -50,7 +50,9 @@ from ipu_teach.lessons.verdict_panel import Bars, number
 from ipu_teach.types import Array
 
 TOLERANCE = 1e-6  # where none was derived, see double.py: of the largest number of the right answer
-LIMIT = 8.0  # seconds that an answer may take; what does not end at once is over within 10
+# seconds that an answer may take, of the processor's (`time_limit`); what does not end at once is
+# over within 10 on a machine of its own
+LIMIT = 8.0
 ORDINARY = "drawn"  # how the names of ordinary cases begin
 MODELLED = "modelled cycles"
 MOST_DRAWN = 40_000  # bytes of the picture of a refusal; a larger one is left out

@@ -18,7 +18,7 @@ from answers import EXERCISES, Names, blank_cell, run_cell
 from wrong import RIGHT, WRONG, Right, said
 
 from ipu_teach import FLOAT, Graph, Input, Output, Tensor, Vector, Vertex, show
-from ipu_teach.lessons import check, judging, learner_calls, mistakes, progress
+from ipu_teach.lessons import check, learner_calls, mistakes, progress
 from ipu_teach.lessons.exercise import Exercise, Lesson, catalogue
 from ipu_teach.lessons.gaps import gaps_in, read_notebook, reference, source_of
 from ipu_teach.lessons.learner_calls import Kind, Verdict
@@ -39,12 +39,6 @@ ENOUGH = 12  # of a lesson
 
 # What a known mistake is told, why and what next, by its exercise and what it is about: each is judged once.
 REASONS: dict[tuple[str, str], tuple[str, str]] = {}
-
-
-@pytest.fixture(autouse=True)
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """None of these answers goes on for ever: that a machine is busy refuses none."""
-    monkeypatch.setattr(judging, "LIMIT", 60)
 
 
 def verdict_on(answer: Mistake | Right, names_of: NamesOf) -> Verdict:

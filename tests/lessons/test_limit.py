@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from ipu_teach import INT, Engine, Graph, InOut, IPUModel, Vertex
 from ipu_teach.engine.scalar import run as scalar_run
 from ipu_teach.engine.scalar.compiled import numba_is_here
-from ipu_teach.lessons import check, judging, notebooks
+from ipu_teach.lessons import check, judging, notebooks, time_limit
 from ipu_teach.program import Execute
 
 needs_numba = pytest.mark.skipif(not numba_is_here(), reason="numba is not installed")
@@ -72,6 +73,38 @@ def test_an_answer_that_comes_to_no_end_is_stopped(
     engine.write_tensor("turns", 7)
     engine.run()
     assert engine.read_tensor("n") == 7
+
+
+def test_on_a_busy_machine_an_answer_has_its_time_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As if the processor were others' three quarters of the time, and then all of it."""
+
+    def works(seconds: float) -> float:
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            pass
+        return seconds
+
+    monkeypatch.setattr(time_limit, "process_time", lambda: time.perf_counter() / 4)
+    assert time_limit.within(0.2, lambda: works(0.6)) == 0.6
+    with pytest.raises(time_limit.TooLong):
+        time_limit.within(0.2, lambda: works(60))
+    monkeypatch.setattr(time_limit, "process_time", lambda: 0.0)
+    with pytest.raises(time_limit.TooLong):
+        time_limit.within(0.2, lambda: works(60))
+
+
+def test_what_sleeps_after_its_work_is_stopped_by_the_clock() -> None:
+    def works_and_sleeps() -> None:
+        end = time.process_time() + 0.2
+        while time.process_time() < end:
+            pass
+        while True:
+            time.sleep(0.01)
+
+    with pytest.raises(time_limit.TooLong):
+        time_limit.within(0.4, works_and_sleeps)
 
 
 def test_no_check_loads_a_compiler() -> None:
