@@ -46,16 +46,16 @@ def lines(screen: Screen) -> list[str]:
     return [line.strip() for line in screen.getvalue().split("\r") if line.strip()]
 
 
-def wait(done: Callable[[], bool]) -> None:
+def wait(done: Callable[[], bool], shows: Callable[[], str] = str) -> None:
     end = time.monotonic() + 20
     while not done():
-        assert time.monotonic() < end
+        assert time.monotonic() < end, repr(shows())[-300:]
         time.sleep(0.01)
 
 
 def until(screen: Screen, words: str) -> None:
     """Wait until a line has these words."""
-    wait(lambda: words in screen.getvalue())
+    wait(lambda: words in screen.getvalue(), screen.getvalue)
 
 
 def test_work_says_how_far_it_is_and_what_it_does(screen: Screen) -> None:
@@ -280,7 +280,7 @@ def test_a_loop_that_adds_vertices_says_how_many_there_are(screen: Screen) -> No
     counts = [int(match[1].replace(",", "")) for match in found if match is not None]
     assert len(counts) == len(found)
     assert counts == sorted(counts) and 0 < counts[0] < counts[-1] <= built
-    wait(lambda: screen.getvalue().endswith("  \r"))  # nothing more comes
+    wait(lambda: screen.getvalue().endswith("  \r"), screen.getvalue)  # nothing more comes
     shown = screen.getvalue()
     time.sleep(0.1)
     assert screen.getvalue() == shown and progress.sys.stdout is screen
