@@ -44,6 +44,8 @@ MOST_REPEATS = 10**12  # of one Repeat; a step takes some microseconds
 class Program(WithoutSome):
     """The base of all control programs."""
 
+    name = ""  # Poplar's debug context: what the program is called in reports and pictures
+
     # the attributes that its text says, and those that hold the programs inside it
     _said: ClassVar[tuple[str, ...]] = ()
     _inside: ClassVar[tuple[str, ...]] = ()
@@ -67,6 +69,14 @@ class Program(WithoutSome):
         return self._title(*self.children())
 
 
+def _debug_name(name: object, where: str) -> str:
+    """Return `name` as text. Raises `ControlProgramError` if it is not a str."""
+    if not isinstance(name, str):
+        raise ControlProgramError(f"""{where} got the name {shown(name)}, which is not text.
+            next:  give a name in quotes, as in Repeat(10, body, "training"), or leave it out.""")
+    return str(name)
+
+
 def _program(given: object, where: str) -> Program:
     if isinstance(given, Program):
         return given
@@ -85,6 +95,15 @@ def _program(given: object, where: str) -> Program:
 _NO_LISTS = (str, bytes, dict, Tensor, np.ndarray)
 
 
+def _check_ordered(value: object, where: str, instead: str) -> None:
+    """Raise `ControlProgramError` for a set, whose order differs from one Python process to the
+    next. C++'s braces become one when they are typed into Python."""
+    if isinstance(value, (set, frozenset)):
+        raise ControlProgramError(f"""{where} got a set of {counted(len(value), "item")}, and a set
+            has no order.
+            next:  {instead}.""")
+
+
 class Sequence(Program):
     """Programs one after another: `Sequence(a, b)`, `Sequence([a, b])`, or `add` them later."""
 
@@ -92,12 +111,14 @@ class Sequence(Program):
         self.name = str(name)
         self.programs: list[Program] = []
         for given in programs:
+            _check_ordered(given, "Sequence", "write Sequence(first, second), without braces")
             several = isinstance(given, Iterable) and not isinstance(given, (Program, *_NO_LISTS))
             for item in cast("Iterable[Program]", given if several else [given]):
                 self.add(item)
 
     def add(self, program: Program) -> Sequence:
         """Append one program; returns self."""
+        _check_ordered(program, "Sequence", "add one program at a time: .add(first).add(second)")
         self.programs.append(_program(program, "Sequence"))
         return self
 
@@ -121,7 +142,8 @@ class Execute(Program):
     nothing).
     """
 
-    def __init__(self, compute_set: ComputeSet, out: Tensor | None = None) -> None:
+    def __init__(self, compute_set: ComputeSet, out: Tensor | None = None, name: str = "") -> None:
+        self.name = _debug_name(name, "Execute")
         if not isinstance(compute_set, ComputeSet):
             raise ControlProgramError(f"""Execute was given {shown(compute_set)}.
                 next:  give a compute set made with graph.add_compute_set.""")
@@ -148,7 +170,14 @@ class Copy(Program):
     an `ApplicationRuntimeError`.
     """
 
-    def __init__(self, source: Side, destination: Side, offset: Tensor | None = None) -> None:
+    def __init__(
+        self,
+        source: Side,
+        destination: Side,
+        offset: Tensor | None = None,
+        name: str = "",
+    ) -> None:
+        self.name = _debug_name(name, "Copy")
         for side in (source, destination):
             if not isinstance(side, (Tensor, DataStream, RemoteBuffer)):
                 raise ControlProgramError(f"""Copy was given {shown(side)}.
@@ -300,29 +329,36 @@ def _check_replicas(side: DataStream | RemoteBuffer, tensor: Side, both: str) ->
 
 
 class Repeat(Program):
-    """Run `body` `count` times; the count is fixed when the program is compiled and may be 0."""
+    """Run `body` `count` times; the count is fixed when the program is compiled and may be 0.
+
+    `name` is what reports and `show.program` call the loop.
+    """
 
     _said = ("count",)
     _inside = ("body",)
 
-    def __init__(self, count: int, body: Program) -> None:
+    def __init__(self, count: int, body: Program, name: str = "") -> None:
         if not is_whole(count) or not 0 <= count <= MOST_REPEATS:
             raise ControlProgramError(f"""Repeat was given the count {shown(count)}.
                 next:  give a whole number from 0 to {MOST_REPEATS:,}, and then the program:
                 Repeat(10, body).""")
         self.count = int(count)
         self.body = _program(body, "Repeat")
+        self.name = _debug_name(name, "Repeat")
 
 
 class _While(Program):
     _said = ("predicate",)
     _inside = ("condition", "body")
 
-    def __init__(self, condition: Program, predicate: Tensor, body: Program) -> None:
-        name = type(self).__name__
-        self.condition = _program(condition, name)
-        self.predicate = _single(predicate, name, "predicate", PREDICATES)
-        self.body = _program(body, name)
+    def __init__(
+        self, condition: Program, predicate: Tensor, body: Program, name: str = ""
+    ) -> None:
+        kind = type(self).__name__
+        self.condition = _program(condition, kind)
+        self.predicate = _single(predicate, kind, "predicate", PREDICATES)
+        self.body = _program(body, kind)
+        self.name = _debug_name(name, kind)
 
     def __repr__(self) -> str:
         return self._title(self.body)
@@ -349,7 +385,14 @@ class If(Program):
     _said = ("predicate",)
     _inside = ("then", "otherwise")
 
-    def __init__(self, predicate: Tensor, then: Program, otherwise: Program | None = None) -> None:
+    def __init__(
+        self,
+        predicate: Tensor,
+        then: Program,
+        otherwise: Program | None = None,
+        name: str = "",
+    ) -> None:
+        self.name = _debug_name(name, "If")
         self.predicate = _single(predicate, "If", "predicate", PREDICATES)
         self.then = _program(then, "If")
         self.otherwise = Sequence() if otherwise is None else _program(otherwise, "If")
@@ -368,11 +411,14 @@ class Switch(Program):
         control: Tensor,
         cases: Mapping[int, Program] | Iterable[tuple[int, Program]] = (),
         default: Program | None = None,
+        name: str = "",
     ) -> None:
+        self.name = _debug_name(name, "Switch")
         self.control = _single(control, "Switch", "control", CONTROLS)
         self.cases: dict[int, Program] = {}
         self.default = Sequence() if default is None else _program(default, "Switch")
         self.checked = False
+        _check_ordered(cases, "Switch", "give a list of pairs: [(0, first), (1, second)]")
         pairs = cases.items() if isinstance(cases, Mapping) else cases
         try:
             listed = [(number, program) for number, program in pairs]
@@ -421,7 +467,8 @@ class Call(Program):
 
     _inside = ("body",)
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, name: str = "") -> None:
+        self.name = _debug_name(name, "Call")
         if not isinstance(function, Function):
             raise ControlProgramError(f"""Call was given {shown(function)}.
                 next:  give what graph.add_function(program) returned.""")
@@ -485,7 +532,8 @@ class WriteUndef(Program):
 
     _said = ("tensor",)
 
-    def __init__(self, tensor: Tensor) -> None:
+    def __init__(self, tensor: Tensor, name: str = "") -> None:
+        self.name = _debug_name(name, "WriteUndef")
         if not isinstance(tensor, Tensor):
             raise ControlProgramError(
                 f"WriteUndef was given {shown(tensor)}.", next_step="give a tensor."
@@ -504,7 +552,8 @@ class SyncType(Enum):
 class Sync(Program):
     """All tiles wait for each other."""
 
-    def __init__(self, sync_type: SyncType = SyncType.INTERNAL) -> None:
+    def __init__(self, sync_type: SyncType = SyncType.INTERNAL, name: str = "") -> None:
+        self.name = _debug_name(name, "Sync")
         if not isinstance(sync_type, SyncType):
             raise ControlProgramError(f"""Sync was given {shown(sync_type)}.
                 next:  give SyncType.INTERNAL, EXTERNAL or GLOBAL.""")

@@ -478,3 +478,35 @@ def test_copies_inside_a_branch_happen_only_there() -> None:
     m = Machine(x=8, y=1)
     program = Sequence(m.below("y", 5), If(m.flag, Copy(m.numbers["x"], m.numbers["y"])))
     assert m.values(program) == (8, 8)
+
+
+def test_programs_take_poplars_name_as_their_last_argument() -> None:
+    device = IPUModel(tiles_per_ipu=2).create_device()
+    graph = Graph(device)
+    x, y = (graph.add_variable(INT, (1,), name) for name in "xy")
+    flag = graph.add_variable(BOOL, (1,), "flag")
+    for tensor in (x, y, flag):
+        graph.set_tile_mapping(tensor, 0)
+        graph.set_initial_value(tensor, 0)
+    work = Copy(x, y, name="move")
+    named = [
+        Repeat(3, work, "training"),
+        If(flag, work, None, "choice"),
+        RepeatWhileTrue(Sequence(), flag, work, "search"),
+        Switch(x, [(0, work)], None, "branches"),
+        Call(graph.add_function(work), "update"),
+        WriteUndef(y, "forget"),
+        Sync(SyncType.INTERNAL, "barrier"),
+    ]
+    engine = Engine(graph, Sequence(*named))
+    (root,) = engine.executable.compiled.programs
+    assert [child.name for child in root.children] == [
+        "training: Repeat 3",
+        "choice: If",
+        "search: RepeatWhileTrue",
+        "branches: Switch",
+        "update: function0",
+        "forget",
+        "barrier",
+    ]
+    assert root.children[0].children[0].name == "move"

@@ -63,7 +63,7 @@ from ipu_teach.errors import (
     did_you_mean,
     shown,
 )
-from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
+from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence, Switch
 
 
 class Scale(Vertex):
@@ -1227,6 +1227,21 @@ PROGRAMS: list[Case] = [
     ("sequence of nothing", lambda w: Sequence().add(None), ControlProgramError, r"""
         Sequence was given None, which is no program.
           next:  give Execute, Copy, Repeat or Sequence."""),
+    ("sequence of a set", lambda w: Sequence({Execute(w.cs), Execute(w.cs)}), ControlProgramError, r"""
+        Sequence got a set of 2 items, and a set has no order.
+          next:  write Sequence(first, second), without braces."""),
+    ("sequence of a frozen set", lambda w: Sequence(frozenset([Execute(w.cs)])), ControlProgramError, r"""
+        Sequence got a set of 1 item, and a set has no order.
+          next:  write Sequence(first, second), without braces."""),
+    ("a set added", lambda w: Sequence().add({Execute(w.cs)}), ControlProgramError, r"""
+        Sequence got a set of 1 item, and a set has no order.
+          next:  add one program at a time: .add(first).add(second)."""),
+    ("a set of cases", lambda w: Switch(w.n[0], {(0, Execute(w.cs)), (1, Sequence())}), ControlProgramError, r"""
+        Switch got a set of 2 items, and a set has no order.
+          next:  give a list of pairs: [(0, first), (1, second)]."""),
+    ("a name that is no text", lambda w: Repeat(2, Execute(w.cs), 3), ControlProgramError, r"""
+        Repeat got the name 3, which is not text.
+          next:  give a name in quotes, as in Repeat(10, body, "training"), or leave it out."""),
     ("repeat backwards", lambda w: Repeat(Execute(w.cs), 3), ControlProgramError, r"""
         Repeat was given the count Execute(cs).
           next:  give a whole number from 0 to 1,000,000,000,000, and then the program: Repeat(10, body)."""),

@@ -336,6 +336,7 @@ def test_a_size_that_does_not_fit_is_a_row() -> None:
         ),
         ((product, [0]), "sweep() was given the numbers of tiles [0].\n"),
         ((product, 13), "sweep() was given the numbers of tiles 13.\n"),
+        ((product, {13}), "sweep() was given the numbers of tiles {13}.\n"),
         ((product, [True]), "sweep() was given the numbers of tiles [True].\n"),
         (
             (lambda device: 5, [1]),

@@ -226,19 +226,20 @@ class ProgramFreezer:
             case p.Sequence() | p.Block():
                 return Node(kind, program.name, children)
             case p.Repeat():
-                return Node(kind, f"Repeat {program.count}", children, count=program.count)
+                title = _title(program, f"Repeat {program.count}")
+                return Node(kind, title, children, count=program.count)
             case p.Call():
                 self._own(program.function.graph, program)
-                return Node(kind, program.function.name, children)
+                return Node(kind, _title(program, program.function.name), children)
             case p.RepeatWhileTrue() | p.RepeatWhileFalse() | p.If():
                 self._own(program.predicate.graph, program)
-                return Node(kind, kind, children, predicate=program.predicate)
+                return Node(kind, _title(program, kind), children, predicate=program.predicate)
             case p.Switch():
                 self._own(program.control.graph, program)
                 cases = tuple(program.cases)
                 return Node(
                     kind,
-                    kind,
+                    _title(program, kind),
                     children,
                     predicate=program.control,
                     cases=cases,
@@ -314,8 +315,15 @@ def _copy(program: p.Copy) -> Step:
     return CopyStep(source, destination, program.line)
 
 
+def _title(program: p.Program, description: str) -> str:
+    """Return the title of a control program: its name, if it has one, before its description."""
+    return f"{program.name}: {description}" if program.name else description
+
+
 def _name(program: p.Program) -> str:
-    """A leaf in a few words: its compute set, its two sides, or its title."""
+    """A leaf in a few words: its name, or its compute set, its two sides, or its title."""
+    if program.name:
+        return program.name
     if isinstance(program, p.Execute):
         return program.compute_set.name
     text = repr(program)

@@ -173,7 +173,8 @@ def feed(stream: DataStream, source: Any, wrap: bool = True, replica: int = 0) -
     if stream.replicas > 1 and (isinstance(source, StreamCallback) or callable(source)):
         one = of_one(stream)
         return SharedFeed([feed(one, source, wrap, r) for r in range(stream.replicas)])
-    if isinstance(source, (str, bytes, dict, set, Tensor, DataStream, type)) or source is None:
+    no_sources = (str, bytes, dict, set, frozenset, Tensor, DataStream, type)
+    if isinstance(source, no_sources) or source is None:
         raise StreamConnectionError(f"""The stream {stream.handle!r} goes to the device and was
             connected to {shown(source)}.
             next:  connect an array, an iterator of arrays, or a function that returns one.""")
