@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ipu_teach import FLOAT, Engine, Graph, InOut, IPUModel, Report, Vertex, show
+from ipu_teach import FLOAT, INT, Engine, Graph, InOut, Input, IPUModel, Report, Vertex, show
 from ipu_teach.errors import GraphMemoryAllocationError, InvalidOptionError, PoplarIndexError
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 from ipu_teach.report import Why
@@ -371,3 +371,120 @@ def test_errors() -> None:
         with pytest.raises(kind) as caught:
             call()
         assert str(caught.value).startswith(text) and type(caught.value) is kind
+
+
+class CountUp(Vertex):
+    """Takes as many turns as its number says, and adds seven to it."""
+
+    n: InOut[INT]
+
+    def compute(self) -> None:
+        k = 0
+        while k < self.n:
+            k += 1
+        self.n = k + 7
+
+
+def test_executions_whose_cycles_depend_on_data_count_together() -> None:
+    graph = Graph(IPUModel("ipu2", tiles_per_ipu=4).create_device())
+    numbers, work = graph.add_variable(INT, (4,), "numbers"), graph.add_compute_set("count")
+    for tile in range(4):
+        vertex = graph.add_vertex(work, CountUp, n=numbers[tile])
+        graph.set_tile_mapping(vertex, tile)
+        graph.set_tile_mapping(numbers[tile], tile)
+    graph.set_initial_value(numbers, 5)
+    report = ran(graph, Repeat(20, Execute(work)))
+    cycles = [step.cycles for step in report.steps()]
+    assert len(set(cycles)) == 20 and sum(cycles) == report.total_cycles
+    total, longest = f"{report.total_cycles:,}", f"{max(cycles):,}"
+    assert texts(report.why())[:2] == [
+        f"The run takes {total} modelled cycles: {total} of them go to Execute 'count', which ran "
+        "20 times.",
+        f"Its cycles depend on data: in 1 of 20 executions it takes {longest} modelled cycles: "
+        f"compute is {max(cycles) - report.target.internal_sync_cycles:,} of them.",
+    ]
+    assert texts(report.why(tile=0))[0] == f"Tile 0 waits 0 of {total} modelled cycles for others."
+    saved = Report.deserialize(report.serialize())
+    assert texts(saved.why())[:2] == texts(report.why())[:2]
+
+
+def test_a_run_of_many_small_steps_says_that_none_dominates() -> None:
+    graph = Graph(IPUModel("ipu2", tiles_per_ipu=2).create_device())
+    values = graph.add_variable(FLOAT, (200,), "values")
+    graph.set_tile_mapping(values, 0)
+    graph.set_initial_value(values, 0.0)
+    program = Sequence()
+    for number in range(200):
+        step = graph.add_compute_set(f"step{number}")
+        vertex = graph.add_vertex(step, Busy, value=values[number])
+        graph.set_tile_mapping(vertex, 0)
+        graph.set_perf_estimate(vertex, 2)
+        program.add(Execute(step))
+    report = ran(graph, program)
+    sync, compute = report.target.internal_sync_cycles, 2 * report.target.num_worker_contexts
+    assert sync > compute and report.total_cycles == 200 * (sync + compute)
+    assert texts(report.why()) == [
+        f"The run takes {200 * (sync + compute):,} modelled cycles, and none of its 200 steps "
+        f"dominates: the longest, Execute 'step0', takes {sync + compute} of them.",
+        f"Over all steps, sync takes most: {200 * sync:,} cycles "
+        f"({100 * sync / (sync + compute):.1f} %), on average {sync} in each of 200 executions.",
+    ]
+
+
+class Total(Vertex):
+    """Adds its number to the sum a hundred times."""
+
+    n: Input[INT]
+    out: InOut[INT]
+
+    def compute(self) -> None:
+        total = 0
+        for _ in range(100):
+            total += self.n
+        self.out = total + self.out
+
+
+@pytest.mark.parametrize("order", ["alone", "copy after", "copy before", "two after", "two before"])
+def test_work_of_a_fused_step_is_given_by_its_vertices(order: str) -> None:
+    graph = Graph(IPUModel("ipu2", tiles_per_ipu=4).create_device())
+    x, y, z = (graph.add_variable(INT, (4,), name) for name in "xyz")
+    work = graph.add_compute_set("sum")
+    for tile in range(4):
+        vertex = graph.add_vertex(work, Total, n=x[tile], out=z[tile])  # given
+        for mapped in (vertex, x[tile], y[tile], z[tile]):
+            graph.set_tile_mapping(mapped, tile)  # placed
+    for tensor in (x, y, z):
+        graph.set_initial_value(tensor, 5)
+    add, around, back = Execute(work), Copy(x[[1, 2, 3, 0]], y), Copy(y, x)
+    body = {
+        "alone": Sequence(add),
+        "copy after": Sequence(add, around),
+        "copy before": Sequence(around, add),
+        "two after": Sequence(add, around, back),
+        "two before": Sequence(around, back, add),
+    }[order]
+    chain = ran(graph, Repeat(3, body)).why()
+    assert chain.causes[-2].line.endswith("# given")
+    assert chain.causes[-1].text.startswith("It is on tile 0 because of ")
+    assert chain.causes[-1].line.endswith("# placed")
+
+
+@pytest.mark.parametrize("far", [True, False])
+def test_what_moves_in_a_fused_step_is_named_by_the_copy_that_moves_most(far: bool) -> None:
+    graph = Graph(IPUModel("ipu2", tiles_per_ipu=4).create_device())
+    large, into = (graph.add_variable(INT, (4, 4000), name) for name in ("large", "into"))
+    few, other = (graph.add_variable(INT, (4,), name) for name in ("few", "other"))
+    work = graph.add_compute_set("sum")
+    for tensor in (large, into, few, other):
+        graph.set_initial_value(tensor, 1)
+    for tile in range(4):
+        vertex = graph.add_vertex(work, Total, n=few[(tile + 1) % 4], out=other[tile])
+        for mapped in (vertex, few[tile], other[tile], large[tile], into[tile]):
+            graph.set_tile_mapping(mapped, tile)
+    rotated = large[[1, 2, 3, 0]] if far else large[:, ::-1]
+    copy = Copy(rotated, into)  # moves most
+    report = ran(graph, Sequence(Execute(work), copy))
+    assert report.num_steps == 1  # merged
+    chain = report.why()
+    assert any(cause.line.endswith("# moves most") for cause in chain.causes)
+    assert not any("because of" in cause.text for cause in chain.causes)

@@ -18,6 +18,7 @@ import numpy as np
 from ipu_teach.compile import programs as p
 from ipu_teach.compile.freeze import FrozenTable
 from ipu_teach.cost import CostModel, StepCost
+from ipu_teach.cost.exchange import Traffic, copy_traffic, reads, writes
 from ipu_teach.cost.flops import vertex_flops
 from ipu_teach.cost.grounds import codelet_ground
 from ipu_teach.cost.host_transfers import with_host
@@ -25,6 +26,7 @@ from ipu_teach.cost.ledger import MemoryLedger
 from ipu_teach.cost.model import UNSYNCED
 from ipu_teach.cost.transfers import Transfers, transfers
 from ipu_teach.graph.source import in_words
+from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.report import profile as facts
 from ipu_teach.report.profile import WAYS, Profile
@@ -168,6 +170,32 @@ class CompiledProfile(Profile):
         if not here:
             return "", ""
         return in_words(added.most_common(1)[0][0]), in_words(placed.most_common(1)[0][0])
+
+    def origin(self, step: int) -> int:
+        return self.model.compiled_number(step)
+
+    def line_of_move(self, number: int, tile: int, *, within: bool) -> str:
+        step, graph = self.model.compiled_step(number), self._compiled.graph
+        compute_set = self.model.compute_set(number)
+        if compute_set is None:
+            return ""
+        moved: Counter[str] = Counter()
+        of_vertices = self._share_of(reads(graph, compute_set), tile, within)
+        if within:
+            of_vertices += self._share_of(writes(graph, compute_set), tile, within)
+        moved[self.lines_on(number, tile)[0]] = of_vertices
+        for copy in p.copies(step):
+            if isinstance(copy.source, Tensor) and isinstance(copy.destination, Tensor):
+                traffic = copy_traffic(graph, [(copy.source, copy.destination)])
+                moved[in_words(copy.line)] += self._share_of(traffic, tile, within)
+        return moved.most_common(1)[0][0]
+
+    def _share_of(self, traffic: Traffic, tile: int, within: bool) -> int:
+        """Return what `traffic` moves on a tile: cycles inside its memory, or bytes to and from
+        other tiles."""
+        if within:
+            return int(traffic.copy_cycles(self.target)[0][tile])
+        return int(traffic.received[tile] + traffic.sent[tile])
 
     def at(self, target: Target) -> Profile:
         return CompiledProfile(self.model.at(target), self._looped)

@@ -208,15 +208,20 @@ class Profile(ABC):
             found.setdefault(leaf.step, leaf)
         return found
 
+    def origin(self, step: int) -> int:
+        """Return the step of the programs of which `step` is a measured execution; `step` itself if
+        the programs name it, or if no program executes its compute set."""
+        if step in self._leaves:
+            return step
+        compute_set = self.steps[step].compute_set
+        executing = (n for n in self._leaves if self.steps[n].compute_set == compute_set)
+        return next(executing, step)
+
     def leaf(self, step: int) -> ProgramNode:
         """The first leaf of the programs that is step `step`, or of which `step` is a measured
         execution."""
-        which = self.steps[step].compute_set
-        alike = (
-            leaf for number, leaf in self._leaves.items() if self.steps[number].compute_set == which
-        )
-        found = self._leaves.get(step) or next(alike, None)
-        return found or ProgramNode(self.cost(step).kind, self.cost(step).name, step)
+        leaf = self._leaves.get(self.origin(step))
+        return leaf or ProgramNode(self.cost(step).kind, self.cost(step).name, step)
 
     def parts(self, step: int) -> tuple[VertexFacts, ...]:
         """The vertices that a step executes, by codelet."""
@@ -285,6 +290,15 @@ class Profile(ABC):
         """The line that added most of those vertices on a tile, and the one that put most of them
         there, in words; "" if that is not known, or if the first did both."""
         return "", ""
+
+    def line_of_move(self, number: int, tile: int, *, within: bool) -> str:
+        """Return the line that moves most in the first exchange of step `number`, for a compute set
+        that copies were merged into: one of these copies, or the vertices, whose inputs arrive.
+
+        `within`: count what moves inside the memory of `tile`; otherwise what it sends and
+        receives. Returns "" if that is not known, as in a report from a file.
+        """
+        return ""
 
     @abstractmethod
     def at(self, target: Target) -> Profile:

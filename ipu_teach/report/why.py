@@ -8,6 +8,7 @@ bytes are modelled.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -28,12 +29,14 @@ from ipu_teach.errors import (
     shown,
 )
 from ipu_teach.graph.layouts import is_whole
+from ipu_teach.report.executions import Executions, executions
 from ipu_teach.report.table import plain
 
 if TYPE_CHECKING:
     from ipu_teach.report.report import Report
 
 MEMORY, WAITING = "memory", "waiting"  # what one can ask for besides steps and tiles
+DOMINATES = 0.1  # the share of the run from which a step explains why it takes so long
 
 
 @dataclass(frozen=True)
@@ -105,27 +108,38 @@ def why(report: Report, what: object = None, *, tile: int | None = None) -> Why:
         raise InvalidOptionError(f"""why() was asked of a report in which nothing has run.
             next:  engine.run(), then engine.report; of memory one can ask before:
             report.why({MEMORY!r}).""")
-    ran = {n: times for n, times in enumerate(report.executions.tolist()) if times}
+    executed = executions(report)
     chosen = (
         None if what is None or isinstance(what, str) and what == WAITING else _step(report, what)
     )
-    among = ran if chosen is None else {chosen: 1}
+    if chosen is not None:
+        executed = [Executions(chosen, {chosen: 1})]
     if tile is not None:
-        said, question = partial(_tile, report, tile=int(tile)), f"Why tile {tile} waits:"
-        number = max(
-            among,
-            key=lambda n: (ran[n] * _waits(report, n, tile), ran[n] * report.step_cost(n).cycles),
+        causes, question = partial(_tile, report, tile=int(tile)), f"Why tile {tile} waits:"
+        longest = max(
+            executed,
+            key=lambda e: (
+                e.total(lambda n: _waits(report, n, tile)),
+                e.total(partial(_cycles, report)),
+            ),
         )
+        number = longest.longest(lambda n: _waits(report, n, tile))
     elif what is not None and chosen is None:
-        said, question = partial(_waiting, report), "Why tiles wait:"
-        number = max(ran, key=lambda n: ran[n] * lost_in(report, n))
+        causes, question = partial(_waiting, report), "Why tiles wait:"
+        longest = max(executed, key=lambda e: e.total(partial(lost_in, report)))
+        number = longest.longest(partial(lost_in, report))
     else:
-        number = max(among, key=lambda n: ran[n] * report.step_cost(n).cycles)
+        longest = max(executed, key=lambda e: e.total(partial(_cycles, report)))
+        number = longest.longest(partial(_cycles, report))
         about = f"step {what}" if is_whole(what) else _name(report, number)
         if chosen is None:
             about = "the run"
-        said, question = partial(_long, report), f"Why {about} takes so long:"
-    return Why(question, tuple(said(among, number)), number)
+        causes, question = partial(_long, report), f"Why {about} takes so long:"
+    return Why(question, tuple(causes(executed, longest, number)), number)
+
+
+def _cycles(report: Report, number: int) -> int:
+    return report.step_cost(number).cycles
 
 
 def lost(phase: Phase) -> float:
@@ -178,32 +192,70 @@ def _step(report: Report, what: object) -> int:
     return number
 
 
-def _long(report: Report, among: dict[int, int], number: int) -> Iterator[Cause]:
+def _long(
+    report: Report, executed: list[Executions], longest: Executions, number: int
+) -> Iterator[Cause]:
     cost, phases = report.step_cost(number), report.phases(number)
-    if len(among) > 1:
-        share = (
-            f"{_n(among[number] * cost.cycles)} of them go to "
-            f"{_name(report, number, among[number])}"
+    total, taken = report.total_cycles, longest.total(partial(_cycles, report))
+    if len(executed) > 1 and taken < DOMINATES * total:
+        yield from _none_dominates(report, executed, longest)
+        return
+    varies = len(longest.times) > 1
+    if len(executed) > 1 or varies:
+        name = _name(report, number, longest.count)
+        yield Cause(f"The run takes {_n(total)} modelled cycles: {_n(taken)} of them go to {name}.")
+    slowest = max(phases, key=lambda p: p.cycles, default=Phase("nothing", 0))
+    subject = _name(report, number)
+    if varies:
+        subject = (
+            f"Its cycles depend on data: in {longest.times[number]:,} of "
+            f"{counted(longest.count, 'execution')} it"
         )
-        yield Cause(f"The run takes {_n(report.total_cycles)} modelled cycles: {share}.")
-    longest = max(phases, key=lambda p: p.cycles, default=Phase("nothing", 0))
-    long = f"{longest.kind} is {_n(longest.cycles)} of them"
-    yield Cause(f"{_name(report, number)} takes {_n(cost.cycles)} modelled cycles: {long}.")
+    yield Cause(
+        f"{subject} takes {_n(cost.cycles)} modelled cycles: {slowest.kind} is "
+        f"{_n(slowest.cycles)} of them."
+    )
     if phases:
-        yield from _slowest(report, number, longest)
+        yield from _slowest(report, number, slowest)
 
 
-def _waiting(report: Report, among: dict[int, int], number: int) -> Iterator[Cause]:
-    waits = {n: times * lost_in(report, n) for n, times in among.items()}
+def _none_dominates(
+    report: Report, executed: list[Executions], longest: Executions
+) -> Iterator[Cause]:
+    """Say that no step takes a large share, and which kind of phase does."""
+    steps, taken = len(executed), longest.total(partial(_cycles, report))
+    yield Cause(
+        f"The run takes {_n(report.total_cycles)} modelled cycles, and none of its {steps:,} steps "
+        f"dominates: the longest, {_name(report, longest.step, longest.count)}, takes "
+        f"{_n(taken)} of them."
+    )
+    by_kind: Counter[str] = Counter()
+    for each in executed:
+        for number, times in each.times.items():
+            for phase in report.phases(number):
+                by_kind[phase.kind] += times * phase.cycles
+    kind, cycles = by_kind.most_common(1)[0]
+    runs = sum(each.count for each in executed)
+    share = 100 * cycles / (sum(by_kind.values()) or 1)
+    yield Cause(
+        f"Over all steps, {kind} takes most: {_n(cycles)} cycles ({share:.1f} %), on average "
+        f"{_n(round(cycles / runs, 1))} in each of {counted(runs, 'execution')}."
+    )
+
+
+def _waiting(
+    report: Report, executed: list[Executions], longest: Executions, number: int
+) -> Iterator[Cause]:
+    waits = partial(lost_in, report)
     total = report.total_cycles or 1
     share, most = (
-        f"{100 * cycles / total:.1f} %" for cycles in (sum(waits.values()), waits[number])
+        f"{100 * cycles / total:.1f} %"
+        for cycles in (sum(e.total(waits) for e in executed), longest.total(waits))
     )
     yield Cause(f"{share} of the tiles' modelled time is waiting for other tiles.")
-    if waits[number]:
-        yield Cause(
-            f"Most of it, {most} of all time, is in {_name(report, number, among[number])}."
-        )
+    if longest.total(waits):
+        name = _name(report, number, longest.count)
+        yield Cause(f"Most of it, {most} of all time, is in {name}.")
         yield from _slowest(report, number, max(report.phases(number), key=lost))
 
 
@@ -211,17 +263,20 @@ def _waits(report: Report, number: int, tile: int) -> int:
     return sum(p.cycles - int(p.busy[tile]) for p in report.phases(number) if p.busy is not None)
 
 
-def _tile(report: Report, among: dict[int, int], number: int, tile: int) -> Iterator[Cause]:
-    waits = {n: times * _waits(report, n, tile) for n, times in among.items()}
-    whole = sum(n * report.step_cost(i).cycles for i, n in among.items())
+def _tile(
+    report: Report, executed: list[Executions], longest: Executions, number: int, tile: int
+) -> Iterator[Cause]:
+    waits = partial(_waits, report, tile=tile)
+    waited = sum(e.total(waits) for e in executed)
+    cycles = sum(e.total(partial(_cycles, report)) for e in executed)
     yield Cause(
-        f"Tile {tile} waits {_n(sum(waits.values()))} of {_n(whole)} modelled cycles for others.",
+        f"Tile {tile} waits {_n(waited)} of {_n(cycles)} modelled cycles for others.",
         (tile,),
     )
-    if waits[number]:
+    if longest.total(waits):
         shared = ((p, p.busy) for p in report.phases(number) if p.busy is not None)
         phase, busy = max(shared, key=lambda one: one[0].cycles - int(one[1][tile]))
-        where = f"It waits longest in {_name(report, number, among[number])}"
+        where = f"It waits longest in {_name(report, number, longest.count)}"
         yield Cause(
             f"{where}: there its {phase.kind} is over after {_n(busy[tile])} cycles.", (tile,)
         )
@@ -231,9 +286,8 @@ def _tile(report: Report, among: dict[int, int], number: int, tile: int) -> Iter
 def _slowest(report: Report, number: int, phase: Phase) -> Iterator[Cause]:
     """Why a phase lasts as long as it does."""
     cost = report.step_cost(number)
-    line = report.profile.steps[number].line
-    placed = ""
     busy = phase.busy
+    line, placed = report.profile.steps[number].line, ""
     if busy is None:
         across = sum(int(t.links.sum()) for t in cost.exchange)
         moved = {
@@ -256,8 +310,7 @@ def _slowest(report: Report, number: int, phase: Phase) -> Iterator[Cause]:
         )
         yield Cause(same if busy.min() == busy.max() else slow, (tile,))
         yield from (_moved if phase.exchange >= 0 else _computed)(report, number, phase, tile)
-        if not line:
-            line, placed = report.profile.lines_on(number, tile)
+        line, placed = _lines(report, number, phase, tile)
     if line and phase.kind != SYNC:
         yield Cause(
             f"{'That work is given to it' if phase.kind == COMPUTE else 'What moves is named'} in "
@@ -269,20 +322,46 @@ def _slowest(report: Report, number: int, phase: Phase) -> Iterator[Cause]:
             yield Cause(f"It is on tile {tile} because of {placed}.", (tile,), placed)
 
 
+def _lines(report: Report, number: int, phase: Phase, tile: int) -> tuple[str, str]:
+    """Return the line that gives a tile most of its work in a phase, and the line that put that
+    work there; "" for what is not known."""
+    profile, cost = report.profile, report.step_cost(number)
+    added, placed = profile.lines_on(number, tile)
+    copied = profile.steps[number].line
+    if profile.steps[number].compute_set < 0:
+        return copied, ""
+    if not copied:
+        return added, placed
+    # Copies were merged into the superstep of this compute set.
+    if phase.exchange == 0:
+        line = profile.line_of_move(number, tile, within=False)
+    elif phase.kind == COMPUTE and 2 * _gathered(report, number, tile) > cost.compute_cycles[tile]:
+        line = profile.line_of_move(number, tile, within=True)
+    else:
+        line = added
+    return line, placed if line == added else ""
+
+
+def _gathered(report: Report, number: int, tile: int) -> int:
+    """Return the cycles in which a tile moves data inside its memory in a step."""
+    traffic = report.step_cost(number).exchange
+    return sum(int(t.copy_cycles(report.target)[0][tile]) for t in traffic)
+
+
 def _computed(report: Report, number: int, phase: Phase, tile: int) -> Iterator[Cause]:
     """What the figures show of why a tile computes longest."""
     cost = report.step_cost(number)
     target = report.target
     found = report.profile.vertices_on(number)
     names, cycles = codelets_on(report, number, tile), int(cost.compute_cycles[tile])
-    gathered = sum(int(t.copy_cycles(target)[0][tile]) for t in cost.exchange)
+    gathered = _gathered(report, number, tile)
     if 2 * gathered > cycles:
         pieces, size = (
             sum(int(getattr(t, name)[tile]) for t in cost.exchange) for name in ("pieces", "stayed")
         )
         text = (
-            f"It takes {_n(gathered)} of them to move {pieces:,} pieces, {size:,} bytes, within "
-            "its memory."
+            f"It takes {_n(gathered)} of them to move {counted(pieces, 'piece')}, {size:,} bytes, "
+            "within its memory."
         )
     elif found is None:
         said = (

@@ -1,0 +1,41 @@
+"""The executions of a run by step of the programs, summed over the ways that data made them go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ipu_teach.report.report import Report
+
+
+@dataclass(frozen=True)
+class Executions:
+    """All executions of one step of the programs. `times`: how often each of its compiled steps
+    ran; where cycles depend on data there are several, one for each way it went."""
+
+    step: int
+    times: dict[int, int]
+
+    @property
+    def count(self) -> int:
+        """How often the step ran."""
+        return sum(self.times.values())
+
+    def total(self, amount: Callable[[int], float]) -> float:
+        """Return the sum over all executions of `amount` of the compiled step."""
+        return sum(times * amount(number) for number, times in self.times.items())
+
+    def longest(self, amount: Callable[[int], float]) -> int:
+        """Return the compiled step with the largest `amount` over all its executions."""
+        return max(self.times, key=lambda number: self.times[number] * amount(number))
+
+
+def executions(report: Report) -> list[Executions]:
+    """Return what ran, by step of the programs, each with all its executions."""
+    by_step: dict[int, dict[int, int]] = {}
+    for number, times in enumerate(report.executions.tolist()):
+        if times:
+            by_step.setdefault(report.profile.origin(number), {})[number] = times
+    return [Executions(step, times) for step, times in by_step.items()]
