@@ -1094,3 +1094,74 @@ def test_a_run_lasts_between_its_longest_chain_and_its_sum(rng: Random) -> None:
         assert report.total_cycles == total
     if total:
         the_time_is_the_runs(report)
+
+
+class Works(Vertex):
+    """Keeps its tile busy for as long as it is told."""
+
+    x: InOut[FLOAT]
+
+    def compute(self) -> None:
+        self.x = self.x * 2
+
+
+def beside_io_tiles(rounds: int = 5, elements: int = 20_000, cycles: int = 9_000) -> Engine:
+    """Fifteen tiles compute while one I/O tile takes data from the host: nothing is exchanged."""
+    device = IPUModel("ipu2", tiles_per_ipu=16, io_tiles=1).create_device()
+    graph = Graph(device)
+    x = graph.add_variable(FLOAT, (15,), "x")
+    buffer = graph.add_variable(FLOAT, (elements,), "buffer")
+    graph.set_tile_mapping(buffer, 0)
+    work = graph.add_compute_set("work")
+    for tile in range(1, 16):
+        vertex = graph.add_vertex(work, Works, x=x[tile - 1])
+        for mapped in (vertex, x[tile - 1]):
+            graph.set_tile_mapping(mapped, tile)
+        graph.set_perf_estimate(vertex, cycles)
+    graph.set_initial_value(x, 1)
+    source = graph.add_host_to_device_fifo("in", FLOAT, elements)
+    engine = Engine(graph, Repeat(rounds, Sequence(Copy(source, buffer), Execute(work))))
+    engine.load(device)
+    engine.connect_stream("in", [0.0] * elements)
+    engine.run()
+    return engine
+
+
+def test_hidden_transfers_count_for_the_tiles_that_wait_for_them() -> None:
+    report = beside_io_tiles().report
+    sync, workers = report.target.internal_sync_cycles, report.target.num_worker_contexts
+    (transfer,) = [step for step in report.steps() if step.kind != "Execute"][:1]
+    link = transfer.cost.host_cycles
+    assert report.total_cycles == 5 * (sync + 9_000 * workers) > 5 * link > 0
+    # By hand: the I/O tile serves the link and waits else; fifteen tiles compute and sync.
+    assert report.link_cycles_per_tile["host exchange"].tolist() == [5 * link, *[0] * 15]
+    assert report.sync_cycles_per_tile.tolist() == [
+        report.total_cycles - 5 * link,
+        *[5 * sync] * 15,
+    ]
+    total = report.total_cycles
+    assert report.proportions["host exchange"] == pytest.approx(5 * link / 16 / total)
+    assert report.proportions["sync and waiting"] == pytest.approx(
+        (total - 5 * link + 15 * 5 * sync) / 16 / total
+    )
+    # The I/O tile has syncs of its own, and waits for the rest.
+    apart = (total - 5 * (transfer.cycles)) / 16 / total
+    assert str(report.why("waiting").causes[0].text) == (
+        f"{100 * apart:.1f} % of the tiles' modelled time is waiting for other tiles."
+    )
+    balance = next(i for i in report.insights() if i.kind == "balance")
+    assert (balance.text, balance.advice) == (
+        "Every compute set keeps all tiles busy for as long.",
+        "",
+    )
+
+
+@pytest.mark.parametrize("rate", [2e7, 2e9, 2e12])
+def test_no_time_is_negative_at_other_rates(rate: float) -> None:
+    report = beside_io_tiles(3, 3_000).report.what_if(
+        host_bytes_per_second=rate, streaming_bytes_per_second=rate
+    )
+    links = sum(report.link_cycles_per_tile.values(), np.zeros(16, np.int64))
+    parts = report.compute_cycles_per_tile + report.exchange_cycles_per_tile + links
+    assert (report.sync_cycles_per_tile >= 0).all()
+    assert (parts + report.sync_cycles_per_tile == report.total_cycles).all()

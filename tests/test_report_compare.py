@@ -243,3 +243,12 @@ def test_on_the_shell(
     with pytest.raises(SystemExit):
         main(["report", "--help"])
     assert "ipu-teach report compare BEFORE AFTER" in capsys.readouterr().out
+
+
+def test_a_setting_of_the_machine_is_no_effect() -> None:
+    report = Report.sample("products")
+    faster = 2 * report.target.streaming_bytes_per_second
+    other = report.what_if(streaming_bytes_per_second=faster)  # nothing streams
+    found = compare(report, other)
+    assert [change.name for change in found.changes] == ["streaming_bytes_per_second"]
+    assert found.largest is None and "largest effect" not in found.sentence()

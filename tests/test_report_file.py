@@ -587,11 +587,7 @@ def test_a_program_without_steps_comes_back(runs: int) -> None:
         and back.num_steps == 0
         and len(back.execution.runs) == runs
     )
-    said = [row.text for row in back.insights() if row.kind == "full tile"]
-    assert [text.split("; ")[1] for text in said] == [
-        "its largest variable is 'x', 16 bytes.",
-        *["no variable lies on it."] * 2,
-    ]
+    assert [row.kind for row in back.insights()] == ["fit", "skew", "always live"]
 
 
 # --- samples --------------------------------------------------------------------------------------

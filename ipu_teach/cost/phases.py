@@ -52,10 +52,7 @@ def phases(
     if own is not None and meets is not None:
         of = target.set_of(np.arange(target.num_tiles))
         here, every = of == own, (of == own) | (meets[own] >= 0) & (meets[of] == meets[own])
-        if meets[own] != 0:
-            sets = np.flatnonzero(meets == meets[own]) if meets[own] > 0 else np.array([own])
-            ipus = np.unique(sets * target.num_ipus // meets.size).tolist()
-            link = max(step.link_cycles(target, ipu) for ipu in ipus)
+        link = link_cycles_of(step, target, own, meets)
 
     def phase(kind: str, done: Array, busy: Array, exchange: int = -1) -> Phase:
         lasts = int(np.max(done, where=every, initial=0))
@@ -68,6 +65,17 @@ def phases(
     links = Phase(LINKS, step.global_exchange_cycles)
     order = [Phase(SYNC, step.sync_cycles), *before, *moves[:1], links, work, *moves[1:], *after]
     return tuple(p for p in order if p.cycles)
+
+
+def link_cycles_of(step: StepCost, target: Target, own: int, meets: Array) -> int:
+    """Return how long the link to the host or to streaming memory keeps set `own` of `Target.sets`
+    in a step in which it has a part: the slowest link of the IPUs that begin the step with it
+    (`meets`, see `StepCost.by_set`)."""
+    if meets[own] == 0:
+        return step.host_cycles
+    sets = np.flatnonzero(meets == meets[own]) if meets[own] > 0 else np.array([own])
+    ipus = np.unique(sets * target.num_ipus // meets.size).tolist()
+    return max(step.link_cycles(target, ipu) for ipu in ipus)
 
 
 @lru_cache(maxsize=64)  # of a step that several IPUs do apart each asks

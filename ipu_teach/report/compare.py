@@ -80,8 +80,8 @@ class Comparison:
     @property
     def largest(self) -> Change | None:
         """The change of cycles with the largest effect, else that of memory; None if there is
-        none."""
-        for aspect in ("cycles", "variables", "memory", "machine"):
+        none. A setting of the machine is a cause and never an effect."""
+        for aspect in ("cycles", "variables", "memory"):
             if found := self.of(aspect):
                 return found[0]
         return None
@@ -103,10 +103,13 @@ class Comparison:
         ratio = f", {after / before:.2f} times as many" if before and before != after else ""
         text = f"{before:,.0f} modelled cycles before, {after:,.0f} after{ratio}."
         most = self.largest
+        if most is None:
+            return text
+        hidden = most.aspect == "cycles" and before == after
+        beside = ", which other steps hide" if hidden else ""
         return text + (
-            f" The largest effect: {most.aspect} of {plain(most.name)}, {most.change:+,.0f}."
-            if most
-            else ""
+            f" The largest effect: {most.aspect} of {plain(most.name)}, "
+            f"{most.change:+,.0f}{beside}."
         )
 
     def __repr__(self) -> str:

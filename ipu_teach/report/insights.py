@@ -8,19 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ipu_teach.cost.ledger import CONSTANTS, VARIABLES
 from ipu_teach.errors import counted
+from ipu_teach.report.executions import executions
 from ipu_teach.report.table import Table
+from ipu_teach.types import Array
 
 if TYPE_CHECKING:
-    from ipu_teach.report.report import ComputeSetProfile, Report
+    from ipu_teach.report.report import Report
 
 FULLEST = 5
 # From which share of the run, or of the memory, a rule speaks.
+HALF_FULL = 0.5
 NEARLY_FULL = 0.9
 UNEVEN = 1.5
 WAITING = 0.1
@@ -116,8 +120,11 @@ def _fit(report: Report) -> Iterator[Insight]:
 
 
 def _fullest(report: Report) -> Iterator[Insight]:
+    """The fullest tiles, of those that hold at least half of what they can."""
     held, limit = report.memory.held_per_tile, report.target.bytes_per_tile
     for tile in np.argsort(-held, kind="stable")[:FULLEST].tolist():
+        if held[tile] < HALF_FULL * limit:
+            return
         name, size = next(iter(report.memory.at_fullest(tile).items()), ("", 0))
         largest = (
             f"its largest variable is {name!r}, {size:,} bytes"
@@ -152,34 +159,52 @@ def _always_live(report: Report) -> Iterator[Insight]:
 
 def _balance(report: Report) -> Iterator[Insight]:
     """The compute set in which tiles wait longest for each other."""
-    ran = [c for c in report.compute_sets if c.executions and c.cost.compute_duration]
-    if not ran:
+    computed = [
+        each
+        for each in executions(report)
+        if report.profile.steps[each.step].compute_set >= 0
+        and each.total(lambda number: report.step_cost(number).compute_duration)
+    ]
+    if not computed:
         return
-    worst = max(ran, key=lambda c: _lost(c, report.target.num_ipus))
-    lost = _lost(worst, report.target.num_ipus)
+    worst = max(computed, key=lambda each: each.total(partial(_waited, report)))
+    lost = worst.total(partial(_waited, report))
+    number = worst.longest(lambda number: report.step_cost(number).compute_duration)
+    name, balance = report.step_cost(number).name, _balance_of(report, number)
     share = lost / report.total_cycles
     text = (
-        f"The tiles wait longest for each other in {worst.name!r}: its balance is "
-        f"{100 * worst.balance:.0f} %"
+        f"The tiles wait longest for each other in {name!r}: its balance is {100 * balance:.0f} %"
     )
     text += f", and the waiting is {100 * share:.1f} % of the run."
     advice = _advised(
         share > WAITING, "give each tile as much work: spread its vertices evenly.", SUPERSTEPS
     )
     even = "Every compute set keeps all tiles busy for as long."
-    yield Insight("balance", worst.name, worst.balance, "of 1", text if lost else even, *advice)
+    yield Insight("balance", name, balance, "of 1", text if lost else even, *advice)
 
 
-def _lost(ran: ComputeSetProfile, ipus: int) -> float:
-    """Cycles of a run that an average tile waits in a compute set for the slowest tile of its
-    IPU."""
-    each = [
-        (int(tiles.max()), float(tiles.mean()))
-        for tiles in ran.cost.compute_cycles.reshape(ipus, -1)
-    ]
-    return float(
-        np.mean([ran.executions * most * (1 - mean / most) if most else 0.0 for most, mean in each])
-    )
+def _computing(report: Report, number: int) -> list[Array]:
+    """Return the compute cycles of the tiles in each of `Target.sets` that has a part in a step.
+    I/O tiles are a set of their own: a step without them is not uneven."""
+    cycles = np.split(report.step_cost(number).compute_cycles, report.target.set_starts[1:])
+    at_work = report.profile.at_work(number).tolist()
+    return [each for each, works in zip(cycles, at_work, strict=True) if works and each.any()]
+
+
+def _balance_of(report: Report, number: int) -> float:
+    """Return mean over maximum of the compute cycles of the tiles that have a part in a step, of
+    several IPUs each beside its own maximum."""
+    sets = _computing(report, number)
+    possible = sum(len(each) * int(each.max()) for each in sets)
+    return sum(int(each.sum()) for each in sets) / possible if possible else 1.0
+
+
+def _waited(report: Report, number: int) -> float:
+    """Return the cycles that a tile waits in one execution of a step for the slowest tile of its
+    set, on average over the machine."""
+    sets = _computing(report, number)
+    waits = sum(len(each) * int(each.max()) - int(each.sum()) for each in sets)
+    return waits / report.target.num_tiles
 
 
 def _rearrangement(report: Report) -> Iterator[Insight]:

@@ -18,7 +18,7 @@ from ipu_teach.cost import StepCost
 from ipu_teach.cost.grounds import shares
 from ipu_teach.cost.ledger import STATE, MemoryLedger
 from ipu_teach.cost.overlap import Overlap, of_all
-from ipu_teach.cost.phases import Phase, phases
+from ipu_teach.cost.phases import HOST, LINKS, STREAMING, Phase, link_cycles_of, phases
 from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import (
     InvalidMachineModelError,
@@ -584,27 +584,55 @@ class Report(WithoutSome):
         """Bytes moved between streaming memory and device."""
         return sum(n * step.host_bytes for n, step in self._costs if step.streaming)
 
+    @cached_property
+    def link_cycles_per_tile(self) -> dict[str, Array]:
+        """For each kind of link (`LINKS`, `HOST` and `STREAMING` of `cost.phases`) int64[tiles]:
+        cycles in which the tile waits for the link in a step of its own.
+
+        A tile that has no part in a transfer does not wait for it: where I/O tiles load the next
+        data, those of the tiles that compute are 0.
+        """
+        waits = {
+            kind: np.zeros(self.target.num_sets, np.int64) for kind in (LINKS, HOST, STREAMING)
+        }
+        for number, times in enumerate(self.executions.tolist()):
+            step = self.profile.cost(number) if times else None
+            if step is None or not (step.host_cycles or step.global_exchange_cycles):
+                continue
+            kind, meets = STREAMING if step.streaming else HOST, self.overlap.meets[number]
+            has_part = (self.overlap.lasts[number] > 0) & self.profile.at_work(number)
+            for own in np.flatnonzero(has_part).tolist():
+                link = step.host_cycles
+                if self.target.num_sets > 1:
+                    link = link_cycles_of(step, self.target, own, meets)
+                waits[kind][own] += times * link
+                if meets[own] == 0 or self.target.num_sets == 1:
+                    waits[LINKS][own] += times * step.global_exchange_cycles
+        sets = self.target.set_of(np.arange(self.target.num_tiles))
+        return {kind: by_set[sets] for kind, by_set in waits.items()}
+
     @property
     def sync_cycles_per_tile(self) -> Array:
-        """int64[tiles]: the rest of the total: syncs, and waiting for slower tiles."""
+        """int64[tiles]: the rest of the total: syncs, and waiting for slower tiles. Never
+        negative."""
         busy = self.compute_cycles_per_tile + self.exchange_cycles_per_tile
-        beyond = self.global_exchange_cycles + self.host_exchange_cycles + self.streaming_cycles
-        return self.total_cycles - busy - beyond
+        links: Array = sum(self.link_cycles_per_tile.values(), np.zeros_like(busy))
+        return self.total_cycles - busy - links
 
     @property
     def proportions(self) -> dict[str, float]:
         """What part of the run the average tile spends on what; together 1, or nothing if nothing
         ran."""
-        total = self.total_cycles
+        total, links = self.total_cycles, self.link_cycles_per_tile
         spent = {
-            "compute": float(self.compute_cycles_per_tile.mean()),
-            "exchange": float(self.exchange_cycles_per_tile.mean()),
-            "exchange between IPUs": float(self.global_exchange_cycles),
-            "host exchange": float(self.host_exchange_cycles),
-            "streaming memory": float(self.streaming_cycles),
-            "sync and waiting": float(self.sync_cycles_per_tile.mean()),
+            "compute": self.compute_cycles_per_tile,
+            "exchange": self.exchange_cycles_per_tile,
+            **links,
+            "sync and waiting": self.sync_cycles_per_tile,
         }
-        return {name: cycles / total if total else 0.0 for name, cycles in spent.items()}
+        return {
+            name: float(cycles.mean()) / total if total else 0.0 for name, cycles in spent.items()
+        }
 
     @property
     def grounds(self) -> dict[str, float]:

@@ -8,6 +8,7 @@ from typing import TextIO
 
 import numpy as np
 
+from ipu_teach.cost.phases import HOST, LINKS, STREAMING
 from ipu_teach.errors import InvalidOptionError, did_you_mean, shown
 from ipu_teach.flags import flagged
 from ipu_teach.report.query import IpuRow, folded
@@ -140,9 +141,10 @@ def _unrecorded(report: Report) -> list[str]:
 
 
 def _execution(report: Report) -> list[str]:
-    total = report.total_cycles
     if report.num_steps == 0:
         return ["Nothing has run since the engine was loaded."]
+
+    total, links = report.total_cycles, report.link_cycles_per_tile
 
     def line(label: str, cycles: float) -> str:
         return f"{label:<54}{cycles:,.1f} ({100 * cycles / total if total else 0:.1f}% of total)"
@@ -162,9 +164,9 @@ def _execution(report: Report) -> list[str]:
             float(report.active_cycles_per_tile.mean()),
         ),
         line("Tile average IPU exchange cycles:", float(report.exchange_cycles_per_tile.mean())),
-        line("Tile average global exchange cycles:", float(report.global_exchange_cycles)),
-        line("Tile average host exchange cycles:", report.host_exchange_cycles),
-        *[line("Tile average streaming memory cycles:", report.streaming_cycles)]
+        line("Tile average global exchange cycles:", float(links[LINKS].mean())),
+        line("Tile average host exchange cycles:", float(links[HOST].mean())),
+        *[line("Tile average streaming memory cycles:", float(links[STREAMING].mean()))]
         * bool(report.streaming_bytes),
         line("Tile average sync cycles:", float(report.sync_cycles_per_tile.mean())),
         *_ipus(report),

@@ -148,8 +148,30 @@ def lost(phase: Phase) -> float:
 
 
 def lost_in(report: Report, number: int) -> float:
-    """Cycles of one execution of a compiled step that a tile waits, on average."""
-    return sum(map(lost, report.phases(number)))
+    """Cycles of one execution of a compiled step that a tile waits for others with a part in it, on
+    average over all tiles of the machine."""
+    target = report.target
+    if target.num_sets == 1:
+        return sum(map(lost, report.phases(number)))
+    ends = np.append(target.set_starts, target.num_tiles)
+    waits = 0.0
+    for own in np.flatnonzero(report.profile.at_work(number)).tolist():
+        tiles = slice(ends[own], ends[own + 1])
+        for phase in report.phases(number, own):
+            if phase.busy is not None:
+                waits += float((phase.cycles - phase.busy[tiles]).sum())
+    return waits / target.num_tiles
+
+
+def _lost_between_sets(report: Report) -> float:
+    """Cycles of the run in which a tile waits because its IPU, or its I/O tiles, wait for others,
+    on average over all tiles."""
+    target = report.target
+    if target.num_sets == 1:
+        return 0.0
+    sizes = np.diff(np.append(target.set_starts, target.num_tiles))
+    waiting = np.array([row.waiting_cycles for row in report.ipus])
+    return float((waiting * sizes).sum() / target.num_tiles)
 
 
 def codelets_on(report: Report, number: int, tile: int) -> list[tuple[str, int]]:
@@ -247,15 +269,21 @@ def _waiting(
     report: Report, executed: list[Executions], longest: Executions, number: int
 ) -> Iterator[Cause]:
     waits = partial(lost_in, report)
+    between = _lost_between_sets(report)
+    within, most = sum(e.total(waits) for e in executed), longest.total(waits)
     total = report.total_cycles or 1
-    share, most = (
-        f"{100 * cycles / total:.1f} %"
-        for cycles in (sum(e.total(waits) for e in executed), longest.total(waits))
-    )
+    share = f"{100 * (within + between) / total:.1f} %"
     yield Cause(f"{share} of the tiles' modelled time is waiting for other tiles.")
-    if longest.total(waits):
+    if between > most:
+        sets = report.target.sets
+        row = max(report.ipus, key=lambda row: row.held_cycles)
+        yield Cause(
+            f"Most of it, {100 * between / total:.1f} % of all time, is IPUs, or their I/O tiles, "
+            f"that wait for each other: longest for {sets[row.ipu]} while it is in {row.held_by!r}."
+        )
+    elif most:
         name = _name(report, number, longest.count)
-        yield Cause(f"Most of it, {most} of all time, is in {name}.")
+        yield Cause(f"Most of it, {100 * most / total:.1f} % of all time, is in {name}.")
         yield from _slowest(report, number, max(report.phases(number), key=lost))
 
 

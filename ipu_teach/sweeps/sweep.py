@@ -21,6 +21,7 @@ from functools import partial
 from html import escape
 from typing import Any
 
+from ipu_teach.cost.phases import HOST, LINKS, STREAMING
 from ipu_teach.device import Device, IPUModel
 from ipu_teach.engine.engine import Engine
 from ipu_teach.engine.executable import Executable
@@ -93,11 +94,12 @@ class Sweep:
         fullest = f"{int(report.memory.held_per_tile.max()) / report.target.bytes_per_tile:.1%}"
         if not self.fits[number]:
             return (f"{self.counts[number]:,}", "does not fit", *[""] * 5, fullest, "")
+        links = report.link_cycles_per_tile
         cycles = (
             report.compute_cycles_per_tile.mean(),
-            report.exchange_cycles_per_tile.mean() + report.global_exchange_cycles,
+            report.exchange_cycles_per_tile.mean() + links[LINKS].mean(),
             report.sync_cycles_per_tile.mean(),
-            report.host_exchange_cycles + report.streaming_cycles,
+            (links[HOST] + links[STREAMING]).mean(),
         )
         speed = f"{first / report.total_seconds:.2f}x" if report.total_seconds else ""
         return (
