@@ -1,8 +1,9 @@
 """Laws of the model of time, on a random program and a random machine.
 
-One IPU takes the sum of its steps; cycles are whole and not negative; nothing that is done besides,
-and no slower rate, makes a step faster; copies that are merged change no value; and no tile holds
-more than the bound by which programs are let pass.
+One IPU takes the sum of its steps; cycles are whole and not negative; the parts of each tile's time
+are not negative and add up to the total, at other rates too; nothing that is done besides, and no
+slower rate, makes a step faster; copies that are merged change no value; and no tile holds more than
+the bound by which programs are let pass.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ QUICK: dict[str, Any] = {
     "global_sync_seconds_per_hop": 0.0,
     "sync_pattern": "SINGLE_PIPELINE",
 }
+LINK_RATES = ("host_bytes_per_second", "streaming_bytes_per_second")
 LARGE = {  # each makes one part of a tile's memory the most of it
     "data_path_width": 10**7,
     "worker_stack_bytes": 10**6,
@@ -140,9 +142,12 @@ def _further_receiver(rng: Random, x: View, y: list[View]) -> tuple[Program, Pro
 def _ran(rng: Random, space: Space, parts: list[Program]) -> Iterator[str]:
     into = space.variable(FLOAT, (rng.randint(1, 9),))
     stream = space.graph.add_host_to_device_fifo("in", FLOAT, into.tensor.num_elements)
-    program = Sequence(
-        parts[0], Copy(stream, into.tensor), Repeat(rng.randint(1, 3), Sequence(*parts))
-    )
+    results = space.graph.add_device_to_host_fifo("out", FLOAT, into.tensor.num_elements)
+    transfers = [Copy(stream, into.tensor), Copy(into.tensor, results)]
+    body = list(parts)
+    for transfer in transfers[: rng.randrange(3)]:
+        body.insert(rng.randrange(len(body) + 1), transfer)
+    program = Sequence(parts[0], *transfers, Repeat(rng.randint(1, 3), Sequence(*body)))
     memories, reports = [], []
     for merge in (True, False):
         executable = compile_graph(space.graph, program, merge_copies=merge, strict=False)
@@ -150,6 +155,7 @@ def _ran(rng: Random, space: Space, parts: list[Program]) -> Iterator[str]:
         engine = Engine(executable)
         engine.load(space.device)
         engine.connect_stream("in", np.ones(into.tensor.num_elements, np.float32))
+        engine.connect_stream("out", np.empty(into.tensor.num_elements, np.float32))
         engine.run()
         memories.append({name: engine.read_tensor(name).tobytes() for name in space.variables})
         reports.append(engine.report)
@@ -159,8 +165,10 @@ def _ran(rng: Random, space: Space, parts: list[Program]) -> Iterator[str]:
     for report in reports:
         yield from _sums(report)
         yield from laws(report)
+        yield from _parts(report.what_if(**{rng.choice(LINK_RATES): 10.0 ** rng.randint(6, 13)}))
     name = rng.choice(sorted(QUICK))
     quick = _quicker(reports[0], name)
+    yield from _parts(quick)
     if quick.total_cycles > reports[0].total_cycles:
         yield f"{name} of {QUICK[name]}: {reports[0].total_cycles} to {quick.total_cycles} in all"
     for before, after in zip(reports[0].steps(), quick.steps(), strict=True):
@@ -200,8 +208,39 @@ def laws(report: Report) -> Iterator[str]:
     if alone.total_cycles > full.total_cycles:
         yield f"SINGLE_PIPELINE: {alone.total_cycles}, and FULL {full.total_cycles}"
     clocks = [(row.busy_cycles, row.waiting_cycles) for row in report.ipus]
+    for rated in (*told, full, alone):
+        yield from _parts(rated)
     if any(busy + waiting != report.overlap.total for busy, waiting in clocks):
         yield f"work and waiting are {clocks} in {report.overlap.total}"
+
+
+def _parts(report: Report) -> Iterator[str]:
+    """The parts of each tile's time, which add up to the total, and what the report says of
+    waiting."""
+    links = report.link_cycles_per_tile
+    parts = {
+        "compute": report.compute_cycles_per_tile,
+        "exchange": report.exchange_cycles_per_tile,
+        **links,
+        "sync and waiting": report.sync_cycles_per_tile,
+    }
+    yield from (
+        f"{name} takes {cycles.min()} cycles" for name, cycles in parts.items() if cycles.min() < 0
+    )
+    totals = set(np.sum(list(parts.values()), axis=0).tolist())
+    if totals != {report.total_cycles}:
+        yield f"the parts of a tile's time are {totals} in all, and the total {report.total_cycles}"
+    total = report.total_cycles or 1
+    waits = _waits_of(report)
+    most = float(parts["sync and waiting"].mean())
+    if not 0 <= waits <= most + 0.001 * total:
+        yield f"why() finds {waits} cycles of waiting, of at most {most}"
+
+
+def _waits_of(report: Report) -> float:
+    """How many cycles a tile waits for others, as why() says it in percent."""
+    text = report.why("waiting").causes[0].text
+    return float(text.partition(" %")[0]) / 100 * report.total_cycles
 
 
 def _sums(report: Report) -> Iterator[str]:
