@@ -37,7 +37,7 @@ from ipu_teach import (
     Vertex,
     concat,
 )
-from ipu_teach.errors import StreamConnectionError
+from ipu_teach.errors import StreamConnectionError, UninitialisedReadError
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
 from ipu_teach.types import Array, DType
 
@@ -120,7 +120,9 @@ def test_loading_again_starts_over() -> None:
     for _ in range(2):
         engine.load(bench.device)
         assert engine.read_tensor("x").tolist() == [0, 1, 2, 3]
-        assert engine.read_tensor("out") == -(2**31) and engine.report.num_steps == 0
+        with pytest.raises(UninitialisedReadError, match="of 'out', which nothing has written"):
+            engine.read_tensor("out")
+        assert engine.report.num_steps == 0
         for count in (11, 12, 13):
             engine.run()
             assert engine.read_tensor("out") == count
@@ -528,8 +530,24 @@ def test_a_copy_reads_all_before_it_writes() -> None:
 )
 def test_unwritten_memory(dtype: type[DType]) -> None:
     bench = Bench()
-    bench.variable(dtype, (2, 3), "u")
-    found = bench.engine(Sequence()).read_tensor("u")
+    u = bench.variable(dtype, (2, 3), "u")
+    bench.graph.create_host_read("row", u[1])
+    bench.graph.create_host_write("first", u[0])
+    engine = bench.engine(Sequence())
+    with pytest.raises(UninitialisedReadError) as error:
+        engine.read_tensor("u")
+    assert str(error.value) == (
+        "read_tensor('u') reads element [0, 0] of 'u', which nothing has written.\n"
+        "  next:  write it first: a Copy, a compute set, graph.set_initial_value, or "
+        "Engine.write_tensor."
+    )
+    engine.write_tensor("first", np.zeros(3, dtype.numpy))
+    for handle in ("u", "row"):  # a part is still unwritten
+        with pytest.raises(UninitialisedReadError, match=r"element \[1, 0\] of 'u'"):
+            engine.read_tensor(handle)
+    lenient = Engine(bench.graph, Sequence(), strict={"uninitialised": False})
+    lenient.load(bench.device)
+    found = lenient.read_tensor("u")
     assert found.shape == (2, 3) and found.dtype == dtype.numpy
     if dtype.numpy.kind == "f":
         assert np.all(np.isnan(found))

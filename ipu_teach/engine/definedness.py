@@ -299,6 +299,14 @@ class Definedness:
         """All of `tensor` is written now by the host."""
         self._fill(self.bytes_of(tensor.byte_extent()))
 
+    def check_host_read(self, tensor: Tensor, reader: str) -> None:
+        """Raise `UninitialisedReadError` if the host reads an element that nothing has written.
+        `reader`: the call that reads, as the error names it."""
+        pieces = tensor.byte_extent()
+        self._check(
+            self.bytes_of(pieces), lambda: (*pieces, lambda _: (f"{reader} reads", "", NOWHERE))
+        )
+
     # What waits
 
     def _meet(self, undef: int, number: int) -> None:

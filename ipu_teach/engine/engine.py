@@ -384,9 +384,19 @@ class Engine(WithoutSome):
 
     def read_tensor(self, handle: str) -> Array:
         """Read a whole tensor, in its shape and dtype, under the handle of
-        `graph.create_host_read`. Of a replicated graph the leading axis is the replica."""
+        `graph.create_host_read`. Of a replicated graph the leading axis is the replica.
+
+        Raises `TensorIOStateError` for an unknown handle, and `UninitialisedReadError` for an
+        element that nothing has written; with `strict={"uninitialised": False}` it returns what
+        unwritten memory holds.
+        """
         access = self._access(handle, write=False)
-        return self._loaded().host_read(access.tensor)
+        return self._loaded().host_read(access.tensor, f"read_tensor({handle!r})")
+
+    def _peek(self, handle: str) -> Array:
+        """Return what `read_tensor` returns, and what unwritten memory holds instead of an
+        error."""
+        return self._loaded().peek(self._access(handle, write=False).tensor)
 
     def _access(self, handle: str, write: bool) -> HostAccess:
         access = self._compiled.host_accesses.get(handle) if isinstance(handle, str) else None

@@ -112,7 +112,7 @@ class Machine:
     def _look(self, tensor: Tensor) -> tuple[Array, Array]:
         """(the values of a tensor, which of its elements are written: without checks, those that do
         not hold the poison)."""
-        values = self.host_read(tensor)
+        values = self.peek(tensor)
         if self._defined is not None:
             return values, self._defined.defined[tensor.positions() * tensor.dtype.size]
         bits = f"u{tensor.dtype.size}"
@@ -188,8 +188,16 @@ class Machine:
         if self._defined is not None:
             self._defined.write(tensor)
 
-    def host_read(self, tensor: Tensor) -> Array:
-        """What the host sees in a tensor."""
+    def host_read(self, tensor: Tensor, reader: str) -> Array:
+        """Return what the host sees in a tensor. In strict mode raises `UninitialisedReadError` for
+        an element that nothing has written; `reader` is the call that reads."""
+        values = self.peek(tensor)
+        if self._defined is not None:
+            self._defined.check_host_read(tensor, reader)
+        return values
+
+    def peek(self, tensor: Tensor) -> Array:
+        """Return what memory holds in a tensor, whether it was written or not."""
         self._settle()
         return self.memory.read(tensor)
 

@@ -104,7 +104,7 @@ def ran(names: dict[str, Any], executable: Executable, how: dict[str, Any]) -> O
         for cost in costs
         if cost.exchange and not cost.host_bytes
     ]
-    values = {name: engine.read_tensor(name) for name, _ in tensors(names)}
+    values = {name: engine._peek(name) for name, _ in tensors(names)}
     kept = {handle: arrays for handle, arrays in drains.items() if arrays}
     return Outcome(
         "",
