@@ -4,6 +4,7 @@ stored is known."""
 from __future__ import annotations
 
 import inspect
+import linecache
 from itertools import product
 from typing import Any
 
@@ -518,3 +519,76 @@ def test_what_raises_where_nobody_comes_is_no_error_of_the_engine(codelet: type[
     assert in_an_engine(codelet, strict=False) == 4 * [7]
     with pytest.raises(MissingPerfEstimateError, match="which ends with (Type|Index)Error"):
         in_an_engine(codelet)
+
+
+SHORT_FORMS = {  # each gives x, y = p[i, 0] * 2, p[i, 1] * 2
+    "written out": "self.p[i, 0] * 2, self.p[i, 1] * 2",
+    "a generator": "(self.p[i, k] * 2 for k in range(2))",
+    "a comprehension": "[self.p[i, k] * 2 for k in range(2)]",
+    "a tuple of a generator": "tuple(self.p[i, k] * 2 for k in (0, 1))",
+    "a list of a comprehension": "list([self.p[i, k] * 2 for k in [0, 1]])",
+    "from the end": "(self.p[i, k] * 2 for k in range(-2, 0))",
+    "pairs": "(self.p[i, k] * n for k, n in ((0, 2), (1, 2.0)))",
+    "map": "map(lambda k: self.p[i, k] * 2, range(2))",
+}
+
+
+@pytest.mark.parametrize("form", SHORT_FORMS)
+def test_forms_of_fixed_length_cost_the_same_at_any_size(form: str) -> None:
+    """A trace ends after 20,000 steps; a codelet of more is translated, with the same price."""
+    text = f"""
+class Near(Vertex):
+    p: Input[Vector[Vector[FLOAT]]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        total = 0.0
+        for i in range(len(self.p)):
+            x, y = {SHORT_FORMS[form]}
+            total += x * y
+        self.out = total
+"""
+    names: dict[str, Any] = dict(globals())
+    filename = f"<{form}>"
+    linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
+    exec(compile(text, filename, "exec"), names)
+    rng = np.random.default_rng(3)
+    cycles = {}
+    for rows in (100, 200, 4000, 5000):
+        values = rng.standard_normal((1, rows, 2)).astype(np.float32)
+        engine, found = Built(names["Near"], {"p": values, "out": np.zeros((1,), np.float32)}).ran()
+        expected = np.float32(0)
+        for x, y in values[0] * np.float32(2):
+            expected += x * y
+        assert same_bits(found["out"], np.array([expected]))
+        assert engine.report.ways() == {"Near": "batch" if rows < 1000 else "scalar"}
+        cycles[rows] = engine.report.total_cycles
+    assert cycles[5000] - cycles[4000] == 10 * (cycles[200] - cycles[100]) > 0
+
+
+def test_an_error_of_a_long_codelet_names_the_limit() -> None:
+    class Long(Vertex):
+        p: Input[Vector[FLOAT]]
+        out: Output[FLOAT]
+
+        def compute(self) -> None:
+            total = 0.0
+            for i in range(len(self.p)):
+                pair = {k: self.p[i] for k in range(1)}  # noqa: C420
+                total += pair[0]
+            self.out = total
+
+    short = {"p": np.ones((1, 10), np.float32), "out": np.zeros((1,), np.float32)}
+    assert Built(Long, short).ran()[1]["out"] == 10
+    with pytest.raises(MissingPerfEstimateError) as error:
+        Built(Long, {**short, "p": np.ones((1, 30_000), np.float32)}).ran()
+    text = str(error.value)
+    assert text.startswith(
+        "The cycles of Long are unknown: compute() takes more than 20,000 steps for one vertex, too "
+        "many to trace; a dict does not run as a scalar loop, and what it does cannot be "
+        "counted.\n"
+    )
+    assert (
+        "next:  write np.zeros(n), with the keys as indices, instead, or give each vertex less"
+        in text
+    )

@@ -36,6 +36,7 @@ NO_VALUE: Any = vars(np)["_NoValue"]  # what numpy hands on for an argument that
 # file, line, and instruction: in which code, and where there
 CodePosition = tuple[str, int, tuple[str, int]]
 MAX_OPS = 20_000  # a longer trace costs more to compile than the vertex loop costs to run
+TOO_LONG = f"compute() takes more than {MAX_OPS:,} steps for one vertex"
 
 # Functions that never fail and whose result has a shape that depends on shapes alone; they run
 # vertex by vertex inside the kernel.
@@ -253,7 +254,7 @@ class Trace:
     ) -> Traced:
         """Record an op whose result is `sample`, a view of `root` if that is given."""
         if len(self.ops) >= MAX_OPS:
-            raise TraceStopped(f"compute() takes more than {MAX_OPS:,} steps for one vertex")
+            raise TraceStopped(TOO_LONG)
         if kind == "each" and isinstance(sample, np.ndarray) and sample.base is not None:
             sample = np.copy(sample)  # in the same order in memory, but a view of nothing
         number = len(self.samples)

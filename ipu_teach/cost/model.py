@@ -29,6 +29,7 @@ from ipu_teach.compile.programs import (
     UndefStep,
     moves,
 )
+from ipu_teach.compile.trace import TOO_LONG
 from ipu_teach.cost.exchange import Traffic, copy_traffic, reads, total_of, writes
 from ipu_teach.cost.host_transfers import host_cycles, host_links, host_traffic, with_host
 from ipu_teach.cost.ledger import MemoryLedger, at_most, check, check_streaming, ledger
@@ -303,7 +304,14 @@ class CostModel:
                         name, row = group.table.codelet.__name__, int(group.rows[missing[0]])
                         place, _, reason = group.no_scalar.partition(": ")
                         reason, _, instead = reason.partition(" (write ")
-                        write = f"write {instead.removesuffix(')')}, or " if instead else ""
+                        write = (
+                            f"write {instead.removesuffix(')').removesuffix(',')}, or "
+                            if instead
+                            else ""
+                        )
+                        if group.trace.stopped.endswith(TOO_LONG):
+                            reason = f"{TOO_LONG}, too many to trace; {reason}"
+                            write = f"{write}give each vertex less to do, or "
                         raise MissingPerfEstimateError(f"""The cycles of {name} are unknown:
                             {reason}, and what it does cannot be counted.
                             where: {place}; {vertex_name(group.table, row)} of compute set

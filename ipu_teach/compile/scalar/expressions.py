@@ -178,7 +178,7 @@ class Expressions(Calls):
         """The value of an expression; what is a list of constants as a table."""
         value = (
             StaticValue(ast.literal_eval(node))
-            if isinstance(node, ast.Tuple) and _is_constant(node)
+            if isinstance(node, ast.Tuple) and is_constant(node)
             else self.value(node)
         )
         if isinstance(value, StaticValue) and isinstance(value.value, (list, tuple, np.ndarray)):
@@ -257,7 +257,7 @@ class Expressions(Calls):
         (over,), wanted = node.comparators, isinstance(node.ops[0], ast.In)
         values = (
             ast.literal_eval(over)
-            if isinstance(over, (ast.Tuple, ast.List)) and _is_constant(over)
+            if isinstance(over, (ast.Tuple, ast.List)) and is_constant(over)
             else ()
         )
         self.refuse_if(
@@ -342,7 +342,7 @@ class Expressions(Calls):
         return self.operands(list(node.elts), self.value)
 
     def v_List(self, node: ast.List) -> Any:
-        if _is_constant(node):
+        if is_constant(node):
             return StaticValue(ast.literal_eval(node))
         return self.list_of(
             [self.single(x, node) for x in self.operands(node.elts, self.value)], node
@@ -407,7 +407,7 @@ class Expressions(Calls):
         return array
 
 
-def _is_constant(node: ast.List | ast.Tuple) -> bool:
+def is_constant(node: ast.List | ast.Tuple) -> bool:
     """True if all that is in a list stands there."""
     inner = [
         x

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.compile.scalar.calls import stored_names
-from ipu_teach.compile.scalar.expressions import Expressions, made_at
+from ipu_teach.compile.scalar.expressions import Expressions, is_constant, made_at
 from ipu_teach.compile.scalar.kinds import BOOLS, INTS, is_number
 from ipu_teach.compile.scalar.operations import Block, Finish, Leave, Operation
 from ipu_teach.compile.scalar.values import (
@@ -37,6 +37,7 @@ from ipu_teach.compile.scalar.writer import Price
 
 # sum() of Python's own floats makes up for what is rounded away
 COMPENSATED = sys.version_info >= (3, 12)
+MOST_UNROLLED = 64  # names that one assignment unpacks a generator into
 MOST_WALKS = 12  # of one loop, until what is known at its head no longer changes
 
 
@@ -103,7 +104,10 @@ class Statements(Expressions):
         self.live = False
 
     def s_Assign(self, node: ast.Assign) -> None:
-        value = self.value(node.value)
+        source = node.value
+        if all(isinstance(target, (ast.Tuple, ast.List)) for target in node.targets):
+            source = self.unrolled(source)
+        value = self.value(source)
         if isinstance(value, list) and isinstance(node.targets[0], ast.Tuple):
             value = [self.fixed(v) for v in value]
         elif len(node.targets) > 1:
@@ -199,6 +203,59 @@ class Statements(Expressions):
                 self.write(array, keys, value, node)
         else:
             self.refuse(node, "this assignment")
+
+    def unrolled(self, node: ast.expr) -> ast.expr:
+        """Return a generator, a comprehension or a map() over constants as the tuple of its
+        elements, for an assignment to as many names; any other expression as it is.
+
+        The elements cost what they cost when they are written one after the other.
+        """
+        if (
+            isinstance(node, ast.Call)
+            and len(node.args) == 1
+            and not node.keywords
+            and self._calls(node, tuple, list)
+        ):
+            return self.unrolled(node.args[0])
+        if isinstance(node, (ast.GeneratorExp, ast.ListComp)):
+            (part,) = node.generators[:1]
+            simple = len(node.generators) == 1 and not part.ifs and not part.is_async
+            items = self._constants(part.iter) if simple else None
+            if items is None or not _is_flat(node.elt):
+                return node
+            given = [_matched(part.target, item) for item in items]
+            elements = [_Put(names).visit(deepcopy(node.elt)) for names in given if names]
+            if len(elements) != len(items):
+                return node
+        elif isinstance(node, ast.Call) and len(node.args) == 2 and self._calls(node, map):
+            items = self._constants(node.args[1])
+            if items is None or node.keywords:
+                return node
+            function = node.args[0]
+            elements = [ast.Call(deepcopy(function), [ast.Constant(item)], []) for item in items]
+        else:
+            return node
+        result = ast.Tuple(elements, ast.Load())
+        placed(ast.Expression(result), node)
+        return result
+
+    def _calls(self, node: ast.Call, *functions: object) -> bool:
+        """Return whether a call is one of these builtins."""
+        if not isinstance(node.func, ast.Name) or node.func.id in self.scope.local:
+            return False
+        return any(self.value(node.func) == StaticValue(function) for function in functions)
+
+    def _constants(self, node: ast.expr) -> list[Any] | None:
+        """Return the items of a range or a sequence of constants; None for anything else."""
+        if isinstance(node, (ast.Tuple, ast.List)) and is_constant(node):
+            return list(ast.literal_eval(node))
+        if not isinstance(node, ast.Call) or node.keywords or not self._calls(node, range):
+            return None
+        try:
+            items = range(*(ast.literal_eval(argument) for argument in node.args))
+        except (TypeError, ValueError):  # an argument is no constant, or no whole number
+            return None
+        return list(items) if len(items) <= MOST_UNROLLED else None
 
     def unpacked(self, value: Any, count: int, node: ast.AST) -> list[Any]:
         """What several names are given at once."""
@@ -780,6 +837,30 @@ def _own_names(
         "I": part.iter,
         **{name: ast.Name(own + name, ast.Load()) for name in more},
     }, tests
+
+
+def _matched(target: ast.expr, item: Any) -> dict[str, ast.expr] | None:
+    """Return what the names of a loop's target stand for in the turn of one constant item; None if
+    the item does not fit the target."""
+    if isinstance(target, ast.Name):
+        return {target.id: ast.Constant(item)} if is_number(item) else None
+    if not isinstance(target, (ast.Tuple, ast.List)) or not isinstance(item, (tuple, list)):
+        return None
+    if len(target.elts) != len(item):
+        return None
+    names: dict[str, ast.expr] = {}
+    for part, value in zip(target.elts, item, strict=True):
+        inner = _matched(part, value)
+        if inner is None:
+            return None
+        names |= inner
+    return names
+
+
+def _is_flat(element: ast.expr) -> bool:
+    """Return whether an element binds no names of its own and makes no list."""
+    inner = (ast.Lambda, ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp, ast.List)
+    return not any(isinstance(part, (*inner, ast.NamedExpr)) for part in ast.walk(element))
 
 
 class _Line(ast.stmt):
