@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 from test_exact import line_of, run
 
-from ipu_teach import FLOAT, Input, Output, Vertex
+from ipu_teach import FLOAT, Engine, Graph, Input, IPUModel, Output, Vertex
 from ipu_teach.compile.purity import random_state, set_random_state
+from ipu_teach.errors import CodeletError
+from ipu_teach.program import Execute
 
 GENERATOR = np.random.default_rng(3)
 SEEN: list[int] = []
@@ -158,6 +160,48 @@ def start_again() -> None:
     np.random.seed(5)
 
 
+DRAWING = [codelet for codelet, reason in REASONS.items() if reason is DRAWS]
+
+
+class DrawsInALoop(Vertex):
+    """A trace stops at the loop, before a number is drawn."""
+
+    x: Input[FLOAT]
+    out: Output[FLOAT]
+
+    def compute(self):
+        total = self.x
+        while total < 1:
+            total = total + np.random.rand()
+        self.out = total
+
+
+@pytest.mark.parametrize("codelet", [*DRAWING, DrawsInALoop])
+@pytest.mark.parametrize("estimated", [False, True])
+def test_a_random_number_in_a_codelet_is_refused(codelet: type[Vertex], estimated: bool) -> None:
+    graph = Graph(IPUModel(tiles_per_ipu=1).create_device())
+    x, out = (graph.add_variable(FLOAT, (), name) for name in ("x", "out"))
+    graph.set_initial_value(x, 0)
+    work = graph.add_compute_set("work")
+    vertex = graph.add_vertex(work, codelet, x=x, out=out)
+    for mapped in (x, out, vertex):
+        graph.set_tile_mapping(mapped, 0)
+    if estimated:
+        graph.set_perf_estimate(vertex, 100)
+    with pytest.raises(CodeletError) as error:
+        Engine(graph, Execute(work))
+    first, *rest = str(error.value).splitlines()
+    assert first == (
+        f"{codelet.__name__}.compute() draws random numbers from the host, and each load would give "
+        "other values."
+    )
+    assert "test_purity.py, line" in rest[0] and "of compute set 'work'" in rest[0]
+    assert rest[-1] == (
+        "  next:  draw them on the device, with poprand.normal or poprand.uniform, into a tensor "
+        "that is an Input of the vertex; Engine(…, strict=False) runs it as it is."
+    )
+
+
 @pytest.mark.parametrize("codelet", REASONS)
 def test_what_differs_from_vertex_to_vertex_is_left_to_the_loop(codelet: type[Vertex]) -> None:
     """Every vertex and every run gets a number of its own, the one that the plain vertex loop gives
@@ -186,6 +230,8 @@ class AsksTheTime(Vertex):
 
 
 def test_the_time_is_asked_for_in_every_vertex() -> None:
+    with pytest.raises(CodeletError, match="reads the clock of the host"):
+        run(AsksTheTime, False, x=[1, 2], out=[0, 0])
     got = run(AsksTheTime, False, strict=False, x=[1, 2], out=[0, 0])
     assert got.out.tolist() == [2, 3]
     assert "the time is asked for" in got.report.unbatched()["AsksTheTime"]

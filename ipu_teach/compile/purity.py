@@ -31,10 +31,11 @@ _CONTAINERS = (list, dict, set, bytearray, np.ndarray)
 
 
 class _Stopping:
-    """Stands for a module or a generator whose every use says something else."""
+    """Stands for a module or a generator whose every use says something else. `fault` and
+    `next_step`: the words of the error for a codelet that uses it."""
 
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
+    def __init__(self, reason: str, fault: str = "", next_step: str = "") -> None:
+        self.reason, self.fault, self.next_step = reason, fault, next_step
 
     def __getattr__(self, name: str) -> Any:
         raise TraceStopped(self.reason)
@@ -43,8 +44,17 @@ class _Stopping:
         raise TraceStopped(self.reason)
 
 
-RANDOM = _Stopping("a random number is drawn, another one for every vertex and run")
-CLOCK = _Stopping("the time is asked for, which is another one for every vertex and run")
+RANDOM = _Stopping(
+    "a random number is drawn, another one for every vertex and run",
+    "draws random numbers from the host, and each load would give other values",
+    "draw them on the device, with poprand.normal or poprand.uniform, into a tensor that is an "
+    "Input of the vertex",
+)
+CLOCK = _Stopping(
+    "the time is asked for, which is another one for every vertex and run",
+    "reads the clock of the host, and each run would give other values",
+    "measure with program.cycle_count(graph, sequence, tile), which counts modelled cycles",
+)
 
 
 def stopping(value: Any) -> Any:
@@ -62,6 +72,45 @@ def stopping(value: Any) -> Any:
     return None
 
 
+def draws_from(compute: FunctionType, owner: type) -> _Stopping | None:
+    """Return `RANDOM` or `CLOCK` if `compute`, or a function that it calls by name, uses a random
+    number generator or a clock; otherwise None. Nothing is run: a branch that is never taken
+    counts too."""
+    for function in _called(compute, owner):
+        for _, value in _reached(function, owner):
+            if (found := stopping(value)) is not None:
+                return found  # type: ignore[no-any-return]
+        if _uses_numpys_random(function):
+            return RANDOM
+    return None
+
+
+def _called(compute: FunctionType, owner: type) -> Iterator[FunctionType]:
+    """Yield `compute` and the functions that it calls by their names, each once."""
+    waiting, known = [compute], {compute}
+    while waiting:
+        function = waiting.pop()
+        yield function
+        for _, value in _reached(function, owner):
+            if isinstance(value, FunctionType) and value not in known:
+                waiting.append(value)
+                known.add(value)
+
+
+def _uses_numpys_random(function: FunctionType) -> bool:
+    """Return whether a function, or one within it, loads `random` of numpy."""
+    codes = [function.__code__]
+    while codes:
+        code = codes.pop()
+        codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+        before = ""
+        for step in dis.get_instructions(code):
+            if step.argval == "random" and function.__globals__.get(before) is np:
+                return True
+            before = step.argval if isinstance(step.argval, str) else ""
+    return False
+
+
 class Purity:
     """Whether `compute` is pure: the state of what it may change outside of it, taken before it is
     traced."""
@@ -70,9 +119,7 @@ class Purity:
         self.rebinds = ""  # a name outside of it that compute() would assign
         self.printing: set[FunctionType] = set()  # those that call print()
         self._seen: list[tuple[str, Any, Any]] = []
-        waiting, known = [compute], {compute}
-        while waiting:  # compute() and the functions that it calls by their names
-            function = waiting.pop()
+        for function in _called(compute, owner):
             self.rebinds = self.rebinds or next(
                 _rebound(function.__code__, function.__code__.co_freevars), ""
             )
@@ -81,9 +128,6 @@ class Purity:
             for name, value in _reached(function, owner):
                 if isinstance(value, _CONTAINERS) and getattr(value, "nbytes", 0) <= LARGEST_COPY:
                     self._seen.append((name, value, value.copy()))
-                elif isinstance(value, FunctionType) and value not in known:
-                    waiting.append(value)
-                    known.add(value)
 
     def settle(self) -> str:
         """Put everything back as it was. Says what stops the trace if something had changed."""

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import FunctionType
 from typing import Annotated
 
 import numpy as np
@@ -29,13 +30,14 @@ from ipu_teach.compile.programs import (
     UndefStep,
     moves,
 )
-from ipu_teach.compile.trace import TOO_LONG
+from ipu_teach.compile.purity import CLOCK, RANDOM, draws_from
+from ipu_teach.compile.trace import TOO_LONG, place as place_of
 from ipu_teach.cost.exchange import Traffic, copy_traffic, reads, total_of, writes
 from ipu_teach.cost.host_transfers import host_cycles, host_links, host_traffic, with_host
 from ipu_teach.cost.ledger import MemoryLedger, at_most, check, check_streaming, ledger
 from ipu_teach.cost.schedule import busiest_worker
 from ipu_teach.cost.traced import UNKNOWN, column_of, depends_on_data, vertex_cycles
-from ipu_teach.errors import InvalidMachineModelError, MissingPerfEstimateError
+from ipu_teach.errors import CodeletError, InvalidMachineModelError, MissingPerfEstimateError
 from ipu_teach.graph import DataStream
 from ipu_teach.graph.source import in_words
 from ipu_teach.program import SyncType
@@ -287,6 +289,25 @@ class CostModel:
         limit = self.target.bytes_per_tile
         if self.compiled.graph.memory_bytes > limit or at_most(self.compiled, self.target) > limit:
             check(self.memory)
+
+    def check_reproducible(self) -> None:
+        """Raise `CodeletError` for a codelet that draws random numbers or reads a clock."""
+        for compute_set in self.compiled.graph.compute_sets:
+            for group in self.groups[compute_set.id]:
+                if group.at_once or not group.trace.stopped:  # poprand's have generators of a tile
+                    continue
+                codelet, stopped = group.table.codelet, group.trace.stopped
+                source = next((s for s in (RANDOM, CLOCK) if stopped.endswith(s.reason)), None)
+                place = stopped.removesuffix(f": {source.reason}") if source else ""
+                if source is None and isinstance(codelet.compute, FunctionType):
+                    source, place = draws_from(codelet.compute, codelet), place_of(codelet)
+                if source is not None:
+                    row = int(group.rows[0])
+                    raise CodeletError(f"""{codelet.__name__}.compute() {source.fault}.
+                        where: {place}; {vertex_name(group.table, row)} of compute set
+                        {compute_set.name!r}
+                        line:  {in_words(group.table.line(row))}
+                        next:  {source.next_step}; Engine(…, strict=False) runs it as it is.""")
 
     def check_estimates(self) -> None:
         """Raise `MissingPerfEstimateError` for a codelet whose operations cannot be counted and

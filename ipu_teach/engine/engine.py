@@ -78,10 +78,12 @@ class Engine(WithoutSome):
     `options`: a dict of Poplar's engine options, see `host.options`; and `codelet_prices`,
     "compiled" or "by hand": who is taken to have written the instructions of codelets of one's own
     (docs/model.md). `strict`: races, reads of what was never written, and codelets of unknown cost
-    are errors. `strict=False` lets all three pass; `strict={"races": False}` one of them (`races`,
-    `uninitialised`, `estimates`). A compute set that races then runs vertex by vertex, so that the
-    last vertex wins. `merge_copies=False`: every Copy is a step of its own, also where it disturbs
-    none beside it; no value depends on it. `shuffle`: a seed; vertices of a compute set run in an
+    are errors, as are codelets that draw random numbers of the host or read its clock.
+    `strict=False` lets all of them pass; `strict={"races": False}` one kind (`races`,
+    `uninitialised`, `estimates`; the last includes random numbers and clocks). A compute set that
+    races then runs vertex by vertex, so that the last vertex wins. `merge_copies=False`: every Copy
+    is a step of its own, also where it disturbs none beside it; no value depends on it. `shuffle`:
+    a seed; vertices of a compute set run in an
     order drawn from it, which no result of a right program depends on. `exact`: no sum is
     reordered; results equal the plain vertex loop bit for bit on the same machine. With
     `exact=False` products of matrices may be joined into larger ones, which BLAS adds up in another

@@ -207,6 +207,7 @@ def compile_graph(
                 raise
             executable.out_of_memory = error
         if checks["estimates"]:
+            cost.check_reproducible()
             cost.check_estimates()
         if chosen["target.saveArchive"]:
             executable.save(str(chosen["target.saveArchive"]))
