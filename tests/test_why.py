@@ -9,7 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ipu_teach import FLOAT, INT, Engine, Graph, InOut, Input, IPUModel, Report, Vertex, show
+from ipu_teach import (
+    FLOAT,
+    INT,
+    Engine,
+    Graph,
+    InOut,
+    Input,
+    IPUModel,
+    Report,
+    Vector,
+    Vertex,
+    show,
+)
 from ipu_teach.errors import GraphMemoryAllocationError, InvalidOptionError, PoplarIndexError
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 from ipu_teach.report import Why
@@ -371,6 +383,61 @@ def test_errors() -> None:
         with pytest.raises(kind) as caught:
             call()
         assert str(caught.value).startswith(text) and type(caught.value) is kind
+
+
+class UsesTable(Vertex):
+    """Adds the first number of a table."""
+
+    table: Input[Vector[FLOAT]]
+    out: InOut[FLOAT]
+
+    def compute(self) -> None:
+        self.out = self.out + self.table[0]
+
+
+def test_many_small_constants_fill_a_tile_together() -> None:
+    graph = Graph(IPUModel("ipu2", tiles_per_ipu=1).create_device())
+    out, program = graph.add_variable(FLOAT, (), "out"), Sequence()
+    graph.set_tile_mapping(out, 0)
+    graph.set_initial_value(out, 0)
+    for number in range(400):
+        table = graph.add_constant(FLOAT, (500,), range(500), f"table{number}")  # made
+        step = graph.add_compute_set(f"step{number}")
+        vertex = graph.add_vertex(step, UsesTable, table=table, out=out)
+        for mapped in (table, vertex):
+            graph.set_tile_mapping(mapped, 0)
+        program.add(Execute(step))
+    with pytest.raises(GraphMemoryAllocationError) as caught:
+        Engine(graph, program)
+    assert "Its variables: 'out' 4. Besides: constants 800,000 (400 of them)," in str(caught.value)
+    first, second, third = caught.value.why().causes
+    assert first.text.startswith("Tile 0 holds ")
+    assert second.text == (
+        "Most of it is 400 constants: 800,000 bytes. The largest, 'table0', takes 2,000."
+    )
+    assert third.text.startswith("400 of them, 800,000 bytes, are made in test_why.py, line ")
+    assert third.line.endswith("# made")
+
+
+def test_exchange_buffers_are_named_by_the_step_that_fills_them() -> None:
+    graph = Graph(IPUModel("ipu2", tiles_per_ipu=4).create_device())
+    work, out = graph.add_compute_set("gather"), graph.add_variable(FLOAT, (3,), "out")
+    graph.set_tile_mapping(out, 0)
+    graph.set_initial_value(out, 0)
+    for tile in (1, 2, 3):
+        far = graph.add_variable(FLOAT, (60_000,), f"far{tile}")
+        graph.set_tile_mapping(far, tile)
+        graph.set_initial_value(far, 1)
+        vertex = graph.add_vertex(work, UsesTable, table=far, out=out[tile - 1])  # fills
+        graph.set_tile_mapping(vertex, 0)
+    with pytest.raises(GraphMemoryAllocationError) as caught:
+        Engine(graph, Execute(work))
+    _, second, third = caught.value.why().causes
+    assert second.text == (
+        "Most of it is for exchange buffers: 720,000 bytes, while Execute 'gather' runs."
+    )
+    assert third.text.startswith("What moves there is named in test_why.py, line ")
+    assert third.line.endswith("# fills")
 
 
 class CountUp(Vertex):

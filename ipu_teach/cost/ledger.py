@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ipu_teach.compile.freeze import FrozenGraph, FrozenTable, numbers_in
-from ipu_teach.compile.programs import ExecuteStep, Step, moves
+from ipu_teach.compile.programs import ExecuteStep, Node, Step, moves
 from ipu_teach.cost.exchange import WORD, Traffic, reads, total_of
 from ipu_teach.cost.host_transfers import landing, with_host
 from ipu_teach.cost.liveness import Liveness, liveness
@@ -59,6 +59,7 @@ CATEGORIES = (
     LANDING,
 )
 EXECUTABLE = (CODE, EXCHANGE_CODE, CONTROL)
+PASSING = (BUFFERS, LANDING)  # what is there while one step runs, and no longer
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,10 +170,19 @@ class MemoryLedger:
         rows = slice(None) if tile is None else self.tile == tile
         return self._named(self.variable[rows], self.size[rows])
 
-    def at_fullest(self, tile: int | None = None) -> dict[str, int]:
-        """As `by_variable`, of what is on a tile at its fullest moment, or on each at its own."""
+    def at_fullest(self, tile: int | None = None, category: str = "") -> dict[str, int]:
+        """As `by_variable`, of what is on a tile at its fullest moment, or on each at its own; with
+        `category` only the variables of that one."""
         rows = self._held & (True if tile is None else self.tile == tile)
+        if category:
+            rows = rows & (self._kind == CATEGORIES.index(category))
         return self._named(self.variable[rows], self.size[rows])
+
+    def fullest_place(self, tile: int) -> Node | None:
+        """Return the leaf of the programs at which a tile holds most; None if nothing comes and
+        goes on it."""
+        most, moment, *_ = self._peak
+        return self.liveness.places[int(moment[tile])] if most[tile] else None
 
     def live_at(self, place: int, tile: int | None = None) -> dict[str, int]:
         """As `by_variable`, of those variables that are not always live and live at a place of the
@@ -462,9 +472,11 @@ def check(memory: MemoryLedger) -> None:
     if used[full] <= limit:
         return
     over = int(np.count_nonzero(used > limit))
-    largest = [f"{name!r} {size:,}" for name, size in memory.at_fullest(full).items()]
+    largest = [f"{name!r} {size:,}" for name, size in memory.at_fullest(full, VARIABLES).items()]
+    constants = memory.at_fullest(full, CONSTANTS)
+    many = f" ({len(constants):,} of them)" if len(constants) > 1 else ""
     held = [
-        f"{name.lower()} {size:,}"
+        f"{name.lower()} {size:,}{many if name == CONSTANTS else ''}"
         for name, size in memory.by_category(full).items()
         if size and name != VARIABLES
     ]

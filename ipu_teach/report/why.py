@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, SupportsFloat
 import numpy as np
 
 from ipu_teach.cost.exchange import arrival_cycles
-from ipu_teach.cost.ledger import CONSTANTS, VARIABLES
+from ipu_teach.cost.ledger import CONSTANTS, PASSING, VARIABLES
 from ipu_teach.cost.phases import COMPUTE, HOST, LINKS, STREAMING, SYNC, Phase
 from ipu_teach.errors import (
     GraphMemoryAllocationError,
@@ -461,11 +461,20 @@ def _memory(report: Report, tile: int) -> Iterator[Cause]:
         f"Tile {tile} holds {held:,} of {limit:,} bytes{over}; the median tile holds {usual}.",
         (tile,),
     )
-    category, size = max(memory.by_category(tile).items(), key=lambda item: item[1])
+    category, total = max(memory.by_category(tile).items(), key=lambda item: item[1])
     if category not in (VARIABLES, CONSTANTS):
-        yield Cause(f"Most of it is for {category.lower()}: {size:,} bytes.", (tile,))
+        place = memory.fullest_place(tile) if category in PASSING else None
+        during = f", while {place.kind} {place.name!r} runs" if place else ""
+        yield Cause(f"Most of it is for {category.lower()}: {total:,} bytes{during}.", (tile,))
+        line = _line_of_buffers(report, place.step, tile) if place else ""
+        if line:
+            yield Cause(f"What moves there is named in {line}.", (), line)
         return
-    name, size = next(iter(memory.at_fullest(tile).items()))
+    sizes = memory.at_fullest(tile, category)
+    name, size = next(iter(sizes.items()))
+    if 2 * size < total:
+        yield from _several(report, tile, category, sizes)
+        return
     row = max((v for v in report.variables if v.name == name), key=lambda v: v.bytes)
     yield Cause(
         f"Most of it is {name!r}: {size:,} bytes, of {row.bytes:,} that lie on {row.tiles:,} of "
@@ -480,3 +489,31 @@ def _memory(report: Report, tile: int) -> Iterator[Cause]:
     yield Cause(f"It is live {steps} of the programs.")
     if row.line:
         yield Cause(f"It is made in {row.line}.", (), row.line)
+
+
+def _several(report: Report, tile: int, category: str, sizes: dict[str, int]) -> Iterator[Cause]:
+    """Say how many variables or constants fill a tile, none of which is half of them, and which
+    line makes most."""
+    name, size = next(iter(sizes.items()))
+    noun = category.lower()
+    yield Cause(
+        f"Most of it is {len(sizes):,} {noun}: {sum(sizes.values()):,} bytes. The largest, "
+        f"{name!r}, takes {size:,}.",
+        (tile,),
+    )
+    made_in = {row.name: row.line for row in report.variables}
+    by_line: Counter[str] = Counter()
+    count: Counter[str] = Counter()
+    for each, held in sizes.items():
+        line = made_in.get(each, "")
+        by_line[line] += held
+        count[line] += 1
+    line, held = by_line.most_common(1)[0]
+    if line:
+        yield Cause(f"{count[line]:,} of them, {held:,} bytes, are made in {line}.", (tile,), line)
+
+
+def _line_of_buffers(report: Report, number: int, tile: int) -> str:
+    """Return the line of what a step brings to a tile before it computes: the line that gives the
+    tile most of its vertices, or that of the copy."""
+    return report.profile.lines_on(number, tile)[0] or report.profile.steps[number].line
