@@ -980,6 +980,7 @@ ENGINE = [
         "Executable.deserialize(compile_graph(graph, prog).serialize(), [Sum])",
     ),
     Row("Engine::getEngineOptions", "Engine.options", "a property", "engine.options"),
+    Row("OptionFlags", "", 'a dict of the same names: `{"debug.allowOutOfMemory": True}`'),
     Row("Engine::prepare, deploy, stop", "", "`load` does all of it"),
     Row(
         "Engine::resetExecutionProfile",

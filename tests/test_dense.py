@@ -17,10 +17,23 @@ from test_pricing import counted
 from test_scalar import Built
 from test_scalar_compiled import at_once, cache  # noqa: F401
 
-from ipu_teach import FLOAT, INT, InOut, Input, Output, Vector, Vertex
+from ipu_teach import (
+    FLOAT,
+    HALF,
+    INT,
+    Engine,
+    Graph,
+    InOut,
+    Input,
+    IPUModel,
+    Output,
+    Vector,
+    Vertex,
+)
 from ipu_teach.cost.traced import REGISTERS, VERTEX_OVERHEAD
 from ipu_teach.engine.scalar import compiled, run
 from ipu_teach.errors import CodeletError, MatrixWarning
+from ipu_teach.program import Execute
 from ipu_teach.target import PRICES, make_target
 from ipu_teach.types import Array
 
@@ -378,3 +391,27 @@ def test_shapes_and_arrays_of_numbers_are_the_same_on_every_way(
         noise = spread + np.array([[[v**2 + 1, 0], [0, 2]] for v in given["seen"][:, 0]])
         after = np.linalg.inv(np.linalg.inv(spread) + np.linalg.inv(noise - spread))
         np.testing.assert_allclose(kept[0]["after"], after.reshape(-1, 4), rtol=1e-2, atol=1e-2)
+
+
+def test_matrices_of_halves_are_converted_first() -> None:
+    class Inverse(Vertex):
+        a: Input[Vector[Vector[HALF]]]
+        out: Output[Vector[Vector[HALF]]]
+
+        def compute(self) -> None:
+            self.out = np.linalg.inv(self.a)
+
+    graph = Graph(IPUModel(tiles_per_ipu=1).create_device())
+    a, out = (graph.add_variable(HALF, (2, 2), name) for name in ("a", "out"))
+    graph.set_initial_value(a, np.eye(2))
+    work = graph.add_compute_set("work")
+    for mapped in (a, out, graph.add_vertex(work, Inverse, a=a, out=out)):
+        graph.set_tile_mapping(mapped, 0)
+    with pytest.raises(CodeletError) as error:
+        Engine(graph, Execute(work))
+    assert str(error.value).startswith(
+        "Inverse.compute() failed: np.linalg has no functions for matrices of HALF.\n"
+    )
+    assert str(error.value).endswith(
+        "next:  convert the matrix first, as in np.linalg.inv(self.a.astype(np.float32))."
+    )

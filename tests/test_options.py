@@ -81,10 +81,23 @@ def test_numbers_words_and_what_is_only_recorded() -> None:
         found["debug.verify"] = True
 
 
+def test_options_of_the_host_and_of_stacks() -> None:
+    found = options({"streamCallbacks.multiThreadMode": "collaborative"})
+    assert found["streamCallbacks.multiThreadMode"] == "collaborative"
+    assert options({"target.deterministicWorkers": "false", "target.gatewayMode": False})
+    for name in ("debug.workerStackSizeInBytes", "target.workerStackSizeInBytes"):
+        assert message({name: 4096}, NotOfferedError) == (
+            f"{name} = 4096 is not offered by this kit.\n  next:  the machine has them: "
+            "IPUModel(worker_stack_bytes=…)."
+        )
+    for unlike in ("debug.cycleEstimator", "foo.bar", "exchange.optimisationTarget"):
+        assert "did you mean" not in message({unlike: 1})
+
+
 def test_wrong_options() -> None:
     assert message({"debug.alowOutOfMemory": True}) == (
         "There is no engine option 'debug.alowOutOfMemory'.\n  next:  did you mean "
-        "'debug.allow_out_of_memory'? The names are those of Poplar's Engine, such as "
+        "'debug.allowOutOfMemory'? The names are those of Poplar's Engine, such as "
         "debug.allowOutOfMemory."
     )
     assert message({"debug.allowOutOfMemory": 1}) == (

@@ -8,6 +8,11 @@ _PARAMS = "ConvParams(FLOAT, 1, (2, 2), (1, 1), 2, 2)"
 _INPUT = "poplin.create_input(graph, poplin." + _PARAMS + ")"
 _WEIGHTS = "poplin.create_weights(graph, poplin." + _PARAMS + ")"
 
+_FACTORS = (
+    "`np.linalg.{}` in a codelet, for a small matrix ([codelets.md](codelets.md)); a large one is "
+    "factored block by block with `poplin.mat_mul`"
+)
+
 POPLIN = [
     Row(
         "poplin::matMul",
@@ -174,4 +179,18 @@ POPLIN = [
         )
     ),
     Row("poplin multi-convolutions", "", "poplin.convolution of each, one after the other"),
+    *(
+        Row(f"poplin::{cpp}", "", _FACTORS.format(function))
+        for cpp, function in (
+            ("cholesky", "cholesky"),
+            ("createCholeskyInput", "cholesky"),
+            ("triangularSolve", "solve"),
+            ("triangularMask", "solve"),
+            ("createTriangularSolveInputLHS", "solve"),
+            ("createTriangularSolveInputRHS", "solve"),
+            ("createTriangularSolveOutput", "solve"),
+            ("experimental::QRFactorization", "qr"),
+            ("experimental::createQRFactorizationMatrices", "qr"),
+        )
+    ),
 ]

@@ -296,6 +296,9 @@ def failed(codelet: type[Vertex], error: BaseException, line: str, who: str) -> 
     if found := re.search(r"^matmul: .+\(size (\d+) is different from (\d+)\)$", str(error)):
         said = f"{type(error).__name__}: @ was given {found[2]} numbers and {found[1]}"
         advice = "both sides of @ take as many: is one of them a part, and the other whole?"
+    if "float16 is unsupported in linalg" in str(error):
+        said = "np.linalg has no functions for matrices of HALF"
+        advice = "convert the matrix first, as in np.linalg.inv(self.a.astype(np.float32))."
     if isinstance(error, np.linalg.LinAlgError):
         what, advice = refused(error, advice)
         said += what

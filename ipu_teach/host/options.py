@@ -27,6 +27,7 @@ from ipu_teach.target import PRICES
 
 ENVIRONMENT = "IPU_TEACH_ENGINE_OPTIONS"
 IO_TILES, GCL_IO_TILES = "numIOTiles", "GCL_NUM_IO_TILES"  # PopART's option, and gcl's variable
+CLOSE = 0.8  # how alike a misspelt option is to the one that is meant; "debug." alone is much
 Value = bool | int | str | None
 Options = Mapping[str, Value]
 
@@ -46,6 +47,8 @@ class _Option:
 
 
 _REPORT = "engine.report holds the same figures."
+_WORKER_STACK = "the machine has them: IPUModel(worker_stack_bytes=…)."
+_SUPERVISOR_STACK = "the machine has them: IPUModel(supervisor_stack_bytes=…)."
 _LEVELS = ("Vertex", "Tile", "Ipu", "Device", "Off")
 
 _OPTIONS: dict[str, _Option] = {
@@ -59,8 +62,11 @@ _OPTIONS: dict[str, _Option] = {
     ),
     "autoReport.outputLoweredVars": _Option(bool, False, _REPORT),
     "autoReport.executionProfileProgramRunCount": _Option(int, 2),
+    "autoReport.streamAtEachRun": _Option(bool, True),
     "codelet_prices": _Option(PRICES),  # none of Poplar's; without it what the machine says
     "debug.allowOutOfMemory": _Option(bool, False),
+    "debug.branchRecordFlush": _Option(bool, False),
+    "debug.branchRecordTile": _Option(int),
     "debug.checkUninitialised": _Option(bool),
     "debug.computeInstrumentationLevel": _Option(_LEVELS, "Vertex"),
     "debug.floatPointOpException": _Option(bool, False, control=INV | DIV0 | OFLO),
@@ -74,9 +80,11 @@ _OPTIONS: dict[str, _Option] = {
     "debug.outputAllSymbols": _Option(bool, False),
     "debug.retainDebugInformation": _Option(bool, True),
     "debug.runtimeVerify": _Option(bool),
+    "debug.supervisorStackSizeInBytes": _Option(int, None, _SUPERVISOR_STACK),
     "debug.trace": _Option(bool, False, "engine.report.steps() lists what ran, in order."),
     "debug.traceFile": _Option(str, ""),
     "debug.verify": _Option(bool),
+    "debug.workerStackSizeInBytes": _Option(int, None, _WORKER_STACK),
     "mergeCopies": _Option(bool, True),
     IO_TILES: _Option(int, 0, "IPUModel(io_tiles=…) sets tiles of each IPU aside."),
     "exchange.enablePrefetch": _Option(bool, True),
@@ -94,14 +102,22 @@ _OPTIONS: dict[str, _Option] = {
     "profiler.format": _Option(str, "v4"),
     "profiler.includeCycleEstimates": _Option(bool, True),
     "profiler.programs.filter": _Option(str, ""),
+    "streamCallbacks.maxLookahead": _Option(str, "unlimited"),
+    "streamCallbacks.multiThreadMode": _Option(str, "single"),
+    "streamCallbacks.numWorkerThreads": _Option(str, "auto"),
+    "target.deterministicWorkers": _Option(str, "true"),
     "target.extendedMemory": _Option(
         bool, False, "the program lives in the memory of the tiles; stream what does not fit."
     ),
+    "target.gatewayMode": _Option(bool, True),
+    "target.gatewayWriteCombining": _Option(bool, False),
     "target.hostSyncTimeout": _Option(int, 300),
     "target.saveArchive": _Option(str, ""),
+    "target.supervisorStackSizeInBytes": _Option(int, None, _SUPERVISOR_STACK),
     "target.syncReplicasIndependently": _Option(
         bool, False, 'IPUModel(sync_pattern="REPLICA_AND_LADDER") lets each talk to its host alone.'
     ),
+    "target.workerStackSizeInBytes": _Option(int, None, _WORKER_STACK),
 }
 
 
@@ -150,11 +166,12 @@ def parsed(given: object, where: str = "") -> dict[str, Value]:
         ):
             result[name] = value
         elif name not in _OPTIONS:
-            known = [*_OPTIONS, *_TWINS]
+            in_camel_case = isinstance(key, str) and key != key.lower()
+            known = _OPTIONS if in_camel_case else _TWINS
             raise InvalidOptionError(f"""There is no engine option {shown(key)}.
                 where: {where}
-                next:  {did_you_mean(key, known)}The names are those of Poplar's Engine, such as
-                debug.allowOutOfMemory.""")
+                next:  {did_you_mean(key, known, CLOSE)}The names are those of Poplar's Engine, such
+                as debug.allowOutOfMemory.""")
         else:
             result[name] = _value(name, value, where)
     return result
