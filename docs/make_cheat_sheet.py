@@ -152,13 +152,17 @@ def page() -> str:
     return re.sub(r"<!-- (\w+)(?:: (.+?))? -->", made, TEMPLATE.read_text("utf-8"))
 
 
-def print_pdf(target: Path) -> str:
-    """Print the page by Chromium; what became of it."""
+def print_pdf(target: Path) -> tuple[bool, str]:
+    """Print the page by Chromium to `target`. Return whether the file was written, and what to
+    tell the user."""
+    if not target.absolute().parent.is_dir():
+        return False, f"no PDF: there is no folder {target.absolute().parent}"
     chromium = find_chromium()
     if chromium is None:
-        return (
+        return False, (
             "no PDF: Chromium is not here. Print the page from any browser, on A4, without margins"
         )
+    before = target.stat().st_mtime_ns if target.exists() else None
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
         command = [
             chromium,
@@ -170,7 +174,9 @@ def print_pdf(target: Path) -> str:
             PAGE.as_uri(),
         ]
         done = subprocess.run(command, text=True, capture_output=True, timeout=120)
-    return f"{target}" if target.exists() else f"no PDF: Chromium said {done.stderr.strip()[-300:]}"
+    if target.exists() and target.stat().st_mtime_ns != before:
+        return True, f"{target}"
+    return False, f"no PDF: Chromium said {done.stderr.strip()[-300:]}"
 
 
 def main(arguments: list[str]) -> int:
@@ -181,18 +187,17 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--check", action="store_true", help="write nothing; 1 if it is not as made"
     )
-    pdf = PAGE.with_suffix(".pdf")
-    parser.add_argument(
-        "--pdf", type=Path, metavar="FILE", default=pdf, help="where to; else beside the page"
-    )
+    parser.add_argument("--pdf", type=Path, metavar="FILE", help="where to; else beside the page")
     given = parser.parse_args(arguments)
     text = page()
     if given.check:
         return int(not PAGE.exists() or PAGE.read_text("utf-8") != text)
     PAGE.write_text(text, encoding="utf-8")
     print(PAGE)
-    print(print_pdf(given.pdf))
-    return 0
+    printed, message = print_pdf(given.pdf or PAGE.with_suffix(".pdf"))
+    print(message)
+    # Without --pdf the page alone will do: a machine without Chromium can make it.
+    return int(given.pdf is not None and not printed)
 
 
 if __name__ == "__main__":

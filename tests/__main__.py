@@ -40,6 +40,13 @@ def for_pytest(words: list[str]) -> list[str]:
     return ["-q", "-m", "not slow", *files, *(word for word in words if word != "--quick")]
 
 
+def missing_files(words: list[str]) -> list[str]:
+    """The test files and notebooks among the words that are not there; pytest only says that no
+    tests ran."""
+    named = [word.partition("::")[0] for word in words if not word.startswith("-")]
+    return [name for name in named if name.endswith((".py", ".ipynb")) and not Path(name).exists()]
+
+
 def all_tests(words: list[str]) -> bool:
     """Whether every test runs: then mypy runs beside them."""
     return re.fullmatch("(-n ?[0-9a-z]+)?", " ".join(words)) is not None
@@ -75,6 +82,9 @@ def main(words: list[str]) -> int:
         import as_in_a_browser
 
         return as_in_a_browser.main(words[1:])
+    if missing := missing_files(words):
+        print(f"test: there is no file {', '.join(missing)}", file=sys.stderr)
+        return 2
     return with_mypy(words) if all_tests(words) else int(pytest.main(for_pytest(words)))
 
 

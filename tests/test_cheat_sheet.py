@@ -56,7 +56,7 @@ def test_it_is_two_pages_of_paper(tmp_path: Path) -> None:
     if sheet.find_chromium() is None:
         pytest.skip("Chromium is missing")
     target = tmp_path / "sheet.pdf"
-    assert sheet.print_pdf(target) == str(target)
+    assert sheet.print_pdf(target) == (True, str(target))
     assert len(re.findall(rb"/Type\s*/Page\b", target.read_bytes())) == 2
 
 
@@ -64,4 +64,9 @@ def test_without_chromium_it_says_how_to_print(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(sheet, "find_chromium", lambda: None)
-    assert "Print the page from any browser" in sheet.print_pdf(tmp_path / "sheet.pdf")
+    printed, message = sheet.print_pdf(tmp_path / "sheet.pdf")
+    assert not printed and "Print the page from any browser" in message
+    assert sheet.print_pdf(tmp_path / "nosuch" / "sheet.pdf") == (
+        False,
+        f"no PDF: there is no folder {tmp_path / 'nosuch'}",
+    )

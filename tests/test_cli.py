@@ -24,6 +24,7 @@ from ipu_teach.lessons import headless, notebooks as shelves
 
 nbformat = pytest.importorskip("nbformat")
 
+ROOT = Path(__file__).resolve().parents[1]
 PARAMETERS = 'DATA = "digits"  # or "mnist"'
 Shelf = Callable[..., Path]
 
@@ -734,3 +735,26 @@ def test_requests_without_sense_end_with_2(
     with pytest.raises(SystemExit) as caught:
         cli.main(words)
     assert caught.value.code == 2 and "usage" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("job", "status", "words"),
+    [
+        (["docs/make_cheat_sheet.py", "--pdf", "/nosuch/x.pdf"], 1, "there is no folder /nosuch"),
+        (["tests/lessons/mutants.py", "99.9"], 2, "no exercise is called 99.9. There are: 00.1"),
+        (["tests/fuzz", "--graphs", "-3"], 2, "--graphs got -3: give how many are to run"),
+        (["tests/fuzz", "--minutes", "0"], 2, "--minutes got 0: give a number of minutes above 0"),
+        (["-m", "ipu_teach", "golden", "--only", "nosuch"], 2, "no family has 'nosuch' in its"),
+        (["tests/lessons/names.py", "--x"], 2, "this job takes no arguments, and got --x"),
+        (["tests", "tests/nosuch.py"], 2, "there is no file tests/nosuch.py"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_a_job_that_cannot_do_what_it_is_told_says_so_by_its_status(
+    job: list[str], status: int, words: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, *job], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == status, done.stderr
+    assert words in done.stdout + done.stderr

@@ -157,6 +157,9 @@ def main(arguments: Sequence[str]) -> int:
     chosen = parser.parse_args(arguments)
     found = list(families(chosen.only))
     rows = [row for _, members in found for row in members]
+    if not rows:
+        titles = "\n".join(f"  {family[0]}" for family in FAMILIES)
+        parser.error(f"no family has {chosen.only!r} in its title. There are:\n{titles}")
     if chosen.json:
         print(json.dumps({"rows": [row.as_dict() for row in rows]}, indent=1))
     else:

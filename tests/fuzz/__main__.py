@@ -318,6 +318,10 @@ def main() -> int:
     if options.only:
         one = lambda seed, compiled: suite.one_test(seed, options.only)  # noqa: E731
     most = count if getattr(options, name) is None else getattr(options, name)
+    if most is not None and most < 1:
+        parser.error(f"--{name} got {most}: give how many are to run, 1 or more")
+    if options.minutes is not None and not options.minutes > 0:
+        parser.error(f"--minutes got {options.minutes:g}: give a number of minutes above 0")
     seconds = inf if options.minutes is None and most is not None else 60 * (options.minutes or 1)
     until = inf if most is None else most
     print(f"seed {first}", flush=True)

@@ -532,6 +532,10 @@ def main(words: list[str]) -> int:
 
     from ipu_teach.lessons.naming import lesson_of
 
+    known = [exercise.name for exercise in EXERCISES]
+    if unknown := [word for word in words if word not in known]:
+        print(f"mutants: no exercise is called {', '.join(unknown)}. There are: {' '.join(known)}")
+        return 2
     tried, faults = Counter[str](), 0
     with tempfile.TemporaryDirectory() as folder:
         os.environ["IPU_TEACH_WORK"] = folder

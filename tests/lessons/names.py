@@ -250,6 +250,9 @@ def main(words: list[str]) -> int:
     if words in (["-h"], ["--help"]):
         print((__doc__ or "").strip())
         return 0
+    if words:
+        print(f"names: this job takes no arguments, and got {' '.join(words)}")
+        return 2
     holes = 0
     for title, path in PATHS.items():
         print(f"{title}: {', '.join(path)}")
