@@ -347,7 +347,8 @@ class Lowering:
         made = []
         for s in range(stages):
             more: dict[str, Any] = {}
-            if training:
+            has_backward = any(op.part == BACKWARD and op.stage == s for op in body)
+            if has_backward or grad_out[s] is not None:
                 more = {"backward": backwards[s], "keep": self._kept(body, s, into[s])}
                 more |= {"grad_out": grad_out[s], "grad_into": grad_into[s]}
             made.append(Stage(forwards[s], into[s], out[s], **more))
