@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from fuzz import pipelines
+from fuzz.pipelines import VIEWS
 
 from ipu_teach import FLOAT, HALF, UNSIGNED_INT, IPUModel
 from ipu_teach.errors import InvalidOptionError, ModelError
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Run, Value
+from ipu_teach.schedules import SCHEDULES
 
 BATCH, STEPS = 4, 2
 
@@ -373,3 +377,108 @@ def test_what_cannot_be_transformed_is_refused(wrong: Any, text: str) -> None:
     with pytest.raises((ModelError, InvalidOptionError)) as refused:
         wrong()
     assert text in " ".join(str(refused.value).split()) and refused.value.next_step
+
+
+# --- pipelines whose stages share memory ----------------------------------------------------------
+
+Middle = Callable[[Ir, Value, int], Value]
+
+
+def _add(graph: Ir, x: Value, s: int) -> Value:
+    return graph.op("add", graph.op("tanh", x), x)
+
+
+# By kind: what a stage in the middle of a pipeline makes of its input.
+MIDDLES: dict[str, Middle] = {
+    "work": lambda graph, x, s: ir.linear(
+        graph, x, graph.variable(np.eye(6, dtype=np.float32)[::-1] / 2, f"middle{s}")
+    ),
+    "residual": _add,
+    "parameterless": lambda graph, x, s: graph.op("tanh", x),
+    "frozen": lambda graph, x, s: graph.op(
+        "mul", x, graph.variable(np.linspace(0.5, 1, 6, dtype=np.float32), f"frozen{s}")
+    ),
+    "nothing": lambda graph, x, s: x,
+    **{kind: lambda graph, x, s, kind=kind: pipelines.view(graph, kind, x) for kind in VIEWS},
+}
+
+
+def net_of_stages(middle: Middle, stages: int, first: str, is_training: bool) -> Ir:
+    """Stages of one kind between a first and a last one. The last one also reads what the first
+    makes, and is fed the input as well; one output is an input of the graph, one a skipped value."""
+    graph, rng = Ir(), np.random.default_rng(3)
+
+    def weight(name: str, *shape: int) -> Value:
+        return graph.variable(rng.normal(0, 0.5, shape).astype(np.float32), name)
+
+    x = h = graph.input((2, 6), "x")
+    if first != "parameterless":
+        h = ir.linear(graph, x, weight(f"{first}.w", 6, 6))
+    skipped = h = graph.op("tanh", h)
+    for s in range(1, stages - 1):
+        with graph.at(stage=s):
+            h = middle(graph, h, s)
+    with graph.at(stage=stages - 1):
+        h = graph.op("add", graph.op("mul", h, skipped), x)
+        last = ir.linear(graph, h, weight("last", 3, 6))
+        loss = graph.output("loss", ir.mean(graph, graph.op("square", last)))
+    graph.output("input", x)
+    graph.output("skipped", skipped)
+    if is_training:
+        trained = [v for name, v in graph.variables.items() if not name.startswith("frozen")]
+        graph, gradients = ir.autodiff(graph, loss, trained)
+        graph = ir.optimise(graph, gradients, "sgd", 0.1)
+    return ir.accumulate(graph, 2 * stages)
+
+
+@pytest.mark.parametrize("is_training", [False, True], ids=["inference", "training"])
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("kind", MIDDLES)
+def test_stages_of_every_kind_give_what_one_device_gives(
+    kind: str, schedule: str, is_training: bool
+) -> None:
+    for stages, first in ((2, "frozen"), (3, "trained"), (4, "frozen"), (4, "parameterless")):
+        if stages == 2 and kind != "work":
+            continue  # without a middle all kinds are one
+        graph = net_of_stages(MIDDLES[kind], stages, first, is_training)
+        assert pipelines.differences_of(graph, graph, schedule) == [], (stages, first)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_pipelines_give_what_one_device_gives(seed: int) -> None:
+    assert not pipelines.one_pipeline(seed)[1]
+
+
+def test_transforms_of_a_pipeline_whose_stages_share_memory() -> None:
+    """Recomputed, with the optimiser's state in streaming memory, on two replicas with shares of
+    it: the bits of one stage after the other."""
+
+    def graph() -> Ir:
+        rng = np.random.default_rng(7)
+        graph = Ir()
+        h = first = ir.linear(
+            graph,
+            graph.input((2, 6), "x"),
+            graph.variable(rng.normal(0, 0.5, (6, 6)).astype(np.float32), "w"),
+        )
+        with graph.at(stage=1):
+            h = graph.op("add", graph.op("tanh", h), graph.op("reverse", h, dim=1))
+        with graph.at(stage=2):
+            h = graph.op("mul", h, graph.op("add", first, graph.variable(np.float32(0.5), "b")))
+            loss = graph.output("loss", ir.mean(graph, graph.op("square", h)))
+        step, gradients = ir.autodiff(graph, loss)
+        return ir.optimise(step, gradients, "adam", 0.05)
+
+    x = np.random.default_rng(8).normal(0, 1, (12, 2, 6)).astype(np.float32)
+    runs = []
+    for is_pipeline in (False, True):
+        step = ir.accumulate(ir.recompute(graph()) if is_pipeline else graph(), 6)
+        step = ir.replicate(step, 2)
+        if is_pipeline:
+            step = ir.pipelined(ir.off_chip(ir.sharded(step)))
+        device = IPUModel("ipu2", tiles_per_ipu=2, num_ipus=8).create_device()
+        run = Run(ir.Lowering(step, device), device)
+        losses = [run(x=x)["loss"] for _ in range(2)]
+        runs.append((losses, run.read("w"), run.read("b")))
+    for plain, moved in zip(*runs, strict=True):
+        np.testing.assert_array_equal(plain, moved)
