@@ -482,3 +482,108 @@ def test_transforms_of_a_pipeline_whose_stages_share_memory() -> None:
         runs.append((losses, run.read("w"), run.read("b")))
     for plain, moved in zip(*runs, strict=True):
         np.testing.assert_array_equal(plain, moved)
+
+
+# --- variables that change within a micro-batch ---------------------------------------------------
+
+
+def _old_view(graph: Ir, state: Value, x: Value) -> Value:
+    seen = graph.op("reverse", state, dim=0)
+    graph.emit("assign", state, graph.op("add", state, x))
+    return graph.op("mul", seen, 2.0)
+
+
+def _view_of_a_view(graph: Ir, state: Value, x: Value) -> Value:
+    seen = graph.op("reverse", state, dim=0)
+    graph.emit("assign", state, graph.op("add", state, x))
+    return graph.op("mul", graph.op("reverse", seen, dim=0), 2.0)
+
+
+def _old_output(graph: Ir, state: Value, x: Value) -> Value:
+    seen = graph.op("reverse", state, dim=0)
+    graph.emit("assign", state, graph.op("add", state, x))
+    return seen
+
+
+def _onto_itself(graph: Ir, state: Value, x: Value) -> Value:
+    graph.emit("assign", state, graph.op("add", state, x))
+    graph.emit("assign", state, graph.op("reverse", state, dim=0))
+    return graph.op("mul", state, 1.0)
+
+
+def _read_twice(graph: Ir, state: Value, x: Value) -> Value:
+    before = graph.op("mul", state, 1.0)
+    graph.emit("blend", state, x, momentum=0.5)
+    return graph.op("sub", graph.op("mul", state, 3.0), before)
+
+
+@pytest.mark.parametrize(
+    ("build", "results", "state"),
+    [
+        (_old_view, [[0, 0, 0], [4, 2, 0], [14, 10, 6]], [9, 12, 15]),
+        (_view_of_a_view, [[0, 0, 0], [0, 2, 4], [6, 10, 14]], [9, 12, 15]),
+        (_old_output, [[0, 0, 0], [2, 1, 0], [7, 5, 3]], [9, 12, 15]),
+        (_onto_itself, [[2, 1, 0], [5, 5, 5], [13, 12, 11]], [13, 12, 11]),
+        (
+            _read_twice,
+            [[0, 1.5, 3], [4.5, 6.25, 8], [9.75, 11.625, 13.5]],
+            [3.75, 4.625, 5.5],
+        ),
+    ],
+)
+def test_a_value_stays_what_it_was_when_its_variable_changes(
+    build: Any, results: Any, state: Any
+) -> None:
+    graph = Ir()
+    x, variable = graph.input((3,), "x"), graph.variable(np.zeros(3, np.float32), "state")
+    graph.output("y", build(graph, variable, x))
+    device = IPUModel("ipu2", tiles_per_ipu=2).create_device()
+    run = Run(ir.Lowering(ir.accumulate(graph, 3), device), device)
+    assert run(x=np.arange(9, dtype=np.float32).reshape(3, 3))["y"].tolist() == results
+    assert run.read("state").tolist() == state
+
+
+@pytest.mark.parametrize("changes_before", [False, True])
+@pytest.mark.parametrize("schedule", [None, *SCHEDULES])
+def test_gradients_read_the_state_that_the_forward_read(
+    schedule: str | None, changes_before: bool
+) -> None:
+    """y = w x s, and s doubles with each micro-batch, before or after it is read."""
+    graph, count = Ir(), 4
+    x, w = graph.input((3,), "x"), graph.variable(np.float32([1, 2, 3]), "w")
+    state = graph.variable(np.float32([4, 5, 6]), "state")
+    h = graph.op("mul", x, w)
+    if changes_before:
+        graph.emit("assign", state, graph.op("mul", state, 2.0))
+    h = graph.op("mul", h, state)
+    if not changes_before:
+        graph.emit("assign", state, graph.op("mul", state, 2.0))
+    with graph.at(stage=1):
+        loss = graph.output("loss", graph.op("sum", graph.op("mul", h, 0.5), dims=[0]))
+    step, gradients = ir.autodiff(graph, loss, [w])
+    step = ir.accumulate(ir.optimise(step, gradients, "sgd", 1.0), count, "sum")
+    step = ir.pipelined(step, schedule) if schedule else step
+    device = IPUModel("ipu2", tiles_per_ipu=2, num_ipus=2).create_device()
+    run = Run(ir.Lowering(step, device), device)
+    xs = np.random.default_rng(0).normal(0, 1, (count, 3)).astype(np.float32)
+    losses = run(x=xs)["loss"]
+    weights, seen, gradient = np.array([1.0, 2, 3]), np.array([4.0, 5, 6]), np.zeros(3)
+    expected = []
+    for row in xs.astype(np.float64):
+        seen = seen * 2 if changes_before else seen
+        expected.append((weights * row * seen).sum() / 2)
+        gradient += row * seen / 2
+        seen = seen if changes_before else seen * 2
+    np.testing.assert_allclose(losses, expected, 1e-5)
+    np.testing.assert_allclose(run.read("w"), weights - gradient, 1e-4)
+    np.testing.assert_allclose(run.read("state"), [64, 80, 96])
+
+
+def test_a_gradient_that_is_a_variable_is_read_before_any_changes() -> None:
+    graph = Ir()
+    a, b = (graph.variable(np.float32(v), n) for n, v in (("a", [1, 2]), ("b", [3, 5])))
+    step = ir.optimise(graph, {a: b, b: graph.op("reverse", a, dim=0)}, "sgd", 0.5)
+    device = IPUModel("ipu2", tiles_per_ipu=2).create_device()
+    run = Run(ir.Lowering(step, device), device)
+    run()
+    assert run.read("a").tolist() == [-0.5, -0.5] and run.read("b").tolist() == [2.0, 4.5]

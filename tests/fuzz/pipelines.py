@@ -17,7 +17,7 @@ from ipu_teach.schedules import SCHEDULES, SEQUENTIAL
 
 ROWS, WIDTH = 2, 6
 VIEWS = ("reverse", "reshape", "permute", "swap", "stop")
-WORK = ("tanh", "relu", "add", "mul", "linear", "shared", "broadcast", "state")
+WORK = ("tanh", "relu", "add", "mul", "linear", "shared", "broadcast", "state", "state")
 
 
 def view(graph: Ir, kind: str, x: Value) -> Value:
@@ -85,7 +85,7 @@ class Draw:
         self, kind: str, name: str, a: Value, b: Value, style: str, is_frozen: bool
     ) -> Value:
         graph = self.graph
-        if kind in ("linear", "shared", "broadcast", "state") and style == "no parameters":
+        if kind in ("linear", "shared", "broadcast", "state", "state") and style == "no parameters":
             kind = "tanh"
         if kind == "linear":
             return ir.linear(graph, a, self.weight(name, (WIDTH, WIDTH), is_frozen))
@@ -97,10 +97,22 @@ class Draw:
             row = self.weight(name, (1, WIDTH), is_frozen)
             return graph.op("add", a, graph.op("expand", row, shape=(ROWS, WIDTH)))
         if kind == "state":
-            state = graph.variable(np.zeros((ROWS, WIDTH), np.float32), name)
+            state = self.weight(name, (ROWS, WIDTH))
             self.frozen.add(state)
-            graph.emit("blend", state, graph.op("stop", a), momentum=0.25)
-            return graph.op("add", a, state)
+            rng, read = self.rng, state
+            if rng.random() < 0.5:
+                graph.emit("blend", state, graph.op("stop", b), momentum=0.25)
+            if rng.random() < 0.5:
+                read = view(graph, rng.choice(VIEWS), state)
+            result = graph.op(rng.choice(["add", "mul"]), a, read) if rng.random() < 0.5 else None
+            change = rng.choice(["blend", "assign", "assign a view"])
+            if change == "blend":
+                graph.emit("blend", state, graph.op("stop", a), momentum=0.25)
+            elif change == "assign":
+                graph.emit("assign", state, graph.op("tanh", graph.op("add", b, state)))
+            else:
+                graph.emit("assign", state, view(graph, "reverse", state))
+            return result or graph.op(rng.choice(["add", "mul"]), a, read)
         if kind in VIEWS:
             return view(graph, kind, a)
         return graph.op(kind, a, b) if kind in ("add", "mul") else graph.op(kind, a)

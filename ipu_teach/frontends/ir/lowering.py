@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.errors import ModelError, counted, shown
+from ipu_teach.frontends.ir.snapshots import with_snapshots
 from ipu_teach.frontends.ir.values import (
     BACKWARD,
     CONSTANT,
@@ -54,7 +55,8 @@ class Lowering:
     def __init__(
         self, ir: Ir, target: Any, iterations: int = 1, options: Mapping[str, Any] | None = None
     ) -> None:
-        self.ir, self.iterations, self.options = ir, iterations, dict(options or {})
+        self.ir = ir = with_snapshots(ir)
+        self.iterations, self.options = iterations, dict(options or {})
         self.whole = Graph(target, ir.replicas)
         popops.add_codelets(self.whole)
         self.tensor: dict[Value, Tensor] = {}
