@@ -587,3 +587,39 @@ def test_a_gradient_that_is_a_variable_is_read_before_any_changes() -> None:
     run = Run(ir.Lowering(step, device), device)
     run()
     assert run.read("a").tolist() == [-0.5, -0.5] and run.read("b").tolist() == [2.0, 4.5]
+
+
+def test_state_in_streaming_memory_is_read_as_it_was_written() -> None:
+    graph = Ir()
+    x, state = graph.input((3,), "x"), graph.variable(np.zeros(3, np.float32), "state")
+    before = graph.op("reverse", state, dim=0)
+    graph.emit("assign", state, graph.op("add", state, x))
+    graph.output("y", graph.op("mul", state, 2.0))
+    graph.emit("blend", state, x, momentum=0.5)
+    graph.output("before", graph.op("mul", before, 1.0))
+    graph.output("state", state)
+    graph = ir.off_chip(ir.accumulate(graph, 2), ["state"])
+    device = IPUModel("ipu2", tiles_per_ipu=2).create_device()
+    outputs = Run(ir.Lowering(graph, device), device)(x=np.float32([[1, 2, 3], [4, 5, 6]]))
+    assert outputs["before"].tolist() == [[0, 0, 0], [3, 2, 1]]
+    assert outputs["y"].tolist() == [[2, 4, 6], [10, 14, 18]]
+    assert outputs["state"].tolist() == [[1, 2, 3], [4.5, 6, 7.5]]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_phases_of_a_pipeline_are_right_or_refused(schedule: str) -> None:
+    """What phases leave in streaming memory is of one micro-batch."""
+    graph = net_of_stages(MIDDLES["work"], 3, "trained", True)
+    phased = ir.phased(ir.pipelined(graph, schedule))
+    device = IPUModel("ipu2", tiles_per_ipu=1, num_ipus=4).create_device()
+    if schedule != "sequential":
+        with pytest.raises(ModelError) as caught:
+            ir.Lowering(phased, device)
+        assert "would read the one of another micro-batch.\n" in str(caught.value)
+        assert "next:  use the schedule 'sequential', or a pipeline" in str(caught.value)
+        phased = ir.phased(ir.pipelined(graph, "sequential"))
+    x = np.random.default_rng(1).normal(0, 1, (6, 2, 6)).astype(np.float32)
+    outputs = Run(ir.Lowering(phased, device), device)(x=x)
+    plain = Run(ir.Lowering(graph, device), device)(x=x)
+    for name, value in plain.items():
+        np.testing.assert_array_equal(outputs[name], value)

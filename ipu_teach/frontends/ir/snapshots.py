@@ -15,6 +15,7 @@ from ipu_teach.frontends.ir.values import (
     Value,
     swapped,
 )
+from ipu_teach.schedules import GROUPED, INTERLEAVED
 
 
 def with_snapshots(ir: Ir) -> Ir:
@@ -26,7 +27,7 @@ def with_snapshots(ir: Ir) -> Ir:
     """
     changes: dict[Value, list[int]] = {}
     for place, op in enumerate(ir.ops):
-        if OPS[op.kind].in_place and not op.inputs[0].remote:
+        if OPS[op.kind].in_place:
             changes.setdefault(op.inputs[0], []).append(place)
     if not changes:
         return ir
@@ -66,6 +67,7 @@ def with_snapshots(ir: Ir) -> Ir:
                 swaps[value] = snapshot(value, made[value], op.stage)
             elif (
                 value in changes
+                and not value.remote
                 and _outlives_forward(ir, op)
                 and _changes_forward(ir, changes[value])
                 and not (OPS[op.kind].in_place and op.inputs[0] is value)
@@ -95,7 +97,7 @@ def with_snapshots(ir: Ir) -> Ir:
 
 def _outlives_forward(ir: Ir, reader: Op) -> bool:
     """Whether other micro-batches may go forward before an operation reads."""
-    return bool(ir.schedule) and reader.part == BACKWARD
+    return ir.schedule in (GROUPED, INTERLEAVED) and reader.part == BACKWARD
 
 
 def _changes_forward(ir: Ir, places: list[int]) -> bool:
