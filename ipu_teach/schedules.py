@@ -11,12 +11,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+import numpy as np
 
 from ipu_teach.errors import ControlProgramError, InvalidOptionError, counted, shown
-from ipu_teach.graph import Graph, Tensor
+from ipu_teach.graph import Graph, Tensor, concat
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.outline import bytes_by_tile
+from ipu_teach.graph.tile_map import joined
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence as Programs
 
 FORWARD, RECOMPUTE, BACKWARD = "forward", "recompute", "backward"
@@ -183,10 +186,16 @@ def stash(ticks: Iterable[Iterable[tuple[str, int, int]]], stages: int) -> list[
 class Stage:
     """A stage of a pipeline, on an IPU of its own.
 
-    `forward`: a program that reads `into` and leaves `out`. To train also `backward`, which reads
-    `grad_out`, the gradient of `out`, and leaves `grad_into`, that of `into`; of what the forward
-    had or made, it may read the tensors in `keep`. The first stage takes its data from where it
-    likes and needs no `into`, the last one no `out`. The same program serves all micro-batches.
+    `forward`: a program that reads `into` and leaves its result in `out`. To train, `backward`
+    reads `grad_out`, the gradient of `out`, and leaves `grad_into`, that of `into`; of the
+    forward's tensors it may read those in `keep`. The same programs serve all micro-batches.
+
+    A stage may leave out what it does not use:
+
+    - the first one takes its data from anywhere and needs no `into`; the last one needs no `out`;
+    - a stage in front of which nothing is trained has no `grad_into`, and the stage before it no
+      `grad_out`; a stage that trains nothing and passes no gradient on has no `backward`;
+    - a stage whose `out` is a view of its `into` needs no work in `forward`.
     """
 
     forward: Program
@@ -204,18 +213,20 @@ def pipeline(
     ticks: Iterable[Iterable[tuple[str, int, int]]],
     name: str = "pipeline",
 ) -> Programs:
-    """A program that does what `ticks` says: in each tick the programs of the stages in it, and
-    then one exchange of all that moves on.
+    """Build the program of `ticks`: in each tick the stages' programs, then one exchange.
 
-    What a backward reads of its forward is stored meanwhile, as often as `stash` says. Ticks that
-    are alike and follow each other are a Repeat. Any schedule gives the same bits, as long as a
-    stage takes its micro-batches in order.
+    All results of a tick move on at once, also where one arrives in a place from which another
+    leaves. What a backward reads of its forward is stored in the meantime, as often as `stash`
+    says. Equal ticks that follow each other are a Repeat. Any schedule gives the same bits, if each
+    stage takes its micro-batches in order and works on memory of its own.
 
-    Raises `InvalidOptionError` for a stage without work, or on an IPU of another's; and
-    `ControlProgramError` for a tick in which a stage lacks what it reads, or would lose it.
+    Raises `InvalidOptionError` for a stage without work, on an IPU of another stage, or with a
+    gradient that arrives in a tensor of `keep`; and `ControlProgramError` for a tick in which a
+    stage lacks what it reads, or would lose it.
     """
     every = [[Work(*one) for one in now] for now in ticks]
-    _check_stages(graph, stages, any(w.kind == BACKWARD for now in every for w in now))
+    is_training = any(work.kind == BACKWARD for now in every for work in now)
+    _check_stages(graph, stages, is_training)
     for kind, s, _ in (work for now in every for work in now):
         if kind not in (FORWARD, BACKWARD) or s not in range(len(stages)):
             raise InvalidOptionError(f"""pipeline() was told to take stage {shown(s)} {shown(kind)}.
@@ -227,18 +238,12 @@ def pipeline(
         else [[]]
         for s, many in enumerate(stash(every, len(stages)))
     ]
-    # what arrives must not take the place of an input that is still wanted
-    lands = [
-        graph.clone(stage.into, f"{name}/arrives{s}")
-        if s and stage.into is not None and any(stage.into is kept for kept in stage.keep)
-        else stage.into
-        for s, stage in enumerate(stages)
-    ]
+    builder = _Ticks(graph, stages, slots, is_training, name)
     made: dict[tuple[tuple[str, int, int], ...], Programs] = {}
     rows = []
     for key in _in_slots(every, [len(some) for some in slots]):
         if key not in made:
-            made[key] = _tick(stages, slots, lands, key)
+            made[key] = builder.tick(key)
         rows.append(made[key])
     whole = Programs(name=name)
     for tick, same in groupby(rows):
@@ -246,39 +251,126 @@ def pipeline(
     return whole
 
 
-def _tick(
-    stages: Sequence[Stage],
-    slots: list[list[list[Tensor]]],
-    lands: list[Any],
-    key: Iterable[tuple[str, int, int]],
-) -> Programs:
-    """What was stored comes back, the programs run, what they leave is stored, and moves on."""
-    back: list[Program] = []
-    work: list[Program] = []
-    stored: list[Program] = []
-    moves: list[tuple[Any, Any]] = []  # the ends that _check_stages has asked for
-    for kind, s, slot in key:
-        stage, kept = stages[s], list(zip(stages[s].keep, slots[s][slot], strict=False))
-        if kind == FORWARD:
-            if stage.into is not None and stage.into is not lands[s]:
-                back.append(Copy(lands[s], stage.into))
-            work.append(stage.forward)
-            stored += [Copy(tensor, into) for tensor, into in kept]
-            moves += [(stage.out, lands[s + 1])] if s + 1 < len(stages) else []
-        else:
-            back += [Copy(source, tensor) for tensor, source in kept]
-            work += [stage.backward] if stage.backward else []
-            moves += [(stage.grad_into, stages[s - 1].grad_out)] if s else []
-    # Side by side: what stays on an IPU first, and then one exchange between all of them.
-    return Programs(back, work, stored, [Copy(a, b) for a, b in moves])
+class _Ticks:
+    """Build the programs of ticks, and the variables that their moves need."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        stages: Sequence[Stage],
+        slots: list[list[list[Tensor]]],
+        is_training: bool,
+        name: str,
+    ) -> None:
+        self.graph, self.stages, self.slots, self.name = graph, stages, slots, name
+        self._departures: dict[tuple[str, int], tuple[Copy, Tensor]] = {}
+        # The tensor in which each input arrives, and each gradient: one of its own where the stage
+        # may use the memory of `into` or `grad_out` before it reads what has arrived.
+        self.into = [stage.into for stage in stages]
+        self.grad_out = [stage.grad_out for stage in stages]
+        for s, stage in enumerate(stages if is_training else ()):
+            used = (*stage.keep, stage.grad_out, stage.grad_into)
+            if s and stage.into is not None and _shares_memory(stage.into, used):
+                self.into[s] = graph.clone(stage.into, f"{name}/arrives{s}")
+            used = (stage.into, stage.out)
+            last = s + 1 == len(stages)
+            if not last and stage.grad_out is not None and _shares_memory(stage.grad_out, used):
+                self.grad_out[s] = graph.clone(stage.grad_out, f"{name}/gradient{s}")
+
+    def tick(self, key: Iterable[tuple[str, int, int]]) -> Programs:
+        """Return the program of a tick: restore what was stored, run the stages, store, move."""
+        back: list[Program] = []
+        work: list[Program] = []
+        stored: list[Program] = []
+        moves: dict[tuple[str, int], tuple[Tensor, Tensor]] = {}
+        for kind, s, slot in key:
+            stage = self.stages[s]
+            kept = list(zip(stage.keep, self.slots[s][slot] if slot >= 0 else [], strict=False))
+            if kind == FORWARD:
+                back += _brought(self.into[s], stage.into)
+                work.append(stage.forward)
+                stored += [Copy(tensor, into) for tensor, into in kept]
+            else:
+                back += [Copy(source, tensor) for tensor, source in kept]
+                back += _brought(self.grad_out[s], stage.grad_out)
+                work += [stage.backward] if stage.backward else []
+            if (ends := self._ends(kind, s)) is not None:
+                moves[kind, s] = ends
+        copies: list[Program] = []
+        for (kind, s), (source, place) in moves.items():
+            others = [ends[1] for move, ends in moves.items() if move != (kind, s)]
+            if _shares_memory(source, others):
+                save, source = self._departure(kind, s, source)
+                stored.append(save)
+            copies.append(Copy(source, place))
+        # Side by side: what stays on an IPU first, and then one exchange between all of them.
+        return Programs(back, work, stored, copies)
+
+    def _ends(self, kind: str, s: int) -> tuple[Tensor, Tensor] | None:
+        """The tensors between which a stage's result moves; None if nothing does."""
+        to = s + 1 if kind == FORWARD else s - 1
+        if to not in range(len(self.stages)):
+            return None
+        stage = self.stages[s]
+        source = stage.out if kind == FORWARD else stage.grad_into
+        place = self.into[to] if kind == FORWARD else self.grad_out[to]
+        return None if source is None or place is None else (source, place)
+
+    def _departure(self, kind: str, s: int, source: Tensor) -> tuple[Copy, Tensor]:
+        """For a result in whose memory another result may arrive: a copy that saves those elements
+        within the IPU, and the flat result with the saved ones in their places.
+
+        Without it the moves would conflict, and be an exchange each.
+        """
+        if (kind, s) not in self._departures:
+            ends = {
+                (way, t): self._ends(way, t)
+                for way in (FORWARD, BACKWARD)
+                for t in range(len(self.stages))
+            }
+            places = [both[1] for move, both in ends.items() if both and move != (kind, s)]
+            pieces, is_shared = _pieces(source.flatten(), places)
+            shared = [piece for piece, shares in zip(pieces, is_shared, strict=True) if shares]
+            leaving = concat(shared)
+            saved = self.graph.clone(leaving, f"{self.name}/leaves{s}")
+            begin = 0
+            for i, piece in enumerate(pieces):
+                if is_shared[i]:
+                    pieces[i] = saved[begin : begin + piece.num_elements]
+                    begin += piece.num_elements
+            self._departures[kind, s] = Copy(leaving, saved), concat(pieces)
+        return self._departures[kind, s]
+
+
+def _brought(arrival: Tensor | None, read: Tensor | None) -> list[Program]:
+    """A copy to the tensor that a stage reads, if its data arrived in another."""
+    return [] if arrival is None or read is None or arrival is read else [Copy(arrival, read)]
+
+
+def _shares_memory(tensor: Tensor, tensors: Iterable[Tensor | None]) -> bool:
+    return any(peer is not None and tensor.intersects_with(peer) for peer in tensors)
+
+
+def _pieces(tensor: Tensor, places: Sequence[Tensor]) -> tuple[list[Tensor], list[bool]]:
+    """A flat tensor cut where it begins or ceases to share memory with one of `places`, and
+    whether each piece does."""
+    start, stop = joined(*map(np.concatenate, zip(*(t.byte_extent() for t in places), strict=True)))
+    low = tensor.positions() * tensor.dtype.size
+    high = low + tensor.dtype.size
+    is_shared = np.searchsorted(start, high, "left") > np.searchsorted(stop, low, "right")
+    cuts = [0, *(np.flatnonzero(np.diff(is_shared)) + 1).tolist(), tensor.num_elements]
+    pairs = list(zip(cuts, cuts[1:], strict=False))
+    return [tensor[i:j] for i, j in pairs], [bool(is_shared[i]) for i, _ in pairs]
 
 
 def _in_slots(
     every: list[list[Work]], slots: list[int]
 ) -> Iterator[tuple[tuple[str, int, int], ...]]:
-    """For each tick its (kind, stage, slot of what is kept). Raises `ControlProgramError`."""
+    """Yield for each tick its (kind, stage, slot of what is kept). A forward that no backward
+    follows has the slot -1: it stores nothing. Raises `ControlProgramError`."""
     free, last = [list(range(many)) for many in slots], len(slots) - 1
     slot_of: dict[tuple[int, int], int] = {}
+    back = {(s, b) for now in every for kind, s, b in now if kind == BACKWARD}
     come: dict[tuple[str, int], int] = {}  # the micro-batch in a stage's `into` or `grad_out`
     for t, now in enumerate(every):
         used: dict[int, tuple[str, int, int]] = {}
@@ -291,7 +383,7 @@ def _in_slots(
                 what = "no micro-batch" if has is None else f"micro-batch {has}"
                 raise _no_tick(t, work, f"{what} has come there")
             if kind == FORWARD:
-                slot_of[s, b] = free[s].pop(0) if free[s] else 0
+                slot_of[s, b] = free[s].pop(0) if (s, b) in back and free[s] else -1
             elif (s, b) not in slot_of:
                 raise _no_tick(t, work, "it has not gone forward with that one")
             used[s] = (kind, s, slot_of[s, b])
@@ -321,23 +413,47 @@ def _check_stages(graph: Graph, stages: Sequence[Stage], training: bool) -> None
     of_ipu: dict[int, int] = {}
     each = graph.get_top_level_graph().target.tiles_per_ipu
     for s, stage in enumerate(stages):
-        wanted = ["into"] * (s > 0) + ["out"] * (s + 1 < len(stages))
-        for name in [*wanted, *(f"grad_{name}" for name in wanted if training)]:
-            if not isinstance(getattr(stage, name), Tensor):
+        before = stages[s - 1] if s else Stage(stage.forward)
+        behind = stages[s + 1] if s + 1 < len(stages) else Stage(stage.forward)
+        ends = [("into", before.out), ("out", behind.into)]
+        ends += [("grad_out", behind.grad_into), ("grad_into", before.grad_out)] * training
+        for name, end in ends:
+            if end is not None and not isinstance(getattr(stage, name), Tensor):
                 raise InvalidOptionError(f"""Stage {s} of {len(stages)} has no tensor `{name}`.
                     next:  Stage(forward, into, out), and to train backward, grad_out and
                     grad_into, too.""")
         for name in ("forward", "backward") if training else ("forward",):
-            tiles = set(_tiles(getattr(stage, name)))
-            if not tiles:
-                raise InvalidOptionError(f"""Stage {s} of {len(stages)} has no work to do {name}.
-                    next:  give it a program that does something, or make fewer stages.""")
+            tiles = _work(stage, name)
+            is_left_out = name == "backward" and stage.grad_out is stage.grad_into is None
+            if not tiles and not is_left_out:
+                raise _no_work(s, len(stages), name)
             for ipu in sorted({tile // each for tile in tiles if tile >= 0}):
                 if of_ipu.setdefault(ipu, s) != s:
                     raise InvalidOptionError(f"""Stage {s} works on IPU {ipu}, which is the one of
                         stage {of_ipu[ipu]}.
                         next:  build each stage on IPUs of its own: graph.create_virtual_graph({s} *
                         tiles, {s + 1} * tiles).""")
+        if training and stage.grad_out is not None and _shares_memory(stage.grad_out, stage.keep):
+            raise InvalidOptionError(f"""The gradient of stage {s} arrives in `grad_out`, which
+                shares memory with a tensor in `keep`.
+                next:  make a variable of its own for it: grad_out=graph.clone(out).""")
+    if training and not any(_work(stage, "backward") for stage in stages):
+        raise _no_work(len(stages) - 1, len(stages), "backward")
+
+
+def _work(stage: Stage, name: str) -> set[int]:
+    """The tiles of a stage's program, or of a result that is a view of what the program reads."""
+    tiles = set(_tiles(getattr(stage, name)))
+    ends = (stage.into, stage.out) if name == "forward" else (stage.grad_out, stage.grad_into)
+    source, result = ends
+    if not tiles and source is not None and result is not None and source.intersects_with(result):
+        tiles = set(bytes_by_tile(result)[0].tolist())
+    return tiles
+
+
+def _no_work(s: int, stages: int, name: str) -> InvalidOptionError:
+    return InvalidOptionError(f"""Stage {s} of {stages} has no work to do {name}.
+        next:  give it a program that does something, or make fewer stages.""")
 
 
 def _tiles(program: Program | None) -> Iterator[int]:

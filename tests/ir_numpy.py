@@ -40,7 +40,7 @@ def interpret(
         made = globals()[f"do_{op.kind}"](*given, **op.attrs)
         for v, a in zip(op.outs, made if isinstance(made, (list, tuple)) else [made], strict=False):
             assert np.shape(a) == v.shape, (op.kind, np.shape(a), v.shape)
-            env[v] = np.asarray(a)
+            env[v] = np.array(a)  # a value stays what it was if its variable changes
     return env
 
 

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 GROUND, JAVASCRIPT, ENGINE = "ground", "show: JavaScript", "compile and engine"
 BUDGETS = {
     "tiny": 235,
-    GROUND: 4325,
+    GROUND: 4370,
     "graph": 3960,
     ENGINE: 10595,
     "cost": 3355,
@@ -37,7 +37,7 @@ BUDGETS = {
     "lessons": 14420,
     "golden": 2295,
     "classroom": 990,
-    "frontends": 5435,
+    "frontends": 5515,
 }
 # Some 470 lines of the engine only make it quick. They could go, at the price that a row of the
 # benchmark shows: whole regions in compiled loops (130; such codelets are 45 to 131 times slower

@@ -813,3 +813,53 @@ def test_what_changes_with_each_micro_batch_is_read_where_it_lies() -> None:
 
 def test_a_graph_says_how_large_it_is() -> None:
     assert repr(Ir()) == "Ir(0 operations, 0 variables)"
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        (lambda g, x, a, b: (b, a), lambda x, a, b: (b, a)),
+        (lambda g, x, a, b: (a, g.op("add", a, b)), lambda x, a, b: (a, a + b)),
+        (lambda g, x, a, b: (x, a), lambda x, a, b: (x, a)),
+        (lambda g, x, a, b: (g.op("reverse", a, dim=0), b), lambda x, a, b: (a[::-1], b)),
+        (
+            lambda g, x, a, b: (g.op("add", a, x), joined(g, g.op("tanh", x), a)),
+            lambda x, a, b: (a + x, np.concatenate([np.tanh(x[:1]), a[1:]])),
+        ),
+        (
+            lambda g, x, a, b: (joined(g, b, a), joined(g, g.op("tanh", x), b)),
+            lambda x, a, b: (
+                np.concatenate([b[:1], a[1:]]),
+                np.concatenate([np.tanh(x[:1]), b[1:]]),
+            ),
+        ),
+    ],
+)
+def test_all_that_a_scan_carries_changes_at_once(step: Any, expected: Any) -> None:
+    """Whether a state is made, was another one, or is in part a view of one."""
+    graph = Ir()
+    starts = [graph.variable(np.float32(v), n) for n, v in (("a", [1, 2]), ("b", [3, 4]))]
+    after, _ = ir.scan(
+        graph,
+        lambda g, now, carried: (step(g, now[0], *carried), []),
+        [graph.input((3, 2), "x")],
+        starts,
+    )
+    for i, value in enumerate(after):
+        graph.output(f"{i}", value)
+    device = IPUModel("ipu2", tiles_per_ipu=2).create_device()
+    run = ir.Run(ir.Lowering(graph, device), device)
+    x = np.random.default_rng(0).normal(0, 1, (3, 2)).astype(np.float32)
+    states = np.array([1.0, 2]), np.array([3.0, 4])
+    for row in x.astype(np.float64):
+        states = expected(row, *states)
+    for _ in range(2):  # a second run begins at the start
+        outputs = run(x=x[None])
+        for i, state in enumerate(states):
+            np.testing.assert_allclose(outputs[f"{i}"][0], state, 1e-5)
+
+
+def joined(graph: Ir, a: Value, b: Value) -> Value:
+    """The first element of a and the second of b."""
+    first = graph.op("slice", a, dim=0, begin=0, end=1)
+    return graph.op("concat", first, graph.op("slice", b, dim=0, begin=1, end=2), dim=0)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from fuzz import pipelines
+from fuzz.pipelines import VIEWS
 
 from ipu_teach import FLOAT, HALF, UNSIGNED_INT, IPUModel
 from ipu_teach.errors import InvalidOptionError, ModelError
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Run, Value
+from ipu_teach.schedules import SCHEDULES
 
 BATCH, STEPS = 4, 2
 
@@ -373,3 +377,249 @@ def test_what_cannot_be_transformed_is_refused(wrong: Any, text: str) -> None:
     with pytest.raises((ModelError, InvalidOptionError)) as refused:
         wrong()
     assert text in " ".join(str(refused.value).split()) and refused.value.next_step
+
+
+# --- pipelines whose stages share memory ----------------------------------------------------------
+
+Middle = Callable[[Ir, Value, int], Value]
+
+
+def _add(graph: Ir, x: Value, s: int) -> Value:
+    return graph.op("add", graph.op("tanh", x), x)
+
+
+# By kind: what a stage in the middle of a pipeline makes of its input.
+MIDDLES: dict[str, Middle] = {
+    "work": lambda graph, x, s: ir.linear(
+        graph, x, graph.variable(np.eye(6, dtype=np.float32)[::-1] / 2, f"middle{s}")
+    ),
+    "residual": _add,
+    "parameterless": lambda graph, x, s: graph.op("tanh", x),
+    "frozen": lambda graph, x, s: graph.op(
+        "mul", x, graph.variable(np.linspace(0.5, 1, 6, dtype=np.float32), f"frozen{s}")
+    ),
+    "nothing": lambda graph, x, s: x,
+    **{kind: lambda graph, x, s, kind=kind: pipelines.view(graph, kind, x) for kind in VIEWS},
+}
+
+
+def net_of_stages(middle: Middle, stages: int, first: str, is_training: bool) -> Ir:
+    """Stages of one kind between a first and a last one. The last one also reads what the first
+    makes, and is fed the input as well; one output is an input of the graph, one a skipped value."""
+    graph, rng = Ir(), np.random.default_rng(3)
+
+    def weight(name: str, *shape: int) -> Value:
+        return graph.variable(rng.normal(0, 0.5, shape).astype(np.float32), name)
+
+    x = h = graph.input((2, 6), "x")
+    if first != "parameterless":
+        h = ir.linear(graph, x, weight(f"{first}.w", 6, 6))
+    skipped = h = graph.op("tanh", h)
+    for s in range(1, stages - 1):
+        with graph.at(stage=s):
+            h = middle(graph, h, s)
+    with graph.at(stage=stages - 1):
+        h = graph.op("add", graph.op("mul", h, skipped), x)
+        last = ir.linear(graph, h, weight("last", 3, 6))
+        loss = graph.output("loss", ir.mean(graph, graph.op("square", last)))
+    graph.output("input", x)
+    graph.output("skipped", skipped)
+    if is_training:
+        trained = [v for name, v in graph.variables.items() if not name.startswith("frozen")]
+        graph, gradients = ir.autodiff(graph, loss, trained)
+        graph = ir.optimise(graph, gradients, "sgd", 0.1)
+    return ir.accumulate(graph, 2 * stages)
+
+
+@pytest.mark.parametrize("is_training", [False, True], ids=["inference", "training"])
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("kind", MIDDLES)
+def test_stages_of_every_kind_give_what_one_device_gives(
+    kind: str, schedule: str, is_training: bool
+) -> None:
+    for stages, first in ((2, "frozen"), (3, "trained"), (4, "frozen"), (4, "parameterless")):
+        if stages == 2 and kind != "work":
+            continue  # without a middle all kinds are one
+        graph = net_of_stages(MIDDLES[kind], stages, first, is_training)
+        assert pipelines.differences_of(graph, graph, schedule) == [], (stages, first)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_pipelines_give_what_one_device_gives(seed: int) -> None:
+    assert not pipelines.one_pipeline(seed)[1]
+
+
+def test_transforms_of_a_pipeline_whose_stages_share_memory() -> None:
+    """Recomputed, with the optimiser's state in streaming memory, on two replicas with shares of
+    it: the bits of one stage after the other."""
+
+    def graph() -> Ir:
+        rng = np.random.default_rng(7)
+        graph = Ir()
+        h = first = ir.linear(
+            graph,
+            graph.input((2, 6), "x"),
+            graph.variable(rng.normal(0, 0.5, (6, 6)).astype(np.float32), "w"),
+        )
+        with graph.at(stage=1):
+            h = graph.op("add", graph.op("tanh", h), graph.op("reverse", h, dim=1))
+        with graph.at(stage=2):
+            h = graph.op("mul", h, graph.op("add", first, graph.variable(np.float32(0.5), "b")))
+            loss = graph.output("loss", ir.mean(graph, graph.op("square", h)))
+        step, gradients = ir.autodiff(graph, loss)
+        return ir.optimise(step, gradients, "adam", 0.05)
+
+    x = np.random.default_rng(8).normal(0, 1, (12, 2, 6)).astype(np.float32)
+    runs = []
+    for is_pipeline in (False, True):
+        step = ir.accumulate(ir.recompute(graph()) if is_pipeline else graph(), 6)
+        step = ir.replicate(step, 2)
+        if is_pipeline:
+            step = ir.pipelined(ir.off_chip(ir.sharded(step)))
+        device = IPUModel("ipu2", tiles_per_ipu=2, num_ipus=8).create_device()
+        run = Run(ir.Lowering(step, device), device)
+        losses = [run(x=x)["loss"] for _ in range(2)]
+        runs.append((losses, run.read("w"), run.read("b")))
+    for plain, moved in zip(*runs, strict=True):
+        np.testing.assert_array_equal(plain, moved)
+
+
+# --- variables that change within a micro-batch ---------------------------------------------------
+
+
+def _old_view(graph: Ir, state: Value, x: Value) -> Value:
+    seen = graph.op("reverse", state, dim=0)
+    graph.emit("assign", state, graph.op("add", state, x))
+    return graph.op("mul", seen, 2.0)
+
+
+def _view_of_a_view(graph: Ir, state: Value, x: Value) -> Value:
+    seen = graph.op("reverse", state, dim=0)
+    graph.emit("assign", state, graph.op("add", state, x))
+    return graph.op("mul", graph.op("reverse", seen, dim=0), 2.0)
+
+
+def _old_output(graph: Ir, state: Value, x: Value) -> Value:
+    seen = graph.op("reverse", state, dim=0)
+    graph.emit("assign", state, graph.op("add", state, x))
+    return seen
+
+
+def _onto_itself(graph: Ir, state: Value, x: Value) -> Value:
+    graph.emit("assign", state, graph.op("add", state, x))
+    graph.emit("assign", state, graph.op("reverse", state, dim=0))
+    return graph.op("mul", state, 1.0)
+
+
+def _read_twice(graph: Ir, state: Value, x: Value) -> Value:
+    before = graph.op("mul", state, 1.0)
+    graph.emit("blend", state, x, momentum=0.5)
+    return graph.op("sub", graph.op("mul", state, 3.0), before)
+
+
+@pytest.mark.parametrize(
+    ("build", "results", "state"),
+    [
+        (_old_view, [[0, 0, 0], [4, 2, 0], [14, 10, 6]], [9, 12, 15]),
+        (_view_of_a_view, [[0, 0, 0], [0, 2, 4], [6, 10, 14]], [9, 12, 15]),
+        (_old_output, [[0, 0, 0], [2, 1, 0], [7, 5, 3]], [9, 12, 15]),
+        (_onto_itself, [[2, 1, 0], [5, 5, 5], [13, 12, 11]], [13, 12, 11]),
+        (
+            _read_twice,
+            [[0, 1.5, 3], [4.5, 6.25, 8], [9.75, 11.625, 13.5]],
+            [3.75, 4.625, 5.5],
+        ),
+    ],
+)
+def test_a_value_stays_what_it_was_when_its_variable_changes(
+    build: Any, results: Any, state: Any
+) -> None:
+    graph = Ir()
+    x, variable = graph.input((3,), "x"), graph.variable(np.zeros(3, np.float32), "state")
+    graph.output("y", build(graph, variable, x))
+    device = IPUModel("ipu2", tiles_per_ipu=2).create_device()
+    run = Run(ir.Lowering(ir.accumulate(graph, 3), device), device)
+    assert run(x=np.arange(9, dtype=np.float32).reshape(3, 3))["y"].tolist() == results
+    assert run.read("state").tolist() == state
+
+
+@pytest.mark.parametrize("changes_before", [False, True])
+@pytest.mark.parametrize("schedule", [None, *SCHEDULES])
+def test_gradients_read_the_state_that_the_forward_read(
+    schedule: str | None, changes_before: bool
+) -> None:
+    """y = w x s, and s doubles with each micro-batch, before or after it is read."""
+    graph, count = Ir(), 4
+    x, w = graph.input((3,), "x"), graph.variable(np.float32([1, 2, 3]), "w")
+    state = graph.variable(np.float32([4, 5, 6]), "state")
+    h = graph.op("mul", x, w)
+    if changes_before:
+        graph.emit("assign", state, graph.op("mul", state, 2.0))
+    h = graph.op("mul", h, state)
+    if not changes_before:
+        graph.emit("assign", state, graph.op("mul", state, 2.0))
+    with graph.at(stage=1):
+        loss = graph.output("loss", graph.op("sum", graph.op("mul", h, 0.5), dims=[0]))
+    step, gradients = ir.autodiff(graph, loss, [w])
+    step = ir.accumulate(ir.optimise(step, gradients, "sgd", 1.0), count, "sum")
+    step = ir.pipelined(step, schedule) if schedule else step
+    device = IPUModel("ipu2", tiles_per_ipu=2, num_ipus=2).create_device()
+    run = Run(ir.Lowering(step, device), device)
+    xs = np.random.default_rng(0).normal(0, 1, (count, 3)).astype(np.float32)
+    losses = run(x=xs)["loss"]
+    weights, seen, gradient = np.array([1.0, 2, 3]), np.array([4.0, 5, 6]), np.zeros(3)
+    expected = []
+    for row in xs.astype(np.float64):
+        seen = seen * 2 if changes_before else seen
+        expected.append((weights * row * seen).sum() / 2)
+        gradient += row * seen / 2
+        seen = seen if changes_before else seen * 2
+    np.testing.assert_allclose(losses, expected, 1e-5)
+    np.testing.assert_allclose(run.read("w"), weights - gradient, 1e-4)
+    np.testing.assert_allclose(run.read("state"), [64, 80, 96])
+
+
+def test_a_gradient_that_is_a_variable_is_read_before_any_changes() -> None:
+    graph = Ir()
+    a, b = (graph.variable(np.float32(v), n) for n, v in (("a", [1, 2]), ("b", [3, 5])))
+    step = ir.optimise(graph, {a: b, b: graph.op("reverse", a, dim=0)}, "sgd", 0.5)
+    device = IPUModel("ipu2", tiles_per_ipu=2).create_device()
+    run = Run(ir.Lowering(step, device), device)
+    run()
+    assert run.read("a").tolist() == [-0.5, -0.5] and run.read("b").tolist() == [2.0, 4.5]
+
+
+def test_state_in_streaming_memory_is_read_as_it_was_written() -> None:
+    graph = Ir()
+    x, state = graph.input((3,), "x"), graph.variable(np.zeros(3, np.float32), "state")
+    before = graph.op("reverse", state, dim=0)
+    graph.emit("assign", state, graph.op("add", state, x))
+    graph.output("y", graph.op("mul", state, 2.0))
+    graph.emit("blend", state, x, momentum=0.5)
+    graph.output("before", graph.op("mul", before, 1.0))
+    graph.output("state", state)
+    graph = ir.off_chip(ir.accumulate(graph, 2), ["state"])
+    device = IPUModel("ipu2", tiles_per_ipu=2).create_device()
+    outputs = Run(ir.Lowering(graph, device), device)(x=np.float32([[1, 2, 3], [4, 5, 6]]))
+    assert outputs["before"].tolist() == [[0, 0, 0], [3, 2, 1]]
+    assert outputs["y"].tolist() == [[2, 4, 6], [10, 14, 18]]
+    assert outputs["state"].tolist() == [[1, 2, 3], [4.5, 6, 7.5]]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_phases_of_a_pipeline_are_right_or_refused(schedule: str) -> None:
+    """What phases leave in streaming memory is of one micro-batch."""
+    graph = net_of_stages(MIDDLES["work"], 3, "trained", True)
+    phased = ir.phased(ir.pipelined(graph, schedule))
+    device = IPUModel("ipu2", tiles_per_ipu=1, num_ipus=4).create_device()
+    if schedule != "sequential":
+        with pytest.raises(ModelError) as caught:
+            ir.Lowering(phased, device)
+        assert "would read the one of another micro-batch.\n" in str(caught.value)
+        assert "next:  use the schedule 'sequential', or a pipeline" in str(caught.value)
+        phased = ir.phased(ir.pipelined(graph, "sequential"))
+    x = np.random.default_rng(1).normal(0, 1, (6, 2, 6)).astype(np.float32)
+    outputs = Run(ir.Lowering(phased, device), device)(x=x)
+    plain = Run(ir.Lowering(graph, device), device)(x=x)
+    for name, value in plain.items():
+        np.testing.assert_array_equal(outputs[name], value)

@@ -871,3 +871,67 @@ def test_without_torch_two_lines_say_how_to_add_it() -> None:
     lines = done.stderr.strip().splitlines()[-2:]
     assert "its CPU build is 192 MB to fetch and 754 MB on disk" in lines[0]
     assert "pip install torch --index-url https://download.pytorch.org/whl/cpu" in lines[1]
+
+
+class Stages(nn.Module):
+    """Three blocks of which the middle one shares memory, and a skip connection around it."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.kind = kind
+        self.first, self.last = nn.Linear(4, 6), nn.Linear(6, 3)
+        self.middle = nn.Linear(6, 6)
+        if kind == "frozen":
+            self.first.requires_grad_(False)
+
+    def forward(self, x: Any, y: Any = None) -> Any:
+        with poptorch.Block("first", ipu_id=0):
+            h = x.tanh() @ x.new_ones(4, 6) if self.kind == "parameterless" else self.first(x)
+        with poptorch.Block("middle", ipu_id=1):
+            if self.kind == "view":
+                z = h.flip(1).reshape(-1, 2, 3).transpose(1, 2).reshape(-1, 6)
+            elif self.kind == "activation":
+                z = torch.tanh(h)
+            elif self.kind == "nothing":
+                z = h
+            else:
+                z = torch.tanh(self.middle(h)) + h
+        with poptorch.Block("last", ipu_id=2):
+            return classified(self.last(z + h), y)
+
+
+@pytest.mark.parametrize(
+    "kind", ["view", "activation", "nothing", "residual", "frozen", "parameterless"]
+)
+@pytest.mark.parametrize("schedule", ["grouped", "interleaved", "sharded"])
+def test_stages_that_share_memory_train_and_infer_as_torch_does(kind: str, schedule: str) -> None:
+    strategy: Any = poptorch.ShardedExecution()
+    if schedule != "sharded":
+        strategy = poptorch.PipelinedExecution(schedule)
+    x = torch.randn(12, 4, generator=drawn())
+    y = torch.randint(0, 3, (12,), generator=drawn())
+    device = IPUModel("ipu2", tiles_per_ipu=2, num_ipus=4)
+    model, reference = Stages(kind), Stages(kind)
+    inference = poptorch.Options().deviceIterations(6).useIpuModel(device)
+    inference.setExecutionStrategy(strategy)
+    result = poptorch.inferenceModel(model, inference)(x)
+    torch.testing.assert_close(result, reference(x).detach(), atol=1e-5, rtol=1e-5)
+    training = poptorch.Options().useIpuModel(device)
+    training.Training.gradientAccumulation(6)
+    training.setExecutionStrategy(strategy)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    executor = poptorch.trainingModel(model, training, poptorch.optim.SGD(trained, lr=0.5))
+    optimiser = torch.optim.SGD([p for p in reference.parameters() if p.requires_grad], lr=0.5)
+    for _ in range(2):
+        executor(x, y)
+        optimiser.zero_grad()
+        reference(x, y)[1].backward()
+        optimiser.step()
+    executor.copyWeightsToHost()
+    for (name, actual), expected in zip(
+        model.named_parameters(), reference.parameters(), strict=True
+    ):
+        torch.testing.assert_close(
+            actual.detach(), expected.detach(), atol=1e-5, rtol=1e-4, msg=f"{kind}: {name}"
+        )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from programs import pipeline as inference, pipeline_training as training, recompute as chain
 
-from ipu_teach import FLOAT, Graph, IPUModel
+from ipu_teach import FLOAT, Engine, Graph, IPUModel, Tensor, concat
 from ipu_teach.errors import ControlProgramError, InvalidOptionError
+from ipu_teach.poplibs import popops
 from ipu_teach.program import Copy, Sequence
 from ipu_teach.schedules import (
     BACKWARD,
@@ -327,3 +329,223 @@ def test_ticks_in_which_something_is_missing_are_refused(ticks: Any, words: str)
     with pytest.raises((ControlProgramError, InvalidOptionError)) as caught:
         pipeline(graph, stages, ticks)
     assert words in str(caught.value)
+
+
+# --- results that share memory with their inputs --------------------------------------------------
+
+WIDTH = 4
+HALF_WIDTH = WIDTH // 2
+# By kind: the result of a message x [4] with weights w [4], the gradient of x, and that of w.
+KINDS: dict[str, Any] = {
+    "plain": (lambda x, w: x * w, lambda x, w, g: (g * w, g * x)),
+    "frozen": (lambda x, w: x * w, lambda x, w, g: (g * w, 0 * g)),
+    "parameterless": (lambda x, w: x * x, lambda x, w, g: (2 * x * g, 0 * g)),
+    "residual": (
+        lambda x, w: np.concatenate([x[:2] * w[:2], x[2:]]),
+        lambda x, w, g: (
+            np.concatenate([g[:2] * w[:2], g[2:]]),
+            np.concatenate([g[:2] * x[:2], 0 * g[2:]]),
+        ),
+    ),
+    "crossed": (
+        lambda x, w: np.concatenate([x[2:], x[:2] * w[:2]]),
+        lambda x, w, g: (
+            np.concatenate([g[2:] * w[:2], g[:2]]),
+            np.concatenate([g[2:] * x[:2], 0 * g[:2]]),
+        ),
+    ),
+    "view": (lambda x, w: x[::-1], lambda x, w, g: (g[::-1], 0 * g)),
+    "input": (lambda x, w: x, lambda x, w, g: (g, 0 * g)),
+    "one buffer": (lambda x, w: x * w, lambda x, w, g: (g * w, 0 * g)),
+    "twice": (
+        lambda x, w: np.concatenate([x[:2], x[:2]]),
+        lambda x, w, g: (np.concatenate([g[:2] + g[2:], 0 * g[2:]]), 0 * g),
+    ),
+}
+
+
+def by_loop(kinds: Any, weights: Any, samples: Any) -> tuple[Any, Any]:
+    """The results, and the gradients of half the sum of their squares, in float64."""
+    results, gradients = [], np.zeros(weights.shape)
+    for sample in samples.astype(np.float64):
+        xs = [sample]
+        for kind, w in zip(kinds, weights, strict=True):
+            xs.append(KINDS[kind][0](xs[-1], w))
+        results.append(xs[-1])
+        g = xs[-1]
+        for s in reversed(range(len(kinds))):
+            g, dw = KINDS[kinds[s]][1](xs[s], weights[s], g)
+            gradients[s] += dw
+    return np.array(results), gradients
+
+
+def stage_of(graph: Graph, s: int, kind: str, weights: Any) -> Any:
+    """A stage on tile s, which shares as much memory as it can between input and result."""
+
+    def variable(name: str, shape: int = WIDTH, value: Any = 0) -> Tensor:
+        made = graph.add_variable(FLOAT, (shape,), f"{name}{s}")
+        graph.set_tile_mapping(made, s)
+        graph.set_initial_value(made, value)
+        return made
+
+    x, w, g, total = variable("x"), variable("w", value=weights), variable("g"), variable("total")
+    graph.create_host_read(f"total{s}", total)
+    forward, backward, keep = Sequence(), Sequence(), (x,)
+    low, high = slice(0, HALF_WIDTH), slice(HALF_WIDTH, WIDTH)
+    out, grad = x, g
+    if kind in ("plain", "frozen", "parameterless"):
+        factor = x if kind == "parameterless" else w
+        out = popops.mul(graph, x, factor, forward)
+        grad = popops.mul(graph, g, factor, backward)
+        if kind == "parameterless":
+            popops.mul_in_place(graph, grad, 2.0, backward)
+        elif kind == "plain":
+            popops.add_in_place(graph, total, popops.mul(graph, g, x, backward), backward)
+        keep = () if kind == "frozen" else keep
+    elif kind in ("residual", "crossed"):
+        product = popops.mul(graph, x[low], w[low], forward)
+        out = concat(product, x[high]) if kind == "residual" else concat(x[high], product)
+        part, rest = (g[low], g[high]) if kind == "residual" else (g[high], g[low])
+        grad = concat(popops.mul(graph, part, w[low], backward), rest)
+        step = popops.mul(graph, part, x[low], backward)
+        popops.add_in_place(graph, total[low], step, backward)
+        keep = (x[low],)
+    elif kind == "one buffer":
+        popops.mul_in_place(graph, x, w, forward)
+        popops.mul_in_place(graph, x, w, backward)
+        g = grad = x
+    elif kind == "view":
+        out, grad = x.reverse(0), g.reverse(0)
+    elif kind == "twice":
+        out = concat(x[low], x[low])
+        grad = concat(popops.add(graph, g[low], g[high], backward), variable("zero", 2))
+    return Stage(
+        forward, x, out, backward, g, grad, keep if kind not in ("view", "one buffer") else ()
+    )
+
+
+def by_pipeline(
+    kinds: Any, weights: Any, samples: Any, schedule: str, is_training: bool
+) -> tuple[Any, Any, Any]:
+    """The results and gradients of a pipeline of stages of these kinds, and its report."""
+    count = len(kinds)
+    device = IPUModel("ipu2", tiles_per_ipu=1, num_ipus=count).create_device()
+    graph = Graph(device)
+    stages = [
+        stage_of(graph, s, kind, w) for s, (kind, w) in enumerate(zip(kinds, weights, strict=True))
+    ]
+    feed = graph.add_host_to_device_fifo("feed", FLOAT, WIDTH)
+    drain = graph.add_device_to_host_fifo("drain", FLOAT, WIDTH)
+    # Nothing that stands before the first stage of parameters goes backward.
+    trained = next((s for s, kind in enumerate(kinds) if kind in ("plain", "residual", "crossed")))
+    for s, stage in enumerate(stages):
+        if s < trained:
+            stages[s] = Stage(stage.forward, stage.into, stage.out)
+        elif s == trained:
+            stages[s] = replace(stage, grad_into=None)
+    first = stages[0]
+    stages[0] = replace(first, forward=Sequence(Copy(feed, first.into), first.forward))
+    last = stages[-1]
+    stages[-1] = replace(
+        last,
+        forward=Sequence(last.forward, Copy(last.out, drain)),
+        backward=Sequence(Copy(last.out, last.grad_out), last.backward),
+        keep=(*last.keep, last.out),
+    )
+    ticks = pipeline_schedule(count, len(samples), schedule, is_training)
+    engine = Engine(graph, pipeline(graph, stages, ticks))
+    engine.load(device)
+    results = np.zeros_like(samples)
+    engine.connect_stream("feed", samples.copy())
+    engine.connect_stream("drain", results)
+    engine.run()
+    return results, np.array([engine.read_tensor(f"total{s}") for s in range(count)]), engine.report
+
+
+@pytest.mark.parametrize("is_training", [False, True], ids=["inference", "training"])
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("first", ["plain", "frozen", "parameterless"])
+def test_stages_that_share_memory_give_what_a_loop_gives(
+    first: str, schedule: str, is_training: bool
+) -> None:
+    """The micro-batches keep apart although a result moves to where another has to leave."""
+    rng = np.random.default_rng(2)
+    middles = [(), *((kind,) for kind in KINDS), *((kind, kind) for kind in KINDS)]
+    middles += [("residual", "view"), ("view", "crossed"), ("twice", "input")]
+    for middle in middles:
+        kinds = (first, *middle, "plain")
+        weights = rng.uniform(0.5, 1.5, (len(kinds), WIDTH)).astype(np.float32)
+        samples = rng.uniform(-1, 1, (2 * len(kinds) + 1, WIDTH)).astype(np.float32)
+        results, gradients, _ = by_pipeline(kinds, weights, samples, schedule, is_training)
+        expected, expected_gradients = by_loop(kinds, weights, samples)
+        expected_gradients *= is_training
+        np.testing.assert_allclose(results, expected, 1e-5, 1e-6, err_msg=f"{kinds}")
+        np.testing.assert_allclose(gradients, expected_gradients, 1e-4, 1e-5, err_msg=f"{kinds}")
+
+
+def test_moves_that_share_memory_stay_one_exchange() -> None:
+    """A tick of six residual stages has as many exchanges between IPUs as one of plain stages, and
+    where nothing shares memory nothing is saved."""
+    rng = np.random.default_rng(2)
+    weights = rng.uniform(0.5, 1, (6, WIDTH)).astype(np.float32)
+    samples = rng.uniform(0.5, 1, (12, WIDTH)).astype(np.float32)
+    moves, saves = {}, {}
+    for kind in ("plain", "residual", "view"):
+        kinds = ["plain", *[kind] * 4, "plain"]
+        report = by_pipeline(kinds, weights, samples, GROUPED, False)[2]
+        names = [step.name for step in report.steps() if step.kind == "Copy"]
+        saves[kind] = sum("pipeline/leaves" in name for name in names)
+        moves[kind] = len(names) - saves[kind]
+    ticks = len(samples) + len(kinds) - 1
+    assert moves == dict.fromkeys(moves, ticks - 1)  # after the last one nothing moves
+    # in the first two and the last two ticks no result arrives where another leaves
+    assert saves == {"plain": 0, "residual": ticks - 3, "view": ticks - 3}
+
+
+def test_a_forward_without_backward_leaves_what_is_stored_alone() -> None:
+    """Micro-batches that only go forward do not take the slot of one that trains."""
+    weights = np.array([[2.0] * WIDTH, [3.0] * WIDTH], np.float32)
+    device = IPUModel("ipu2", tiles_per_ipu=1, num_ipus=2).create_device()
+    graph = Graph(device)
+    first, last = (stage_of(graph, s, "plain", weights[s]) for s in range(2))
+    feed = graph.add_host_to_device_fifo("feed", FLOAT, WIDTH)
+    stages = [
+        replace(first, forward=Sequence(Copy(feed, first.into), first.forward), grad_into=None),
+        replace(last, backward=Sequence(Copy(last.out, last.grad_out), last.backward)),
+    ]
+    ticks = [[(FORWARD, s, b)] for b in range(4) for s in (0, 1)]
+    ticks += [[(BACKWARD, 1, 0)], [(BACKWARD, 0, 0)]]
+    stages[1] = replace(stages[1], keep=(*last.keep, last.out))
+    engine = Engine(graph, pipeline(graph, stages, ticks))
+    engine.load(device)
+    engine.connect_stream("feed", np.arange(16, dtype=np.float32))
+    engine.run()
+    x = np.arange(WIDTH)
+    assert np.array_equal(engine.read_tensor("total0"), 6 * x * 3 * x)
+    assert np.array_equal(engine.read_tensor("total1"), 6 * x * 2 * x)
+
+
+def test_a_gradient_that_would_arrive_in_what_is_kept_is_refused() -> None:
+    graph, stages = two_stages()
+    first: Any = stages[0]
+    second = stages[1]
+    shared = replace(first, grad_out=first.out, keep=(first.into, first.out))
+    with pytest.raises(InvalidOptionError) as caught:
+        pipeline(graph, [shared, second], pipeline_schedule(2, 4))
+    assert str(caught.value) == (
+        "The gradient of stage 0 arrives in `grad_out`, which shares memory with a tensor in "
+        "`keep`.\n  next:  make a variable of its own for it: grad_out=graph.clone(out)."
+    )
+    fixed = replace(shared, grad_out=graph.clone(first.out))
+    assert pipeline(graph, [fixed, second], pipeline_schedule(2, 4))
+
+
+def test_a_pipeline_that_trains_nothing_is_refused() -> None:
+    graph, stages = two_stages()
+    frozen = [Stage(stage.forward, stage.into, stage.out) for stage in stages]
+    with pytest.raises(InvalidOptionError) as caught:
+        pipeline(graph, frozen, pipeline_schedule(2, 4))
+    assert str(caught.value).startswith("Stage 1 of 2 has no work to do backward.")
+    idle = replace(stages[0], backward=Sequence())
+    with pytest.raises(InvalidOptionError, match=r"Stage 0 of 2 has no work to do backward\."):
+        pipeline(graph, [idle, stages[1]], pipeline_schedule(2, 4))

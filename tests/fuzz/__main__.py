@@ -1,5 +1,5 @@
 """python3 run.py fuzz [--minutes N] [--graphs N | --codelets N | --costs N | --collectives N |
---layers N | --sparse N | --operations N | --tests N [--only NAME] | --threads N |
+--layers N | --sparse N | --operations N | --pipelines N | --tests N [--only NAME] | --threads N |
     --replicas N | --files [--count N]] [--seed S] [--compiled]
 
 Random graphs, layouts, codelets and programs run on every way of the engine and on the judge:
@@ -11,7 +11,8 @@ with as many runs of one replica. With --costs the laws of the model of time are
 random programs and machines: sums, whole cycles, nothing besides makes a step faster, and merged
 copies change no value. With --collectives those of gcl are compared with numpy, with --layers
 pooling and norms with torch, with --sparse sparse products with scipy, with --operations those of
-the frontends with float64, and stacks of layers with torch. With --tests the random
+the frontends with float64, and stacks of layers with torch, with --pipelines pipelines with one
+micro-batch after the other in float64. With --tests the random
 tests of the suite run, by turns, each on the draws of a seed of its own. With --files damaged and
 hostile files are given to all that read one, within 4 GB of memory, and now and then to a command: each is read, or refused by an error that names it;
 nothing is lost, and nothing in it is run. With --threads answers are checked whose threads still print
@@ -43,6 +44,7 @@ from fuzz import (
     layers,
     loops,
     operations,
+    pipelines,
     pool,
     replicas,
     shrink,
@@ -171,6 +173,11 @@ def one_operation(seed: int, compiled: bool) -> tuple[str, str]:
     return operations.one_operation(seed)
 
 
+def one_pipeline(seed: int, compiled: bool) -> tuple[str, str]:
+    """Pipeline number `seed` of the frontends, beside numpy."""
+    return pipelines.one_pipeline(seed)
+
+
 def one_file(seed: int, kit: Path) -> tuple[str, str]:
     """Damaged file number `seed`, read in this process; each `EACH`th by a command of the copy of
     the kit."""
@@ -202,6 +209,7 @@ KINDS = {
     "layers": (one_layer, "layers", "differs"),
     "sparse": (one_sparse, "products", "differs"),
     "operations": (one_operation, "operations", "differs"),
+    "pipelines": (one_pipeline, "pipelines", "differs"),
     "tests": (one_test, "tests", "fails"),
     "replicas": (one_replicated, "programs", SMALLEST),
     "threads": (one_of_threads, "processes", "ended"),
@@ -278,6 +286,9 @@ def main() -> int:
     )
     what.add_argument(
         "--operations", type=int, default=None, help="try so many operations of the frontends"
+    )
+    what.add_argument(
+        "--pipelines", type=int, default=None, help="try so many pipelines of the frontends"
     )
     what.add_argument(
         "--tests",

@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from ipu_teach.errors import ModelError, did_you_mean, shown
-from ipu_teach.frontends.ir.values import BACKWARD, OPS, UPDATE, Ir, Op, Value, row_of
+from ipu_teach.frontends.ir.values import (
+    BACKWARD,
+    OPS,
+    UPDATE,
+    VARIABLE,
+    Ir,
+    Op,
+    Swaps,
+    Value,
+    row_of,
+    swapped,
+)
 from ipu_teach.types import FLOAT
 
 Gradients = dict[Value, Value]
@@ -31,17 +43,35 @@ def autodiff(
         raise ModelError(f"""A loss of {list(loss.shape)} {loss.dtype.__name__} was given, and a
             gradient is that of one number.
             next:  reduce it: ir.mean(graph, loss), or ir.sum of it.""")
-    made = ir.but()
     wanted = set(of) if of is not None else {v for v in ir.variables.values() if v.floating}
+    forward = _with_saved_state(ir, wanted)
+    made = ir.but(ops=list(forward))
     grads: Gradients = {}
     with made.at(part=BACKWARD):
         first = scale if isinstance(scale, Value) else made.constant(scale, loss.dtype, loss.shape)
         if first.shape != loss.shape:
             first = made.op("reshape", first, shape=loss.shape)
         grads[loss] = first
-        swept(made, ir.ops, grads, wanted)
+        swept(made, forward, grads, wanted)
     found = {v: g for v, g in grads.items() if v in wanted}
     return made.but(ops=used(made, found.values())), found
+
+
+def _with_saved_state(ir: Ir, wanted: set[Value]) -> list[Op]:
+    """Return the operations with a copy of each variable that changes after an operation has read
+    it, if a gradient goes through that operation: the gradient reads what the operation read."""
+    last = {op.inputs[0]: place for place, op in enumerate(ir.ops) if OPS[op.kind].in_place}
+    reached, ops = set(wanted), []
+    for place, op in enumerate(ir.ops):
+        swaps: Swaps = {}
+        if not OPS[op.kind].in_place and reached.intersection(op.inputs):
+            reached.update(v for v in op.outs if v.floating)
+            for value in op.inputs:
+                if value.floating and last.get(value, -1) > place and value not in swaps:
+                    saved = swaps[value] = Value(value.shape, value.dtype, f"{value.name}/copy")
+                    ops.append(replace(op, kind="copy", inputs=(value,), outs=(saved,), attrs={}))
+        ops.append(swapped(op, swaps))
+    return ops
 
 
 def swept(ir: Ir, ops: Sequence[Op], grads: Gradients, wanted: set[Value]) -> None:
@@ -107,9 +137,12 @@ def optimise(
     made = ir.but()
     length = rate if isinstance(rate, Value) else made.variable(rate, "rate", FLOAT)
     with made.at(part=UPDATE):
+        # a gradient that is itself a variable is read before any variable changes
+        sources = {g: made.op("copy", g) for g in grads.values() if g.kind == VARIABLE}
         for value, g in grads.items():
-            if value.kind != "variable":
+            if value.kind != VARIABLE:
                 continue
+            g = sources.get(g, g)
             state = []
             for name in STATE[kind]:
                 shape = () if name == "step" else value.shape

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.errors import ModelError, counted, shown
+from ipu_teach.frontends.ir.snapshots import with_snapshots
 from ipu_teach.frontends.ir.values import (
     BACKWARD,
     CONSTANT,
@@ -30,7 +31,7 @@ from ipu_teach.interrupts import Interrupts
 from ipu_teach.poplibs import popops, poputil
 from ipu_teach.program import Copy, Program, Repeat, Sequence as Programs
 from ipu_teach.register_steps import set_stochastic_rounding
-from ipu_teach.schedules import Stage, pipeline, pipeline_schedule
+from ipu_teach.schedules import GROUPED, INTERLEAVED, Stage, pipeline, pipeline_schedule
 from ipu_teach.types import UNSIGNED_INT, DType
 
 Body = list[Op]
@@ -54,7 +55,8 @@ class Lowering:
     def __init__(
         self, ir: Ir, target: Any, iterations: int = 1, options: Mapping[str, Any] | None = None
     ) -> None:
-        self.ir, self.iterations, self.options = ir, iterations, dict(options or {})
+        self.ir = ir = with_snapshots(ir)
+        self.iterations, self.options = iterations, dict(options or {})
         self.whole = Graph(target, ir.replicas)
         popops.add_codelets(self.whole)
         self.tensor: dict[Value, Tensor] = {}
@@ -130,8 +132,11 @@ class Lowering:
         """Raise `ModelError` for what would be read in one stage while another changes it."""
         for op in self.ir.ops:
             row_of(op.kind, op.where)
-            if not OPS[op.kind].in_place or op.part == UPDATE or op.inputs[0].remote:
-                continue  # streaming memory is everybody's
+            if not OPS[op.kind].in_place or op.part == UPDATE:
+                continue
+            if op.inputs[0].remote:
+                self._check_stored(op)
+                continue
             home = self._homes[op.inputs[0]]
             far = [o for o, _ in self._readers[op.inputs[0]] if o.stage != home]
             if far or op.stage != home:
@@ -140,6 +145,18 @@ class Lowering:
                     f"micro-batch; stage {(far[0] if far else op).stage} would have a copy that "
                     "does not.",
                     "read it in the stage where it lies.",
+                )
+
+    def _check_stored(self, op: Op) -> None:
+        """Raise `ModelError` if stages at work on other micro-batches share a remote variable."""
+        for reader, _ in self._readers[op.inputs[0]]:
+            here = reader.stage, reader.part
+            if self.ir.schedule in (GROUPED, INTERLEAVED) and here != (op.stage, op.part):
+                raise reader.error(
+                    f"{op.inputs[0].name!r} in streaming memory changes with each micro-batch in "
+                    f"stage {op.stage} ({op.part}); stage {reader.stage} ({reader.part}) would "
+                    "read the one of another micro-batch.",
+                    "use the schedule 'sequential', or a pipeline without phases.",
                 )
 
     def _program(self) -> Program:
@@ -191,6 +208,7 @@ class Lowering:
         self.place(op)
         if op.kind == "assign" and op.inputs[0].remote:
             self._store(op.inputs[0], self.get(op.inputs[1], op, 1))
+            self._fetched.pop(op.inputs[0], None)  # what follows fetches the new value
             return
         given: list[Any] = []
         for place, value in enumerate(op.inputs):
@@ -347,7 +365,8 @@ class Lowering:
         made = []
         for s in range(stages):
             more: dict[str, Any] = {}
-            if training:
+            has_backward = any(op.part == BACKWARD and op.stage == s for op in body)
+            if has_backward or grad_out[s] is not None:
                 more = {"backward": backwards[s], "keep": self._kept(body, s, into[s])}
                 more |= {"grad_out": grad_out[s], "grad_into": grad_into[s]}
             made.append(Stage(forwards[s], into[s], out[s], **more))

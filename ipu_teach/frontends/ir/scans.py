@@ -112,11 +112,14 @@ def _lower(
             popops.zero(low.graph, stack, prog, f"{low.name}/zero")
             low.call(popops.dynamic_update, stack, row, at, [0], [1])
             stacks.update(_unpacked(stack, [outs[kept + i].shape for i in several], several))
-        for i, value in enumerate(outs[:kept]):  # what is carried may be what another was
-            if body.fed(value) is not None:
-                found[i] = low.call(poputil.duplicate, found[i])
-        for new, state in zip(found, states, strict=False):
-            low.prog.add(Copy(new, state))
+        changed = [(new, state) for new, state in zip(found, states, strict=False) if new != state]
+        moves = []
+        for new, state in changed:  # all states change at once
+            if any(new.intersects_with(before) for before in states):
+                new = low.call(poputil.duplicate, new)
+            moves.append(Copy(new, state))
+        for move in moves:
+            low.prog.add(move)
         return low.prog  # type: ignore[no-any-return]
 
     order = (steps - 1, -1, -1) if reverse else (0, steps, 1)

@@ -227,7 +227,10 @@ def sharded(ir: Ir) -> Ir:
         source, i = reduced[g]
         shape = (-(-w.size // ir.replicas),)
         mine = _variable(made, w, f"{w.name}.share", shape=shape, remote=False, sharded=True)
-        kept = [replace(v, shape=shape, sharded=True) if v.shape else v for v in state]
+        kept = [
+            v if name == "step" else replace(v, shape=shape, sharded=True)
+            for name, v in zip(STATE[op.kind], state, strict=True)
+        ]
         made.variables.update({v.name: v for v in kept})
         with made.at(**op.here):
             part = made.op("reduce_scatter", source.inputs[i], **source.attrs, **count)
