@@ -30,6 +30,9 @@ DTYPES: dict[str, type[DType]] = {
     "bool": BOOL,
     **dict.fromkeys(("int64", "int32", "int16", "uint8"), UNSIGNED_INT),
 }
+import os
+if int(os.environ.get("JOINT", "1")):
+    DTYPES |= dict.fromkeys(("int64", "int32", "int16", "int8", "uint8"), INT)
 IGNORED = -100  # the class number that counts for no loss where nothing is said
 ORDER = (BOOL, UNSIGNED_INT, INT, HALF, FLOAT)  # two that meet become the later one
 VIEWS = """view reshape view_as reshape_as flatten unflatten unsqueeze squeeze transpose t permute

@@ -51,10 +51,9 @@ from torch.utils import _pytree as pytree
 TORCH = str(Path(torch.__file__).parent)
 FRAME = re.compile(r'File "(.+?)", line (\d+)')
 RANDOM = torch.Tag.nondeterministic_seeded
-SCOPES = (
-    torch.ops.higher_order.wrap_with_set_grad_enabled,
-    torch.ops.higher_order.wrap_with_autocast,
-)
+SCOPES = tuple(getattr(torch.ops.higher_order, n, None) for n in ("wrap_with_set_grad_enabled", "wrap_with_autocast"))
+import os
+JOINT = bool(int(os.environ.get("JOINT", "1")))
 LOWERINGS: dict[str, Callable[..., Any]] = {}  # of the learner's own
 
 
@@ -124,7 +123,11 @@ _define(
 
 def mark_stage(number: int) -> None:
     """What follows is on that IPU."""
-    if _capturing:
+    if _capturing and JOINT:
+        from ipu_teach.frontends import joint
+
+        joint.current.stage = number
+    elif _capturing:
         torch.ops.ipu_teach.stage(torch.zeros(()), number)
 
 
@@ -135,11 +138,20 @@ def printed(x: Any, title: str) -> Any:
 
 def kept(x: Any) -> Any:
     """x, which is not computed again."""
+    if JOINT and _capturing:
+        from ipu_teach.frontends import joint
+
+        joint.current.kept.append(x.detach())
+        return x
     return torch.ops.ipu_teach.keep(x)
 
 
 def custom(inputs: Any, name: str, attributes: dict[str, Any], examples: Any) -> Any:
     """What the operation `name` of the table makes of the inputs; shapes as the examples."""
+    if JOINT and _capturing:
+        from ipu_teach.frontends import joint
+
+        return joint.whole(name, inputs, attributes, examples)
     return torch.ops.ipu_teach.custom(list(inputs), name, json.dumps(attributes), list(examples))
 
 
@@ -183,7 +195,7 @@ def array(tensor: Any) -> Any:
 
 def tensor_of(numbers: Any, dtype: Any) -> Any:
     """A tensor of the host's, of one of torch's dtypes."""
-    whole = numbers.view(np.int32) if numbers.dtype == np.uint32 else numbers
+    whole = numbers.astype(np.int64) if numbers.dtype == np.uint32 else numbers
     return torch.from_numpy(np.array(whole)).to(dtype)
 
 
@@ -209,7 +221,7 @@ class Captured:
     @property
     def loss(self) -> Value:
         """The last output. Raises `ModelError` if it is not one number."""
-        last = list(self.outputs)[-1:]
+        last = [self.loss_at] if getattr(self, "loss_at", None) else list(self.outputs)[-1:]
         value = self.graph.outputs[last[0]] if last else None
         if value is None or value.size != 1 or not value.floating:
             raise ModelError(f"""A module that is trained was captured, and the last of what its
@@ -274,6 +286,8 @@ def captured(
     args: tuple[Any, ...],
     kwargs: dict[str, Any] | None = None,
     marked: Collection[int] = (),
+    training: bool = False,
+    scale: float = 1.0,
 ) -> Captured:
     """A module and an example of what it is called with, a micro-batch, as a graph. `marked`:
     inputs, by their place, that have an `IGNORED` among their class numbers. Raises `ModelError`
@@ -283,6 +297,10 @@ def captured(
             check(name, tensor)
     for number, tensor in enumerate(leaves((args, kwargs))[0]):
         check(f"input {number}", tensor)
+    if JOINT:
+        from ipu_teach.frontends import joint
+
+        return joint.captured(module, args, kwargs, marked, training, scale)
     return _Capture(_exported(module, args, kwargs), module, marked).made
 
 

@@ -265,7 +265,12 @@ def identity_loss(x: Any, reduction: str = "mean") -> Any:
     if reduction not in ("mean", "sum", "none"):
         raise InvalidOptionError(f"""identity_loss() was given {shown(reduction)}.
             next:  give "mean", "sum" or "none".""")
-    return x if reduction == "none" else getattr(x, reduction)()
+    made = x if reduction == "none" else getattr(x, reduction)()
+    if from_torch.JOINT and from_torch.is_capturing():
+        from ipu_teach.frontends import joint
+
+        joint.current.losses.append(made)
+    return made
 
 
 def ipu_print_tensor(x: Any, title: str = "tensor") -> Any:
@@ -396,6 +401,9 @@ class PoplarExecutor(WithoutSome):
         """Bring the module's weights to the device. Raises `ModelError` if another executor of the
         module has it."""
         other = _attached.get(id(self.module))
+        if from_torch.JOINT and other is None:
+            mine = {id(t) for t in (*self.module.parameters(), *self.module.buffers())}
+            other = next((e for e in list(_attached.values()) if e is not self and mine & {id(t) for t in (*e.module.parameters(), *e.module.buffers())}), None)
         if other is not None and other is not self:
             raise ModelError(f"""The {self.name} was to be attached, and the {other.name} is: the
                 device has its weights, and the host older ones.
@@ -513,6 +521,12 @@ class PoplarExecutor(WithoutSome):
                 {_said(old)}: {spelt("batch_size", batch, factors)}.
                 next:  give batches of one size (drop_last=True of a DataLoader), or destroy() the
                 executor, which compiles for the next one.""")
+        plain = repr([v for v in form[0] if not hasattr(v, "shape")]) + str(form[1])
+        if from_torch.JOINT and self._shapes is not None and plain != self._plain:
+            raise ModelError(f"""The {self.name} was called with {plain}, and was compiled for
+                {self._plain}.
+                next:  destroy() it, which compiles for the next call; or give a tensor.""")
+        self._plain = plain
         self._given = shapes
         micro = [t[: t.shape[0] // count] if count > 1 else t for t in tensors]
         arrays = [from_torch.array(t) for t in tensors]
@@ -533,10 +547,18 @@ class PoplarExecutor(WithoutSome):
         self._marked |= found
         with working(f"compile {type(self.module).__name__}") as work:
             work.words = "torch.export"
-            self.module.train(self.training)
-            self.captured = from_torch.captured(self.module, one, named, self._marked)
+            if not from_torch.JOINT:
+                self.module.train(self.training)
+            before_ = {m: m.training for m in self.module.modules()}
+            if from_torch.JOINT and not self.training:
+                self.module.eval()
+            self.captured = from_torch.captured(self.module, one, named, self._marked, self.training, float(getattr(self.optimizer, 'loss_scaling', 1.0)))
             graph = self.captured.graph
+            for m, t in before_.items():
+                m.training = t
             graph.ops = _named(graph, type(self.module).__name__, self.training)
+            if from_torch.JOINT and self.training:
+                graph.ops += [replace(op, path=op.path or "loss") for op in self.captured.backward]
             if "seed" in graph.variables:
                 low, high = self.options.seed & 0xFFFFFFFF, self.options.seed >> 32
                 graph.variables["seed"].initial = np.array([low, high & 0xFFFFFFFF], np.uint32)
@@ -577,7 +599,9 @@ class PoplarExecutor(WithoutSome):
             where.optimizer.shared,
             not where.optimizer.on_chip,
             schedule=options.strategy.schedule if graph.stages > 1 else "",
-        ).of(graph, captured.loss, [v for v in captured.trained if v.name in asked])
+        ).of(
+            graph, captured.loss, [v for v in captured.trained if v.name in asked],
+            getattr(captured, "grads", None))
 
     # --- calls ---
 

@@ -54,10 +54,15 @@ class Training:
     phased: bool = False
     schedule: str = ""
 
-    def of(self, graph: Ir, loss: Value, parameters: Iterable[Value] | None = None) -> Ir:
+    def of(self, graph: Ir, loss: Value, parameters: Iterable[Value] | None = None, given: Any = None) -> Ir:
         """The graph with gradients of `loss` and an update of the `parameters`. Raises
         `ModelError`."""
-        step, grads = ir.autodiff(needed(graph), loss, parameters, self.scale)
+        if given is None:
+            step, grads = ir.autodiff(needed(graph), loss, parameters, self.scale)
+        else:
+            grads = {v: g for v, g in given.items() if v in set(parameters)}
+            both = {**graph.outputs, **{f"grad {v.name}": g for v, g in grads.items()}}
+            step = graph.but(ops=needed(graph.but(outputs=both)).ops)
         if self.recompute is not None:
             step = ir.recompute(step, self.recompute)
         for number, group in enumerate(self.groups):

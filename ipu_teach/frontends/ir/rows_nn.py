@@ -9,7 +9,7 @@ from ipu_teach.frontends.ir import rows as r
 from ipu_teach.frontends.ir.rows import Ints, Slopes, alike, calls, keeps, like, need, unbroadcast
 from ipu_teach.frontends.ir.values import OPS, Ir, Op, Out, Row, Value
 from ipu_teach.poplibs import poplin, popnn, popops, poputil
-from ipu_teach.types import FLOAT, UNSIGNED_INT, DType
+from ipu_teach.types import FLOAT, INT, UNSIGNED_INT, DType
 
 # --- products -------------------------------------------------------------------------------------
 
@@ -259,7 +259,7 @@ OPS |= {
 
 def _indices(index: Value) -> None:
     why = f"its numbers are {index.dtype.__name__}"
-    need(index.dtype is UNSIGNED_INT, why, "give UNSIGNED_INT.")
+    need(index.dtype in (UNSIGNED_INT, INT), why, "give UNSIGNED_INT.")
 
 
 def _gather_shape(x: Value, index: Value) -> Out:
