@@ -124,7 +124,7 @@ _define(
 def mark_stage(number: int) -> None:
     """What follows is on that IPU."""
     if _capturing and JOINT:
-        from ipu_teach.frontends import joint
+        from ipu_teach.frontends.pytorch import joint
 
         joint.current.stage = number
     elif _capturing:
@@ -139,7 +139,7 @@ def printed(x: Any, title: str) -> Any:
 def kept(x: Any) -> Any:
     """x, which is not computed again."""
     if JOINT and _capturing:
-        from ipu_teach.frontends import joint
+        from ipu_teach.frontends.pytorch import joint
 
         joint.current.kept.append(x.detach())
         return x
@@ -149,7 +149,7 @@ def kept(x: Any) -> Any:
 def custom(inputs: Any, name: str, attributes: dict[str, Any], examples: Any) -> Any:
     """What the operation `name` of the table makes of the inputs; shapes as the examples."""
     if JOINT and _capturing:
-        from ipu_teach.frontends import joint
+        from ipu_teach.frontends.pytorch import joint
 
         return joint.whole(name, inputs, attributes, examples)
     return torch.ops.ipu_teach.custom(list(inputs), name, json.dumps(attributes), list(examples))
@@ -298,7 +298,7 @@ def captured(
     for number, tensor in enumerate(leaves((args, kwargs))[0]):
         check(f"input {number}", tensor)
     if JOINT:
-        from ipu_teach.frontends import joint
+        from ipu_teach.frontends.pytorch import joint
 
         return joint.captured(module, args, kwargs, marked, training, scale)
     return _Capture(_exported(module, args, kwargs), module, marked).made

@@ -267,7 +267,7 @@ def identity_loss(x: Any, reduction: str = "mean") -> Any:
             next:  give "mean", "sum" or "none".""")
     made = x if reduction == "none" else getattr(x, reduction)()
     if from_torch.JOINT and from_torch.is_capturing():
-        from ipu_teach.frontends import joint
+        from ipu_teach.frontends.pytorch import joint
 
         joint.current.losses.append(made)
     return made
