@@ -9,7 +9,8 @@ from ipu_teach.frontends.ir import rows as r
 from ipu_teach.frontends.ir.rows import Ints, Slopes, alike, calls, keeps, like, need, unbroadcast
 from ipu_teach.frontends.ir.values import OPS, Ir, Op, Out, Row, Value
 from ipu_teach.poplibs import poplin, popnn, popops, poputil
-from ipu_teach.types import FLOAT, UNSIGNED_INT, DType
+from ipu_teach.poplibs.popops import expr
+from ipu_teach.types import FLOAT, HALF, UNSIGNED_INT, DType
 
 # --- products -------------------------------------------------------------------------------------
 
@@ -373,18 +374,40 @@ def _log_softmax_grad(ir: Ir, op: Op, g: Value) -> Slopes:
 
 def _cross_entropy_shape(x: Value, labels: Value) -> list[Out]:
     _pick_shape(x, labels)
-    return [Out(labels.shape, FLOAT), r.floats(x)]
+    return [Out(labels.shape, FLOAT), Out(r.floats(x).shape, FLOAT)]
 
 
 def _cross_entropy(low: Any, x: Any, labels: Any) -> list[Any]:
+    """The loss of each row and its gradient, in FLOAT. The loss is that of the logarithms: of a
+    probability that has been rounded to 0 there is none, and near 1 it has few digits."""
+    x = low.call(popops.cast, x, FLOAT) if x.dtype is HALF else x
+    logarithms = low.call(popnn.log_softmax, x)
     loss, deltas = low.new(FLOAT, labels.shape), poputil.clone(low.graph, x, f"{low.name}/deltas")
-    low.call(popnn.calc_loss, low.call(popnn.softmax, x), labels, loss, deltas)
-    return [loss, deltas]
+    probabilities = low.call(popops.exp, logarithms)
+    low.call(popnn.calc_loss, probabilities, labels, loss, deltas)
+    picked = low.call(popops.select_scalar_from_rows, logarithms, labels)
+    return [low.call(popops.neg, picked), deltas]
 
 
 def _cross_entropy_grad(ir: Ir, op: Op, g: Value, other: Value | None) -> Slopes:
-    each = ir.op("reshape", ir.cast(g, op.outs[1].dtype), shape=(*g.shape, 1))
-    return [ir.op("mul", op.outs[1], each), None]
+    each = ir.op("reshape", g, shape=(*g.shape, 1))
+    return [ir.cast(ir.op("mul", op.outs[1], each), op.inputs[0].dtype), None]
+
+
+def _binary_cross_entropy_shape(x: Value, y: Value) -> Out:
+    return Out(r.floats(Value(r.pair(x, y).shape, x.dtype)).shape, FLOAT)
+
+
+def _binary_cross_entropy(x: Any, y: Any) -> Any:
+    """The terms before the logarithm differ by |x| or by nothing where y is 1 or 0."""
+    return expr.Max(x, 0.0) - x * y + expr.Log1p(expr.Exp(-expr.Abs(x)))
+
+
+def _binary_cross_entropy_grad(ir: Ir, op: Op, g: Value) -> Slopes:
+    x, y = (ir.cast(v, FLOAT) for v in op.inputs)
+    by_x = ir.op("mul", g, ir.op("sub", ir.op("sigmoid", x), y))
+    both = zip((by_x, ir.op("neg", ir.op("mul", g, x))), op.inputs, strict=True)
+    return [ir.cast(unbroadcast(ir, slope, v.shape), v.dtype) for slope, v in both]
 
 
 OPS |= {
@@ -392,4 +415,7 @@ OPS |= {
     "softmax_grad": Row(keeps(0), _softmax_grad),
     "log_softmax": _by_rows(popnn.log_softmax, _log_softmax_grad),
     "cross_entropy": Row(_cross_entropy_shape, _cross_entropy, _cross_entropy_grad),
+    "binary_cross_entropy": Row(
+        _binary_cross_entropy_shape, r.fused(_binary_cross_entropy), _binary_cross_entropy_grad
+    ),
 }
