@@ -9,8 +9,9 @@ from ipu_teach.frontends.ir import rows as r
 from ipu_teach.frontends.ir.rows import Ints, Slopes, alike, calls, keeps, like, need, unbroadcast
 from ipu_teach.frontends.ir.values import OPS, Ir, Op, Out, Row, Value
 from ipu_teach.poplibs import poplin, popnn, popops, poputil
+from ipu_teach.poplibs.popnn.softmax_loss import softmax_cross_entropy
 from ipu_teach.poplibs.popops import expr
-from ipu_teach.types import FLOAT, HALF, UNSIGNED_INT, DType
+from ipu_teach.types import FLOAT, UNSIGNED_INT, DType
 
 # --- products -------------------------------------------------------------------------------------
 
@@ -377,18 +378,6 @@ def _cross_entropy_shape(x: Value, labels: Value) -> list[Out]:
     return [Out(labels.shape, FLOAT), Out(r.floats(x).shape, FLOAT)]
 
 
-def _cross_entropy(low: Any, x: Any, labels: Any) -> list[Any]:
-    """The loss of each row and its gradient, in FLOAT. The loss is that of the logarithms: of a
-    probability that has been rounded to 0 there is none, and near 1 it has few digits."""
-    x = low.call(popops.cast, x, FLOAT) if x.dtype is HALF else x
-    logarithms = low.call(popnn.log_softmax, x)
-    loss, deltas = low.new(FLOAT, labels.shape), poputil.clone(low.graph, x, f"{low.name}/deltas")
-    probabilities = low.call(popops.exp, logarithms)
-    low.call(popnn.calc_loss, probabilities, labels, loss, deltas)
-    picked = low.call(popops.select_scalar_from_rows, logarithms, labels)
-    return [low.call(popops.neg, picked), deltas]
-
-
 def _cross_entropy_grad(ir: Ir, op: Op, g: Value, other: Value | None) -> Slopes:
     each = ir.op("reshape", g, shape=(*g.shape, 1))
     return [ir.cast(ir.op("mul", op.outs[1], each), op.inputs[0].dtype), None]
@@ -406,15 +395,16 @@ def _binary_cross_entropy(x: Any, y: Any) -> Any:
 def _binary_cross_entropy_grad(ir: Ir, op: Op, g: Value) -> Slopes:
     x, y = (ir.cast(v, FLOAT) for v in op.inputs)
     by_x = ir.op("mul", g, ir.op("sub", ir.op("sigmoid", x), y))
-    both = zip((by_x, ir.op("neg", ir.op("mul", g, x))), op.inputs, strict=True)
-    return [ir.cast(unbroadcast(ir, slope, v.shape), v.dtype) for slope, v in both]
+    by_y = ir.op("neg", ir.op("mul", g, x))
+    sums = [unbroadcast(ir, v, op.inputs[n].shape) for n, v in enumerate((by_x, by_y))]
+    return [v and ir.cast(v, op.inputs[n].dtype) for n, v in enumerate(sums)]
 
 
 OPS |= {
     "softmax": _by_rows(popnn.softmax, lambda ir, op, g: [ir.op("softmax_grad", op.outs[0], g)]),
     "softmax_grad": Row(keeps(0), _softmax_grad),
     "log_softmax": _by_rows(popnn.log_softmax, _log_softmax_grad),
-    "cross_entropy": Row(_cross_entropy_shape, _cross_entropy, _cross_entropy_grad),
+    "cross_entropy": Row(_cross_entropy_shape, calls(softmax_cross_entropy), _cross_entropy_grad),
     "binary_cross_entropy": Row(
         _binary_cross_entropy_shape, r.fused(_binary_cross_entropy), _binary_cross_entropy_grad
     ),

@@ -449,8 +449,8 @@ def pool_input_gradient(
     MAX takes what went in, `x`, and what came out, `pooled`; AVG and SUM take None for both. Where
     several elements are the largest of a window, each gets its gradient, as in PopLibs; by
     `use_scaled_gradient` they share it, and with `ties="first"` the first has it alone, as in
-    torch. Where windows overlap, gradients add up. Sums and shares of HALF are carried in FLOAT, and
-    rounded to HALF once. Raises `PoplibsError`.
+    torch. Where windows overlap, gradients add up. Sums and shares of HALF are carried in FLOAT,
+    and rounded to HALF once. Raises `PoplibsError`.
     """
     _check(graph, params, "dy", dy, "output_shape")
     if ties not in _TIES:
