@@ -393,16 +393,22 @@ SPELLED: dict[Any, Callable[..., Any]] = {}
 ROWS: dict[str, Callable[..., list[Value]]] = {}  # by the name that `whole` was given
 
 
+_sdpa = torch.ops.aten.scaled_dot_product_attention.default
+
+
+@_sdpa.py_impl(torch._C.DispatchKey.CompositeImplicitAutograd)
 def _attention(
     query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
-    is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
+    is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False,
 ) -> Any:  # fmt: skip
-    """softmax(query keyᵀ scale + mask) value, with one product by `scale`."""
-    if enable_gqa or (is_causal and attn_mask is not None):
+    """softmax(query keyᵀ scale + mask) value, with one product by `scale`, in a capture.
+
+    It is registered for the operation, not in `SPELLED`, because `nn.MultiheadAttention` calls it
+    within another function of torch.
+    """
+    if current is None or enable_gqa or (is_causal and attn_mask is not None):
         args = attn_mask, dropout_p, is_causal
-        return torch._C._nn.scaled_dot_product_attention(
-            query, key, value, *args, scale=scale, enable_gqa=enable_gqa
-        )
+        return _sdpa.decompose(query, key, value, *args, scale=scale, enable_gqa=enable_gqa)
     factor = 1 / sqrt(query.shape[-1]) if scale is None else scale
     scores = query @ key.transpose(-2, -1) * factor
     if is_causal:
@@ -412,15 +418,12 @@ def _attention(
         scores = scores.masked_fill(~attn_mask, float("-inf"))
     elif attn_mask is not None:
         scores = scores + attn_mask
-    # a query that sees no key has 0, and each of a causal mask sees one
+    # a query that sees no key has 0, and with a causal mask each sees one
     softmax = torch.softmax if attn_mask is None else torch._safe_softmax
     shares = softmax(scores, -1)
     if dropout_p > 0:
         shares = torch.dropout(shares, dropout_p, True)
     return shares @ value
-
-
-SPELLED[torch.nn.functional.scaled_dot_product_attention] = _attention
 
 
 def _recurrent(kind: str) -> Callable[..., Any]:
