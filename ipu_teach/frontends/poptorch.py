@@ -36,6 +36,8 @@ from ipu_teach.frontends import from_torch, ir, session
 from ipu_teach.frontends.aten import IGNORED
 from ipu_teach.frontends.from_torch import lowering
 from ipu_teach.frontends.ir import Ir
+from ipu_teach.frontends.pytorch import optimizers
+from ipu_teach.frontends.pytorch.loader import Loader
 from ipu_teach.frontends.session import Training, chosen, compiled, needed, rate_of, spelt
 from ipu_teach.interrupts import Interrupts
 from ipu_teach.progress import working
@@ -64,7 +66,7 @@ __all__ = [
     "trainingModel",
 ]
 
-optim = SimpleNamespace(SGD=from_torch.SGD, Adam=from_torch.Adam, AdamW=from_torch.AdamW)
+optim = SimpleNamespace(SGD=optimizers.SGD, Adam=optimizers.Adam, AdamW=optimizers.AdamW)
 
 
 # --- options --------------------------------------------------------------------------------------
@@ -247,7 +249,7 @@ def DataLoader(
     factors = options.factors(training=True)
     whole = _number("DataLoader", batch_size) * prod(factors.values())
     how |= {"shuffle": shuffle, "num_workers": num_workers}
-    return from_torch.Loader(
+    return Loader(
         dataset, whole, spelt("batch_size", batch_size, factors), drop_last, **how
     )
 
@@ -338,7 +340,7 @@ def trainingModel(
     after so many updates as the options say. By default the outputs of the last micro-batch."""
     if optimizer is None:
         optimizer = optim.SGD(module.parameters(), lr=0.01)
-    from_torch.recipe(optimizer, module)
+    optimizers.recipe(optimizer, module)
     return PoplarExecutor(module, options or Options(), optimizer)
 
 
@@ -433,7 +435,7 @@ class PoplarExecutor(WithoutSome):
         from_torch.put_back(self.module, mine, self.captured.counters, self._forwards)
         self._forwards = 0
         if self.training:
-            from_torch.keep_by(self.optimizer, self.module, run.state())
+            optimizers.keep_by(self.optimizer, self.module, run.state())
 
     def copyWeightsToDevice(self) -> None:
         """The module's weights and statistics, and what the optimiser has of earlier steps, to the
@@ -441,7 +443,7 @@ class PoplarExecutor(WithoutSome):
         run = self._compiled()
         state = from_torch.state_of(self.module, list(run.ir.variables))
         if self.training:
-            kept = from_torch.kept_by(self.optimizer, self.module)
+            kept = optimizers.kept_by(self.optimizer, self.module)
             state |= {n: v for n, v in kept.items() if n in run.ir.variables}
         run.restore(state)
         if self._seed is not None:
@@ -482,7 +484,7 @@ class PoplarExecutor(WithoutSome):
     def setOptimizer(self, optimizer: Any) -> None:
         """Go on with the rates of this optimiser; nothing is compiled. Raises `ModelError` where
         more than rates differs."""
-        kind, groups = from_torch.recipe(optimizer, self.module)
+        kind, groups = optimizers.recipe(optimizer, self.module)
         if self.run is not None:
             before, old = self._recipe
             if kind != before or [replace(g, rate=0) for g in groups] != old:
@@ -585,7 +587,7 @@ class PoplarExecutor(WithoutSome):
 
     def _trained(self, graph: Ir) -> Ir:
         captured, options, where = self.captured, self.options, self.options.TensorLocations
-        kind, groups = from_torch.recipe(self.optimizer, self.module)
+        kind, groups = optimizers.recipe(self.optimizer, self.module)
         self._recipe = kind, [replace(g, rate=0) for g in groups]
         asked = {name for group in groups for name in group.names or ()}
         return Training(
