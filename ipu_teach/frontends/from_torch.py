@@ -147,9 +147,9 @@ def kept(x: Any) -> Any:
 def custom(inputs: Any, name: str, attributes: dict[str, Any], examples: Any) -> Any:
     """What the operation `name` of the table makes of the inputs; shapes as the examples."""
     if JOINT and _capturing:
-        from ipu_teach.frontends.pytorch import joint
+        from ipu_teach.frontends.pytorch.whole import whole
 
-        return joint.whole(name, inputs, attributes, examples)
+        return whole(name, inputs, attributes, examples)
     return torch.ops.ipu_teach.custom(list(inputs), name, json.dumps(attributes), list(examples))
 
 
