@@ -9,6 +9,8 @@ from ipu_teach.frontends.ir import rows as r
 from ipu_teach.frontends.ir.rows import Ints, Slopes, alike, calls, keeps, like, need, unbroadcast
 from ipu_teach.frontends.ir.values import OPS, Ir, Op, Out, Row, Value
 from ipu_teach.poplibs import poplin, popnn, popops, poputil
+from ipu_teach.poplibs.popnn.softmax_loss import softmax_cross_entropy
+from ipu_teach.poplibs.popops import expr
 from ipu_teach.types import FLOAT, INT, UNSIGNED_INT, DType
 
 # --- products -------------------------------------------------------------------------------------
@@ -373,23 +375,37 @@ def _log_softmax_grad(ir: Ir, op: Op, g: Value) -> Slopes:
 
 def _cross_entropy_shape(x: Value, labels: Value) -> list[Out]:
     _pick_shape(x, labels)
-    return [Out(labels.shape, FLOAT), r.floats(x)]
-
-
-def _cross_entropy(low: Any, x: Any, labels: Any) -> list[Any]:
-    loss, deltas = low.new(FLOAT, labels.shape), poputil.clone(low.graph, x, f"{low.name}/deltas")
-    low.call(popnn.calc_loss, low.call(popnn.softmax, x), labels, loss, deltas)
-    return [loss, deltas]
+    return [Out(labels.shape, FLOAT), Out(r.floats(x).shape, FLOAT)]
 
 
 def _cross_entropy_grad(ir: Ir, op: Op, g: Value, other: Value | None) -> Slopes:
-    each = ir.op("reshape", ir.cast(g, op.outs[1].dtype), shape=(*g.shape, 1))
-    return [ir.op("mul", op.outs[1], each), None]
+    each = ir.op("reshape", g, shape=(*g.shape, 1))
+    return [ir.cast(ir.op("mul", op.outs[1], each), op.inputs[0].dtype), None]
+
+
+def _binary_cross_entropy_shape(x: Value, y: Value) -> Out:
+    return Out(r.floats(Value(r.pair(x, y).shape, x.dtype)).shape, FLOAT)
+
+
+def _binary_cross_entropy(x: Any, y: Any) -> Any:
+    """The terms before the logarithm differ by |x| or by nothing where y is 1 or 0."""
+    return expr.Max(x, 0.0) - x * y + expr.Log1p(expr.Exp(-expr.Abs(x)))
+
+
+def _binary_cross_entropy_grad(ir: Ir, op: Op, g: Value) -> Slopes:
+    x, y = (ir.cast(v, FLOAT) for v in op.inputs)
+    by_x = ir.op("mul", g, ir.op("sub", ir.op("sigmoid", x), y))
+    by_y = ir.op("neg", ir.op("mul", g, x))
+    sums = [unbroadcast(ir, v, op.inputs[n].shape) for n, v in enumerate((by_x, by_y))]
+    return [v and ir.cast(v, op.inputs[n].dtype) for n, v in enumerate(sums)]
 
 
 OPS |= {
     "softmax": _by_rows(popnn.softmax, lambda ir, op, g: [ir.op("softmax_grad", op.outs[0], g)]),
     "softmax_grad": Row(keeps(0), _softmax_grad),
     "log_softmax": _by_rows(popnn.log_softmax, _log_softmax_grad),
-    "cross_entropy": Row(_cross_entropy_shape, _cross_entropy, _cross_entropy_grad),
+    "cross_entropy": Row(_cross_entropy_shape, calls(softmax_cross_entropy), _cross_entropy_grad),
+    "binary_cross_entropy": Row(
+        _binary_cross_entropy_shape, r.fused(_binary_cross_entropy), _binary_cross_entropy_grad
+    ),
 }
