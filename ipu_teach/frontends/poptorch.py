@@ -37,7 +37,7 @@ from ipu_teach.frontends import from_torch, ir, session
 from ipu_teach.frontends.aten import IGNORED
 from ipu_teach.frontends.from_torch import lowering, torch
 from ipu_teach.frontends.ir import Ir
-from ipu_teach.frontends.pytorch import gradients, joint, losses, modules, optimizers
+from ipu_teach.frontends.pytorch import gradients, losses, markers, modules, optimizers
 from ipu_teach.frontends.pytorch.arguments import Arguments, has_tensor
 from ipu_teach.frontends.pytorch.fingerprints import fingerprint
 from ipu_teach.frontends.pytorch.loader import Loader
@@ -281,7 +281,7 @@ def identity_loss(x: Any, reduction: str = "mean") -> Any:
             next:  give "mean", "sum" or "none".""")
     loss = x if reduction == "none" else getattr(x, reduction)()
     if from_torch.is_capturing():
-        losses.mark(joint.current.losses, loss)
+        losses.mark(markers.current.losses, loss)
     return loss
 
 
