@@ -48,7 +48,8 @@ from ipu_teach.frontends.pytorch.mirror import (
     shared,
     tensors_of,
 )
-from ipu_teach.frontends.session import Training, chosen, compiled, needed, rate_of, spelt
+from ipu_teach.frontends.pytorch.paths import with_paths
+from ipu_teach.frontends.session import Training, chosen, compiled, rate_of, spelt
 from ipu_teach.interrupts import Interrupts
 from ipu_teach.progress import working
 from ipu_teach.schedules import GROUPED
@@ -640,9 +641,8 @@ class PoplarExecutor(WithoutSome):
                 )
             self._check_outputs(captured)
             graph = captured.graph
-            graph.ops = _named(graph, name, captured.loss_at if self.training else None)
-            if self.training:
-                graph.ops += [replace(op, path=op.path or "loss") for op in captured.backward]
+            backward, loss = (captured.backward, captured.loss_at) if self.training else ([], None)
+            graph.ops = with_paths(graph, backward, name, loss)
             if "seed" in graph.variables:
                 low, high = self.options.seed & 0xFFFFFFFF, self.options.seed >> 32
                 graph.variables["seed"].initial = np.array([low, high & 0xFFFFFFFF], np.uint32)
@@ -788,20 +788,6 @@ def _refuse_overlaps(module: Any, mirror: Mirror) -> None:
                 device has a variable for each.
                 next:  use one parameter in both places, module.a = module.b, or give one a copy:
                 tensor.clone().""")
-
-
-def _named(graph: Ir, name: str, loss: str | None) -> list[ir.Op]:
-    """The operations, those of the model's own forward by its name; except for those after its
-    modules that only the output `loss` needs, which have the path "loss"."""
-    behind = max((number for number, op in enumerate(graph.ops) if op.path), default=-1)
-    rest = {n: v for n, v in graph.outputs.items() if n != loss}
-    others = set(map(id, needed(graph.but(outputs=rest)).ops))
-
-    def path(number: int, op: ir.Op) -> str:
-        is_loss = loss is not None and number > behind and id(op) not in others
-        return op.path or ("loss" if is_loss else name)
-
-    return [replace(op, path=path(number, op)) for number, op in enumerate(graph.ops)]
 
 
 def _listed(shapes: Mapping[str, Any]) -> str:

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 
 from ipu_teach.errors import ModelError, UnknownOperationError, did_you_mean
-from ipu_teach.frontends.ir import OPS, Ir, Unfit, Value
-from ipu_teach.frontends.ir.simplify import simplify
-from ipu_teach.frontends.ir.values import BACKWARD, FORWARD, Op, Swaps, swapped
+from ipu_teach.frontends.ir import Ir, Unfit, Value
+from ipu_teach.frontends.ir.simplify import fuse_updates, simplify
+from ipu_teach.frontends.ir.values import BACKWARD, FORWARD, Op, Swaps
 from ipu_teach.frontends.pytorch import private, whole
 from ipu_teach.frontends.pytorch.labels import Label
 from ipu_teach.frontends.pytorch.markers import LOWERINGS
@@ -213,8 +213,8 @@ class Lowerer:
     ) -> Any:
         """Emit the operations of a node, and return their value or values."""
         full_name = private.operation_name(node.target)
-        if full_name in LOWERINGS:
-            return LOWERINGS[full_name](self.graph, *args, **kwargs)
+        if full_name in LOWERINGS or whole.is_learners(full_name):
+            return whole.lower_learners(self.graph, node.target, args, kwargs)
         if full_name == "ipu_teach::print":
             return self.graph.op("print", args[0], title=args[1])
         if full_name in (whole.WHOLE, whole.BACKWARD):
@@ -226,8 +226,6 @@ class Lowerer:
         if name in ROWS:
             saved = {"saved": self.saved} if name in SAVING else {}
             return ROWS[name](self.graph, results, *args, **kwargs, **saved)
-        if "::" in name and name.partition("::")[2] in OPS:
-            return self._registered(node, name.partition("::")[2], args, kwargs)
         raise UnknownOperationError(
             f"torch's {full_name} is not in the table of operations.",
             **self._place(),
@@ -244,17 +242,6 @@ class Lowerer:
             number = self.graph.cast(number, results.dtype)
             return self.graph.op("expand", number, shape=results.shape)
         return self.graph.constant(number, results.dtype, results.shape)
-
-    def _registered(
-        self, node: torch.fx.Node, kind: str, args: list[Any], kwargs: dict[str, Any]
-    ) -> Any:
-        """An operation of torch.library, by the row of its name: tensors in order, all else by
-        name."""
-        arguments = private.named_arguments(node.target, args) | kwargs
-        values = [v for v in arguments.values() if isinstance(v, Value)]
-        attributes = {n: v for n, v in arguments.items() if not isinstance(v, Value)}
-        results = self.graph.emit(kind, *values, **attributes)
-        return results[0] if isinstance(node.meta["val"], torch.Tensor) else list(results)
 
     def _place(self) -> dict[str, str]:
         here = self.graph.here
@@ -336,29 +323,20 @@ class Lowerer:
             captured.outputs[f"{place}"] = like.dtype
         if self.joint.loss is not None:
             captured.loss_at = f"{places[self.joint.loss]}"
-        self._remove_copies()
+        self._fuse_updates()
 
     def _assignments(self) -> list[tuple[Value, Any]]:
         """Return the variables that the forward changes, each with the node of its new value."""
         changed = [(self.variables[n], new) for n, new in self.changes.items() if n in self.variables]
         return changed + [(self.graph.variables[n], new) for n, new in self.assigned.items()]
 
-    def _remove_copies(self) -> None:
-        """Read a changed variable in place where all reads come before the assignment."""
-        graph, captured = self.graph, self.captured
-        late = {*graph.outputs.values(), *captured.grads.values(), *captured.kept}
-        late.update(v for op in captured.backward for v in op.inputs)
-        late.update(v for op in graph.ops if OPS[op.kind].in_place for v in op.inputs[1:])
-        for op in reversed(graph.ops):
-            if OPS[op.kind].view and late.intersection(op.outs):
-                late.update(op.inputs)
-        swaps = {
-            op.outs[0]: op.inputs[0]
-            for op in graph.ops
-            if op.kind == "copy" and op.inputs[0].kind == "variable" and op.outs[0] not in late
-        }
-        swaps = {v: source for v, source in swaps.items() if source.name not in _RESERVED}
-        graph.ops = [swapped(op, swaps) for op in graph.ops if not swaps.keys() & set(op.outs)]
+    def _fuse_updates(self) -> None:
+        """Simplify the assignments, of which gradients and kept values are read later."""
+        outputs = self.graph.outputs
+        later = (*self.captured.grads.values(), *self.captured.kept)
+        self.graph.outputs = outputs | {f"later {i}": v for i, v in enumerate(later)}
+        fuse_updates(self.graph, self.captured.backward)
+        self.graph.outputs = outputs
 
 
 def _listed(value: Any) -> list[Any]:

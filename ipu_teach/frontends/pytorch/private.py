@@ -129,8 +129,3 @@ def returns_alias(target: Any) -> bool:
     return schema.arguments[0].alias_info is not None and any(
         result.alias_info is not None for result in schema.returns
     )
-
-
-def named_arguments(target: Any, args: list[Any]) -> dict[str, Any]:
-    """Return the positional arguments of an operation by name."""
-    return {a.name: v for a, v in zip(target._schema.arguments, args, strict=False)}

@@ -98,7 +98,7 @@ class Tracer:
             stack.enter_context(sdpa_kernel(SDPBackend.MATH))
             stack.enter_context(private.without_mkldnn())
             stack.enter_context(_without_fast_attention())
-            labels = Labels(self.module, marks, _SPELLINGS, _learners())
+            labels = Labels(self.module, marks, _SPELLINGS)
             run = _Run()
             function = self._function(labels, marks, run, training, scale)
             traced = self._traced(function)
@@ -266,17 +266,6 @@ def _without_fast_attention() -> Any:
     torch.backends.mha.set_fastpath_enabled(False)
     stack.callback(torch.backends.mha.set_fastpath_enabled, enabled)
     return stack
-
-
-def _learners() -> dict[str, Callable[..., Any]]:
-    """Return functions that trace the learner's own operations, by torch's names."""
-    names = [name for name in LOWERINGS if not name.startswith("aten::")]
-    return {
-        name: lambda function, *args, name=name, **kwargs: whole.learners(
-            name, function, args, kwargs
-        )
-        for name in names
-    }
 
 
 def _table() -> Any:
