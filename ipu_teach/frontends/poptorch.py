@@ -35,10 +35,10 @@ from ipu_teach.device import IPUModel
 from ipu_teach.errors import InvalidOptionError, ModelError, WithoutSome, shown
 from ipu_teach.frontends import from_torch, ir, session
 from ipu_teach.frontends.aten import IGNORED
-from ipu_teach.frontends.from_torch import lowering, torch
+from ipu_teach.frontends.from_torch import lowering
 from ipu_teach.frontends.ir import Ir
 from ipu_teach.frontends.pytorch import gradients, joint, losses, modules, optimizers
-from ipu_teach.frontends.pytorch.arguments import Arguments, has_tensor
+from ipu_teach.frontends.pytorch.arguments import Arguments, refuse_hidden_outputs
 from ipu_teach.frontends.pytorch.fingerprints import fingerprint
 from ipu_teach.frontends.pytorch.loader import Loader
 from ipu_teach.frontends.pytorch.mirror import (
@@ -634,13 +634,15 @@ class PoplarExecutor(WithoutSome):
         scale = float(getattr(self.optimizer, "loss_scaling", 1.0))
         with working(f"compile {name}") as work:
             work.words = "capture"
-            with nullcontext() if self.training else modules.in_eval(self.module):
+            in_mode = nullcontext() if self.training else modules.in_eval(self.module)
+            with modules.as_before(self.module), in_mode:
                 captured = from_torch.captured(
                     self.module, args, kwargs, places, self.training, scale
                 )
             self._check_outputs(captured)
             graph = captured.graph
-            graph.ops = _named(graph, name, captured.loss_at if self.training else None)
+            loss = getattr(captured, "loss_at", None) if self.training else None
+            graph.ops = _named(graph, name, loss)
             if self.training:
                 graph.ops += [replace(op, path=op.path or "loss") for op in captured.backward]
             if "seed" in graph.variables:
@@ -666,15 +668,7 @@ class PoplarExecutor(WithoutSome):
         self.compiles += 1
 
     def _check_outputs(self, captured: Any) -> None:
-        for leaf in captured.form[0]:
-            if not isinstance(leaf, torch.Tensor) and has_tensor(leaf):
-                kind = type(leaf).__name__
-                raise ModelError(
-                    f"{type(self.module).__name__}.forward returns {kind} with tensors among its "
-                    "attributes, and only tensors in tuples, lists and dicts come back.",
-                    next_step=f"torch.export.register_dataclass({kind}) if it is a dataclass; "
-                    "otherwise return a tuple or a dict.",
-                )
+        refuse_hidden_outputs(type(self.module).__name__, captured.form[0])
         if self.training and not captured.grads:
             raise ModelError(f"""The loss of {type(self.module).__name__} depends on no parameter
                 that requires a gradient.
@@ -743,7 +737,7 @@ class PoplarExecutor(WithoutSome):
             raise InvalidOptionError(f"""outputMode(OutputMode.EveryN, {options.every}) selects none
                 of the {steps} micro-batches of a call.
                 next:  give an n from 1 to {steps}.""")
-        if mode is OutputMode.Sum and torch.bool in self.captured.outputs.values():
+        if mode is OutputMode.Sum and "torch.bool" in map(str, self.captured.outputs.values()):
             raise InvalidOptionError("""OutputMode.Sum was asked of an output of torch.bool.
                 next:  return it as numbers: output.float().""")
         return mode

@@ -60,9 +60,6 @@ _TENSORS = ("_parameters", "_buffers", "_modules")
 def check_module(module: torch.nn.Module) -> None:
     """Raise `ModelError` for parameters and buffers that the device cannot have, by name."""
     for name, tensor in tensors_of(module).items():
-        if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):
-            raise ModelError(f"""{name!r} has no shape before the first forward of its lazy module.
-                next:  run the module once in plain PyTorch: module(x).""")
         check_tensor(name, tensor, "module")
 
 

@@ -27,6 +27,13 @@ def check_kind(function: str, module: Any) -> None:
         if callable(module):
             advice = "make it a torch.nn.Module: call the function in the forward of a class."
         _refuse(function, shown(module), advice)
+    if isinstance(module, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
+        advice = "give its module, module.module, and options.replicationFactor(n) for replicas."
+        _refuse(function, f"a {type(module).__name__}", advice)
+    for name, tensor in tensors_of(module).items():
+        if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):
+            advice = "run the module once in plain PyTorch: module(x)."
+            _refuse(function, f"a lazy module, whose {name!r} has no shape yet", advice)
     for name, part in module.named_modules():
         place = f"a module with {name!r}, " if name else ""
         if isinstance(part, torch.jit.ScriptModule):
@@ -62,6 +69,28 @@ def in_eval(module: torch.nn.Module) -> Iterator[None]:
     finally:
         for part, mode in modes.items():
             part.training = mode
+
+
+@contextmanager
+def as_before(module: torch.nn.Module) -> Iterator[None]:
+    """Undo what a forward without values changes in a module: attributes of all its parts, and the
+    elements of those that are lists, dicts and sets."""
+    attributes = {part: dict(vars(part)) for part in module.modules()}
+    elements = [
+        (value, copy.copy(value))
+        for own in attributes.values()
+        for value in own.values()
+        if isinstance(value, (list, dict, set))
+    ]
+    try:
+        yield
+    finally:
+        for value, content in elements:
+            value.clear()
+            value.extend(content) if isinstance(value, list) else value.update(content)
+        for part, own in attributes.items():
+            vars(part).clear()
+            vars(part).update(own)
 
 
 def _has_plain_eval(module: torch.nn.Module) -> bool:
