@@ -18,7 +18,7 @@ from ipu_teach.poplibs import gcl, optim, popnn, popops, poprand, poputil
 from ipu_teach.poplibs.popops import expr
 from ipu_teach.poplibs.popops.in_float import in_float
 from ipu_teach.program import Copy, PrintTensor
-from ipu_teach.types import BOOL, FLOAT, UNSIGNED_INT, DType
+from ipu_teach.types import BOOL, FLOAT, INT, UNSIGNED_INT, DType
 
 Slopes = list[Value | None]
 Ints = Sequence[int]
@@ -72,6 +72,13 @@ def broadcast(*values: Value, dtype: Kind | None = None) -> Out:
 def pair(a: Value, b: Value) -> Out:
     """As `broadcast`, of two."""
     return broadcast(a, b)
+
+
+def integers(x: Value, *others: Value) -> Out:
+    """Return the shape and dtype of one operand, or of two that broadcast: integers."""
+    why = f"{x.dtype.__name__} has no bits to combine"
+    need(x.dtype in (INT, UNSIGNED_INT), why, "cast: graph.op('cast', x, dtype=INT).")
+    return broadcast(x, *others)
 
 
 def axes(x: Value, dims: Ints) -> list[int]:
@@ -238,6 +245,13 @@ def _clamp_grad(ir: Ir, op: Op, g: Value) -> Slopes:
     return [ir.op("select", inside, g, ir.constant(0.0, g.dtype))]
 
 
+def _other_bits(x: Value, dtype: Kind) -> Out:
+    sizes = [d.size for d in (x.dtype, dtype)]
+    why = f"{x.dtype.__name__} has {sizes[0]} bytes, and {dtype.__name__} {sizes[1]}"
+    need(sizes[0] == sizes[1] and dtype is not BOOL, why, CAST)
+    return Out(x.shape, dtype)
+
+
 def _cast_grad(ir: Ir, op: Op, g: Value) -> Slopes:
     (x,) = op.inputs
     return [ir.op("cast", g, dtype=x.dtype) if x.floating else None]
@@ -268,7 +282,7 @@ OPS |= {
     ),
     "signum": Row(like, calls(popops.signum), flat),
     **{
-        n: Row(floats, calls(getattr(popops, n)), flat) for n in ("floor", "ceil", "round", "trunc")
+        n: Row(floats, calls(getattr(popops, n)), flat) for n in ("floor", "ceil", "round", "nearby_int", "trunc")
     },
     **{n: asks(getattr(popops, n), 1) for n in ("is_nan", "is_finite", "logical_not")},
     "relu": non_linearity("RELU"),
@@ -290,6 +304,13 @@ OPS |= {
     "min": two(popops.min, _extreme("gt")),
     "atan2": two(popops.atan2, _angle),
     "rem": Row(pair, calls(popops.rem), numbers=True),
+    **{
+        f"bitwise_{n}": Row(integers, calls(getattr(popops, f"bitwise_{n}")), flat, numbers=True)
+        for n in ("and", "or", "xor")
+    },
+    "shift_left": Row(integers, calls(popops.shift_left), flat, numbers=True),
+    "shift_right": Row(integers, calls(popops.shift_right_sign_extend), flat, numbers=True),
+    "bitwise_not": Row(integers, calls(popops.bitwise_not), flat),
     **{n: asks(getattr(popops, n)) for n in ("eq", "neq", "lt", "lteq", "gt", "gteq")},
     **{n: asks(getattr(popops, n)) for n in ("logical_and", "logical_or")},
     "select": Row(
@@ -308,6 +329,7 @@ OPS |= {
         lambda low, x, dtype: low.call(popops.cast, x, dtype),
         _cast_grad,
     ),
+    "reinterpret": view(_other_bits, lambda low, x, dtype: x.reinterpret(dtype), flat),
     "copy": Row(like, calls(poputil.duplicate), passed),
     "stop": view(like, lambda low, x: x, flat),  # no gradient goes through it
     "print": view(
