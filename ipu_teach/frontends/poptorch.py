@@ -33,14 +33,21 @@ import numpy as np
 
 from ipu_teach.device import IPUModel
 from ipu_teach.errors import InvalidOptionError, ModelError, WithoutSome, shown
-from ipu_teach.frontends import from_torch, ir, session
+from ipu_teach.frontends import ir, session
 from ipu_teach.frontends.aten import IGNORED
-from ipu_teach.frontends.from_torch import lowering
 from ipu_teach.frontends.ir import Ir
-from ipu_teach.frontends.pytorch import gradients, joint, losses, modules, optimizers
+from ipu_teach.frontends.pytorch import (
+    capture,
+    gradients,
+    losses,
+    markers,
+    modules,
+    optimizers,
+)
 from ipu_teach.frontends.pytorch.arguments import Arguments, refuse_hidden_outputs
 from ipu_teach.frontends.pytorch.fingerprints import fingerprint
 from ipu_teach.frontends.pytorch.loader import Loader
+from ipu_teach.frontends.pytorch.markers import lowering
 from ipu_teach.frontends.pytorch.mirror import (
     Mirror,
     check_module,
@@ -48,6 +55,7 @@ from ipu_teach.frontends.pytorch.mirror import (
     shared,
     tensors_of,
 )
+from ipu_teach.frontends.pytorch.tensors import filled, tensor_of
 from ipu_teach.frontends.session import Training, chosen, compiled, needed, rate_of, spelt
 from ipu_teach.interrupts import Interrupts
 from ipu_teach.progress import working
@@ -267,7 +275,7 @@ def DataLoader(
 
 def isRunningOnIpu() -> bool:
     """Whether the module runs to be captured, and not in plain torch."""
-    return from_torch.is_capturing()
+    return markers.is_capturing()
 
 
 def identity_loss(x: Any, reduction: str = "mean") -> Any:
@@ -280,14 +288,14 @@ def identity_loss(x: Any, reduction: str = "mean") -> Any:
         raise InvalidOptionError(f"""identity_loss() was given {shown(reduction)}.
             next:  give "mean", "sum" or "none".""")
     loss = x if reduction == "none" else getattr(x, reduction)()
-    if from_torch.is_capturing():
-        losses.mark(joint.current.losses, loss)
+    if markers.current is not None:
+        losses.mark(markers.current.losses, loss)
     return loss
 
 
 def ipu_print_tensor(x: Any, title: str = "tensor") -> Any:
     """x; where it is used, it is printed on each run."""
-    return from_torch.printed(x, title)
+    return markers.printed(x, title)
 
 
 def nop(x: Any) -> Any:
@@ -298,7 +306,7 @@ def nop(x: Any) -> Any:
 def recomputationCheckpoint(*tensors: Any) -> Any:
     """The tensors, which are kept for the backward; a module that has such calls computes all else
     again. One comes back as it is, several as a tuple."""
-    kept = tuple(from_torch.kept(x) for x in tensors)
+    kept = tuple(markers.kept(x) for x in tensors)
     return kept[0] if len(kept) == 1 else kept
 
 
@@ -312,7 +320,7 @@ def custom_op(
 ) -> list[Any]:
     """What the operation `name` makes of the inputs, by its row, `ir.register(name, Row(…))`. What
     comes out is like the examples; so it is in plain torch, which does not know the operation."""
-    return list(from_torch.custom(inputs, name, dict(attributes or {}), example_outputs))
+    return list(markers.custom(inputs, name, dict(attributes or {}), example_outputs))
 
 
 class Block:
@@ -323,7 +331,7 @@ class Block:
         self.user_id, self.ipu_id = user_id, _number("Block", 0 if ipu_id is None else ipu_id, 0)
 
     def __enter__(self) -> Block:
-        from_torch.mark_stage(self.ipu_id)
+        markers.mark_stage(self.ipu_id)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -634,15 +642,11 @@ class PoplarExecutor(WithoutSome):
         scale = float(getattr(self.optimizer, "loss_scaling", 1.0))
         with working(f"compile {name}") as work:
             work.words = "capture"
-            in_mode = nullcontext() if self.training else modules.in_eval(self.module)
-            with modules.as_before(self.module), in_mode:
-                captured = from_torch.captured(
-                    self.module, args, kwargs, places, self.training, scale
-                )
+            with nullcontext() if self.training else modules.in_eval(self.module):
+                captured = capture.captured(self.module, args, kwargs, places, self.training, scale)
             self._check_outputs(captured)
             graph = captured.graph
-            loss = getattr(captured, "loss_at", None) if self.training else None
-            graph.ops = _named(graph, name, loss)
+            graph.ops = _named(graph, name, captured.loss_at if self.training else None)
             if self.training:
                 graph.ops += [replace(op, path=op.path or "loss") for op in captured.backward]
             if "seed" in graph.variables:
@@ -722,10 +726,10 @@ class PoplarExecutor(WithoutSome):
             if self.training:
                 gradients.hide(self.module)
         outputs = [
-            from_torch.tensor_of(self._chosen(outs[name]), dtype)
+            tensor_of(self._chosen(outs[name]), dtype)
             for name, dtype in self.captured.outputs.items()
         ]
-        return from_torch.filled(self.captured.form, outputs)
+        return filled(self.captured.form, outputs)
 
     def _mode(self) -> OutputMode:
         """The output mode. Raises `InvalidOptionError` if it does not fit the outputs."""

@@ -15,11 +15,11 @@ import numpy as np
 import torch
 
 from ipu_teach.errors import ModelError
-from ipu_teach.frontends.from_torch import array
 from ipu_teach.frontends.ir import OPS
 from ipu_teach.frontends.ir.autodiff import STATE
 from ipu_teach.frontends.pytorch.arguments import check_tensor
 from ipu_teach.frontends.pytorch.fingerprints import fingerprint
+from ipu_teach.frontends.pytorch.tensors import array
 
 STATE_NAMES = {  # of the kit's optimisers, and of PyTorch's
     "velocity": "momentum_buffer",

@@ -71,28 +71,6 @@ def in_eval(module: torch.nn.Module) -> Iterator[None]:
             part.training = mode
 
 
-@contextmanager
-def as_before(module: torch.nn.Module) -> Iterator[None]:
-    """Undo what a forward without values changes in a module: attributes of all its parts, and the
-    elements of those that are lists, dicts and sets."""
-    attributes = {part: dict(vars(part)) for part in module.modules()}
-    elements = [
-        (value, copy.copy(value))
-        for own in attributes.values()
-        for value in own.values()
-        if isinstance(value, (list, dict, set))
-    ]
-    try:
-        yield
-    finally:
-        for value, content in elements:
-            value.clear()
-            value.extend(content) if isinstance(value, list) else value.update(content)
-        for part, own in attributes.items():
-            vars(part).clear()
-            vars(part).update(own)
-
-
 def _has_plain_eval(module: torch.nn.Module) -> bool:
     """Whether eval() only sets `training` of all submodules to False."""
     plain = torch.nn.Module.train, torch.nn.Module.eval

@@ -37,6 +37,7 @@ __all__ = [
     "traced",
     "traced_graph",
     "tracing_on",
+    "without_mkldnn",
     "written_arguments",
 ]
 
@@ -52,6 +53,18 @@ def fake_of(mode: Any, tensor: torch.Tensor) -> torch.Tensor:
     """Return a fake tensor like `tensor`, of fixed sizes."""
     fake: torch.Tensor = mode.from_tensor(tensor.detach(), static_shapes=True)
     return fake
+
+
+@contextmanager
+def without_mkldnn() -> Iterator[None]:
+    """Choose torch's own operations, of which the table knows the spelling, not those of oneDNN.
+    `torch.backends.mkldnn.flags` would also set switches that warn."""
+    enabled = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(enabled)
 
 
 @contextmanager

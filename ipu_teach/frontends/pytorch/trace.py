@@ -96,7 +96,7 @@ class Tracer:
             marks = stack.enter_context(capturing())
             calls = stack.enter_context(whole.capture())
             stack.enter_context(sdpa_kernel(SDPBackend.MATH))
-            stack.enter_context(torch.backends.mkldnn.flags(enabled=False))
+            stack.enter_context(private.without_mkldnn())
             stack.enter_context(_without_fast_attention())
             labels = Labels(self.module, marks, _SPELLINGS, _learners())
             run = _Run()
