@@ -100,9 +100,8 @@ class Tracer:
             stack.enter_context(_without_fast_attention())
             labels = Labels(self.module, marks, _SPELLINGS, _learners())
             run = _Run()
-            with private.tracing_on(self.fake):
-                function = self._function(labels, marks, run, training, scale)
-                traced = private.traced(function, _table())(*self._fakes())
+            function = self._function(labels, marks, run, training, scale)
+            traced = self._traced(function)
             labels.forget()
         self._check_changes(traced, labels.of)
         joint = JointGraph(
@@ -121,9 +120,12 @@ class Tracer:
             self._functionalise(joint)
         return joint
 
-    def _fakes(self) -> list[torch.Tensor]:
-        inputs = [self._flat[i] for i in self._places]
-        return [private.fake_of(self.fake, t) for t in (*self.states.values(), *inputs)]
+    def _traced(self, function: Callable[..., Any]) -> torch.fx.GraphModule:
+        """Trace a function of the states and the inputs."""
+        tensors = [*self.states.values(), *(self._flat[i] for i in self._places)]
+        fakes = [private.fake_of(self.fake, t) for t in tensors]
+        with private.tracing_on(self.fake):
+            return private.traced(function, _table())(*fakes)
 
     def _function(
         self, labels: Labels, marks: Marks, run: _Run, training: bool, scale: float
@@ -219,10 +221,8 @@ class Tracer:
     def _functionalise(self, joint: JointGraph) -> None:
         """Replace changes in place by new tensors."""
         carrier = _Carrier(joint.module, joint.labels)
-        with private.tracing_on(self.fake), torch.no_grad():
-            function = torch.func.functionalize(carrier.run)
-            traced = private.traced(function, _table())
-            joint.module = traced(*self._fakes())
+        with torch.no_grad():
+            joint.module = self._traced(torch.func.functionalize(carrier.run))
         joint.labels = carrier.labels
 
 
