@@ -186,8 +186,8 @@ class Lowerer:
                 if dtype is None and tensor is not None:
                     raise Unfit(
                         f"its result is {tensor.dtype}, which the device does not have",
-                        "stay in torch.float32 or torch.float16: x.float(), and no autocast to "
-                        "other dtypes.",
+                        "stay in torch.float32 or torch.float16: x.float(), without "
+                        "torch.autocast to other dtypes.",
                     )
             value = self._emitted(node, name, results, args, kwargs)
         except Unfit as error:
@@ -198,7 +198,9 @@ class Lowerer:
             ) from None
         if isinstance(value, Value):
             value = narrowed(self.graph, name, results, value)
-        for result, dtype, shape in zip(_listed(value), results.dtypes, results.shapes, strict=False):
+        for result, dtype, shape in zip(
+            _listed(value), results.dtypes, results.shapes, strict=False
+        ):
             if isinstance(result, Value) and (result.dtype, result.shape) != (dtype, shape):
                 raise AssertionError(f"{name}: {result!r} instead of {dtype}{list(shape)}")
         return value
@@ -327,7 +329,9 @@ class Lowerer:
 
     def _assignments(self) -> list[tuple[Value, Any]]:
         """Return the variables that the forward changes, each with the node of its new value."""
-        changed = [(self.variables[n], new) for n, new in self.changes.items() if n in self.variables]
+        changed = [
+            (self.variables[n], new) for n, new in self.changes.items() if n in self.variables
+        ]
         return changed + [(self.graph.variables[n], new) for n, new in self.assigned.items()]
 
     def _fuse_updates(self) -> None:

@@ -85,6 +85,12 @@ class Tracer:
         self._flat, self._spec = pytree.tree_flatten((args, dict(kwargs)))
         self._places = [i for i, v in enumerate(self._flat) if isinstance(v, torch.Tensor)]
         self.fake = private.fake_mode()
+        self.labels: Labels | None = None
+
+    @property
+    def path(self) -> str:
+        """The module that ran last."""
+        return "" if self.labels is None else self.labels.label.path
 
     def trace(self, training: bool, scale: float) -> JointGraph:
         """Run the module, and the gradients of its loss times `scale` if `training`.
@@ -98,7 +104,7 @@ class Tracer:
             stack.enter_context(sdpa_kernel(SDPBackend.MATH))
             stack.enter_context(private.without_mkldnn())
             stack.enter_context(_without_fast_attention())
-            labels = Labels(self.module, marks, _SPELLINGS)
+            self.labels = labels = Labels(self.module, marks, _SPELLINGS)
             run = _Run()
             function = self._function(labels, marks, run, training, scale)
             traced = self._traced(function)
@@ -151,12 +157,17 @@ class Tracer:
                 labels.set(path="")
                 flat, spec = pytree.tree_flatten(result)
                 run.outputs = [v for v in flat if isinstance(v, torch.Tensor)]
-                run.form = [torch.empty(0) if isinstance(v, torch.Tensor) else v for v in flat], spec
+                run.form = (
+                    [torch.empty(0) if isinstance(v, torch.Tensor) else v for v in flat],
+                    spec,
+                )
                 if training:
                     self._backward(labels, self._loss(marks, run), scale, states)
             gradients = {n: states[n].grad for n in self.trained if states[n].grad is not None}
             assigned = {
-                self.first_name[n]: t for n, t in named.items() if t is not states[self.first_name[n]]
+                self.first_name[n]: t
+                for n, t in named.items()
+                if t is not states[self.first_name[n]]
             }
             run.gradients, run.assigned = list(gradients), list(assigned)
             changed = [*run.outputs, *gradients.values(), *assigned.values()]
@@ -229,9 +240,7 @@ class Tracer:
 class _Carrier(torch.fx.Interpreter):
     """Runs a graph that is traced again, and carries its labels over."""
 
-    def __init__(
-        self, module: torch.fx.GraphModule, labels: Mapping[torch.fx.Node, Label]
-    ) -> None:
+    def __init__(self, module: torch.fx.GraphModule, labels: Mapping[torch.fx.Node, Label]) -> None:
         super().__init__(module)
         self.before, self.labels = labels, dict[torch.fx.Node, Label]()
 
