@@ -188,7 +188,7 @@ def filled(form: Any, tensors: Sequence[Any]) -> Any:
 
 def array(tensor: Any) -> Any:
     """The numbers of a tensor."""
-    return tensor.detach().contiguous().numpy()
+    return tensor.detach().contiguous().numpy(force=True)  # also of torch's lazy zeros
 
 
 def tensor_of(numbers: Any, dtype: Any) -> Any:

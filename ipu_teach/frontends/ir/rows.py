@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.frontends.ir.values import CONSTANT, OPS, Ir, Op, Out, Row, Shape, Unfit, Value
-from ipu_teach.graph import concat
+from ipu_teach.graph import Tensor, concat
 from ipu_teach.poplibs import gcl, optim, popnn, popops, poprand, poputil
 from ipu_teach.poplibs.popops import expr
 from ipu_teach.poplibs.popops.in_float import in_float
@@ -233,6 +233,13 @@ def _select_shape(mask: Value, a: Value, b: Value) -> Out:
     return broadcast(Value(mask.shape, a.dtype), a, b)
 
 
+def _select(low: Any, mask: Any, a: Any, b: Any) -> Any:
+    """One of the two may be a number."""
+    if not isinstance(a, Tensor) and not isinstance(b, Tensor):
+        a = low.constant(low.op.outs[0].dtype, low.op.outs[0].shape, a)
+    return low.call(popops.select, a, b, mask)
+
+
 def _select_grad(ir: Ir, op: Op, g: Value) -> Slopes:
     (mask, a, b), nothing = op.inputs, ir.constant(0.0, g.dtype)
     slopes = [ir.op("select", mask, g, nothing), ir.op("select", mask, nothing, g)]
@@ -282,7 +289,8 @@ OPS |= {
     ),
     "signum": Row(like, calls(popops.signum), flat),
     **{
-        n: Row(floats, calls(getattr(popops, n)), flat) for n in ("floor", "ceil", "round", "nearby_int", "trunc")
+        n: Row(floats, calls(getattr(popops, n)), flat)
+        for n in ("floor", "ceil", "round", "nearby_int", "trunc")
     },
     **{n: asks(getattr(popops, n), 1) for n in ("is_nan", "is_finite", "logical_not")},
     "relu": non_linearity("RELU"),
@@ -315,7 +323,7 @@ OPS |= {
     **{n: asks(getattr(popops, n)) for n in ("logical_and", "logical_or")},
     "select": Row(
         _select_shape,
-        lambda low, m, a, b: low.call(popops.select, a, b, m),
+        _select,
         _select_grad,
         numbers=True,
     ),

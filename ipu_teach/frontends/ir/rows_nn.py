@@ -29,6 +29,8 @@ def _matmul_shape(a: Value, b: Value) -> Out:
 
 def _matmul(low: Any, a: Any, b: Any) -> Any:
     shape = low.op.outs[0].shape
+    if not a.num_elements or not b.num_elements:
+        return low.constant(low.op.outs[0].dtype, shape, 0.0)
     product: Any = poplin.mat_mul if b.rank == 2 else poplin.mat_mul_grouped
     if b.rank == 2:
         a = a.reshape((a.num_elements // a.shape[-1], a.shape[-1]))
@@ -49,7 +51,7 @@ def _matmul_grad(ir: Ir, op: Op, g: Value) -> Slopes:
 def _matmul_lays(low: Any, op: Op, place: int) -> Any:
     a, b = op.inputs
     grouped = "grouped_" if len(b.shape) > 2 else ""
-    if grouped and a.shape[:-2] != b.shape[:-2]:
+    if not a.size or not b.size or (grouped and a.shape[:-2] != b.shape[:-2]):
         return None
     make: Any = getattr(poplin, f"create_mat_mul_{grouped}input_{'rhs' if place else 'lhs'}")
     batch = (prod(b.shape[:-2]),) if grouped else ()
@@ -387,9 +389,7 @@ OPS |= {
         _scatter_add,
         lambda ir, op, g: [g, None, ir.op("gather", g, op.inputs[1])],
     ),
-    "scatter_set": Row(
-        _scatter_add_shape, _scatter_with(popops.multi_update), _scatter_set_grad
-    ),
+    "scatter_set": Row(_scatter_add_shape, _scatter_with(popops.multi_update), _scatter_set_grad),
     "scatter_max": Row(
         _scatter_add_shape, _scatter_with(popops.multi_update_max), _scatter_max_grad
     ),

@@ -35,6 +35,26 @@ def _addmm(
     return graph.op("add", y, c if beta == 1 else graph.op("mul", c, beta))
 
 
+@row("addmv")
+def _addmv(
+    graph: Ir, results: Results, c: Value, a: Value, b: Value, beta: float = 1, alpha: float = 1
+) -> Value:
+    c, b = (reshaped(graph, v, (*v.shape, 1)) if v.shape else v for v in (c, b))
+    return reshaped(graph, _addmm(graph, results, c, a, b, beta, alpha), results.shape)
+
+
+@row("addbmm")
+def _addbmm(
+    graph: Ir, results: Results, c: Value, a: Value, b: Value, beta: float = 1, alpha: float = 1
+) -> Value:
+    """The products of a batch, summed: one product of matrices that are side by side."""
+    count, rows, inner = a.shape
+    wide = graph.op("permute", a, dims=(1, 0, 2))
+    wide = reshaped(graph, wide, (rows, count * inner))
+    tall = reshaped(graph, b, (count * inner, b.shape[2]))
+    return _addmm(graph, results, c, wide, tall, beta, alpha)
+
+
 # --- convolutions ---------------------------------------------------------------------------------
 
 
@@ -86,9 +106,7 @@ def _transposed(
         min(n, limit + stride - 1)
         for n, limit, stride in zip(field[2:], reached, sizes["stride"], strict=True)
     ]
-    y = graph.op(
-        "conv_input_grad", x, weights, field=(*field[:2], *inner), groups=groups, **sizes
-    )
+    y = graph.op("conv_input_grad", x, weights, field=(*field[:2], *inner), groups=groups, **sizes)
     if inner == list(field[2:]):
         return y
     upper = (0, 0, *(n - m for n, m in zip(field[2:], inner, strict=True)))
@@ -123,9 +141,7 @@ def _convolution_backward(
     return [by_input, by_weights, by_bias]
 
 
-def _reached(
-    graph: Ir, gradient: Value, x: Value, weights: Value, sizes: dict[str, Any]
-) -> Value:
+def _reached(graph: Ir, gradient: Value, x: Value, weights: Value, sizes: dict[str, Any]) -> Value:
     """Return the part of a transposed convolution's gradient that its output padding leaves."""
     names = ("stride", "lower", "upper", "dilation")
     for dim, (n, kernel, stride, low, high, dilation) in enumerate(
