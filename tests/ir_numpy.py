@@ -88,7 +88,7 @@ def do_non_linearity_grad(seen: Any, g: Any, kind: str) -> Any:
 
 _numpy(
     neg=np.negative, abs=np.abs, exp=np.exp, expm1=np.expm1, log=np.log, log1p=np.log1p, sqrt=np.sqrt, rsqrt=lambda x: 1 / np.sqrt(x),
-    inv=lambda x: 1 / x, square=np.square, sin=np.sin, cos=np.cos, erf=_erf, signum=np.sign, floor=np.floor, ceil=np.ceil, round=np.round,
+    inv=lambda x: 1 / x, square=np.square, sin=np.sin, cos=np.cos, erf=_erf, signum=np.sign, floor=np.floor, ceil=np.ceil, round=lambda x: np.trunc(x + np.copysign(0.5, x)),
     trunc=np.trunc, is_nan=np.isnan, is_finite=np.isfinite, logical_not=np.logical_not, relu=NON["RELU"], sigmoid=NON["SIGMOID"],
     hard_sigmoid=NON["HARD_SIGMOID"], tanh=np.tanh, gelu=NON["GELU_ERF"], gelu_tanh=NON["GELU"], silu=NON["SWISH"], add=np.add,
     sub=np.subtract, mul=np.multiply, div=np.divide, pow=np.power, max=np.maximum, min=np.minimum, rem=np.fmod, atan2=np.arctan2,

@@ -217,7 +217,9 @@ def softplus(x: Any) -> Any:
 
 
 def _angle(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value]:
-    share = ir.op("div", g, ir.op("add", _m(ir, a, a), _m(ir, b, b)))
+    squares = ir.op("add", _m(ir, a, a), _m(ir, b, b))
+    is_origin = ir.op("eq", squares, 0.0)
+    share = ir.op("div", g, ir.op("select", is_origin, ir.constant(1.0, g.dtype), squares))
     return _m(ir, share, b), _m(ir, share, a, -1.0)
 
 
@@ -254,7 +256,7 @@ OPS |= {
     "sqrt": one(popops.sqrt, lambda ir, g, x, y: ir.op("div", _m(ir, g, 0.5), y)),
     "rsqrt": one(popops.rsqrt, lambda ir, g, x, y: _m(ir, g, y, y, y, -0.5)),
     "inv": one(popops.inv, lambda ir, g, x, y: _m(ir, g, y, y, -1.0)),
-    "square": one(popops.square, lambda ir, g, x, y: _m(ir, g, _m(ir, x, 2.0)), like),
+    "square": one(popops.square, lambda ir, g, x, y: _m(ir, g, 2.0, x), like),
     "sin": one(popops.sin, lambda ir, g, x, y: _m(ir, g, ir.op("cos", x))),
     "cos": one(popops.cos, lambda ir, g, x, y: _m(ir, g, ir.op("neg", ir.op("sin", x)))),
     "erf": one(
