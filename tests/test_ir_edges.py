@@ -5,6 +5,7 @@ and beside torch in float64."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -14,9 +15,9 @@ import pytest
 from test_ir import by_torch, device
 
 from ipu_teach import BOOL, FLOAT, HALF, INT, UNSIGNED_INT
+from ipu_teach.errors import ModelError
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Value
-from ipu_teach.poplibs.popops import MASKED_LABEL_CODE
 from ipu_teach.types import DType
 
 Array = Any
@@ -71,7 +72,7 @@ SLOPES: dict[str, Callable[[Array], Array]] = {
     "sin": np.cos,
     "cos": lambda x: -np.sin(x),
     "erf": erf_slope,
-    **{kind: np.zeros_like for kind in ("signum", "floor", "ceil", "round", "trunc")},
+    **dict.fromkeys(("signum", "floor", "ceil", "round", "trunc"), np.zeros_like),
     "relu": lambda x: (x > 0) * 1.0,
     "sigmoid": lambda x: ir_numpy.sigmoid(x) * (1 - ir_numpy.sigmoid(x)),
     "hard_sigmoid": lambda x: ((x > -2.5) & (x < 2.5)) * 0.2,
@@ -168,15 +169,6 @@ TIES += [[1, 2, 3]]
 FACTORS = [[2, 3, 4], [2, 0, 4], [0, 0, 4], [0.0, -0.0, 0], [-2, 3, -0.0], [0, 2, 2.5]]
 SCORES = [[0, 100, -100], [0, 17, -17], [0, 0, 0], [1, -INF, 2], [-INF, -INF, 3], [11, -3, 0.5]]
 FIELD = [[[1, 1, 0, 0], [1, 2, 2, 0], [-1, 2, -3, -3]]]
-MASK = np.array([[True, True, False], [False, True, False]])
-
-
-def masked_attention(t: Trial) -> Value:
-    mask = t.graph.constant(np.array([[True, False, True], [False] * 3]), BOOL)
-    q, k, v = (
-        t.x(np.linspace(a, a + 3, n * 2).reshape(n, 2)) for a, n in ((0, 2), (1, 3), (-1, 3))
-    )
-    return ir.attention(t.graph, q, k, v, mask)
 
 
 def others(dtype: type[DType]) -> dict[str, Callable[[Trial], Value]]:
@@ -230,12 +222,121 @@ def others(dtype: type[DType]) -> dict[str, Callable[[Trial], Value]]:
         "avg_pool": lambda t: ir.pool(
             t.graph, "avg_pool", t.x([FIELD]), kernel=3, stride=1, lower=1
         ),
+        "permute": lambda t: t.op("permute", t.x([ONE]), dims=(1, 0)),
+        "slice": lambda t: t.op("slice", t.x(ONE), dim=0, begin=1, end=21, step=4),
+        "reverse and pad": lambda t: t.op(
+            "pad", t.op("reverse", t.x(ONE), dim=0), lower=(1,), upper=(0,), value=-INF
+        ),
+        "stop": lambda t: t.op("mul", t.op("stop", t.x([0.0, INF, 2])), t.x([1.0, 2, 0])),
+        "matmul": lambda t: t.op("matmul", t.x([[0.0, 1], [2, -0.0]]), t.x([[0.0, 3], [-1, INF]])),
+        "conv": lambda t: ir.conv(
+            t.graph, t.x([FIELD]), t.x(np.zeros((2, 1, 2, 2))), t.x([0.0, 1])
+        ),
+        "a cell of relu": lambda t: ir.recurrent(
+            t.graph,
+            "relu",
+            t.x(np.zeros((3, 1, 2))),
+            [t.x([[0.0, 1]])],
+            t.x(np.eye(2)),
+            t.x(-np.eye(2)),
+        )[0],
+        "a gated cell that is saturated": lambda t: ir.recurrent(
+            t.graph,
+            "gru",
+            t.x([[[100.0]], [[-100]]]),
+            [t.x([[0.5]])],
+            t.x([[1], [-1], [1]]),
+            t.x([[1], [0], [1]]),
+        )[0],
+        "batch norm that has learnt": lambda t: ir.batch_norm(
+            t.graph,
+            t.x([[2, 1], [0, -1]]),
+            t.x([1, 0]),
+            t.x([0, 1]),
+            t.x([2, 0]),
+            t.x([0, 1]),
+            False,
+        ),
         "layer norm of equal numbers": lambda t: ir.norm(
             t.graph, "layer", t.x([[2, 2, 2], [0, 0, 0], [1, 2, 4]]), t.x([1, 2, 3]), t.x([0, 1, 0])
         ),
         "batch norm of equal numbers": lambda t: ir.norm(
             t.graph, "batch", t.x([[2, 1], [2, -1], [2, 0]]), t.x([1, 2]), t.x([0, 1])
         ),
+    }
+
+
+def refusing(dtype: type[DType]) -> dict[str, Callable[[Trial], Value]]:
+    """Rows that have a meaning for some dtypes, each on the smallest and largest numbers of one."""
+    info: Any = {
+        INT: [-(2**31), 2**31 - 1, 0, -1, 46341],
+        UNSIGNED_INT: [2**32 - 1, 2**31, 0, 1, 7],
+    }
+    few = info.get(dtype, [0, 1, 1.0, 0, 1])
+    a, b = [n for n in few for _ in few], [n for _ in few for n in few]
+    one = [*SLOPES, "is_nan", "is_finite", "logical_not"]
+    two = [*BOTH, "rem", "eq", "neq", "lt", "lteq", "gt", "gteq", "logical_and", "logical_or"]
+    is_whole = dtype in (INT, UNSIGNED_INT)
+    casts = (FLOAT, INT, UNSIGNED_INT, BOOL) if is_whole or dtype is BOOL else (FLOAT, HALF, BOOL)
+    return {
+        **{k: lambda t, k=k: t.op(k, t.x(few)) for k in one},
+        **{k: lambda t, k=k: t.op(k, t.x(a), t.x(b)) for k in two if k != "pow" or not is_whole},
+        **{
+            k: lambda t, k=k: t.op(k, t.x([few, few[::-1]]), dims=(1,))
+            for k in ("sum", "reduce_max", "reduce_min", "reduce_prod")
+        },
+        **{
+            k: lambda t, k=k: t.op(k, t.x([few, few[::-1]]))
+            for k in ("arg_max", "arg_min", "softmax", "log_softmax")
+        },
+        "top_k": lambda t: t.graph.emit("top_k", t.x(few), k=3)[0],
+        "clamp": lambda t: t.op("clamp", t.x(few), least=1, most=5),
+        "select": lambda t: t.op(
+            "select", t.op("eq", t.x(few), t.x(few[::-1])), t.x(few), t.x(few[::-1])
+        ),
+        **{f"cast to {c.__name__}": lambda t, c=c: t.op("cast", t.x(few), dtype=c) for c in casts},
+        "reverse": lambda t: t.op("reverse", t.x(few), dim=0),
+        "pad": lambda t: t.op("pad", t.x(few), lower=(1,), upper=(0,)),
+        "concat": lambda t: t.op("concat", t.x(few), t.x(few), dim=0),
+        "put": lambda t: t.op("put", t.x(few), shape=(11,), dim=0, begin=0, end=10, step=2),
+        "gather": lambda t: t.op("gather", t.x([few, few[::-1]]), t.numbers([1, 0, 1])),
+        "scatter_add": lambda t: t.op(
+            "scatter_add", t.x([few, few]), t.numbers([1, 1]), t.x([few, few])
+        ),
+        "pick": lambda t: t.op("pick", t.x([few, few]), t.numbers([1, 0])),
+        "matmul": lambda t: t.op("matmul", t.x([few[2:4]]), t.x([few[2:4], few[2:4]])),
+    }
+
+
+def empty(dtype: type[DType]) -> dict[str, Callable[[Trial], Value]]:
+    """Rows without elements."""
+    none: Any = np.zeros((0,))
+    rows: Any = np.zeros((2, 0))
+    table: Any = np.zeros((0, 2))
+    return {
+        **{k: lambda t, k=k: t.op(k, t.x(none)) for k in SLOPES},
+        **{k: lambda t, k=k: t.op(k, t.x(none), t.x(none)) for k in BOTH},
+        "add with one": lambda t: t.op("add", t.x(rows), t.x([[2.0]])),
+        **{
+            f"{k} of dimension {dim}": lambda t, k=k, dim=dim: t.op(k, t.x(rows), dims=(dim,))
+            for k in ("sum", "reduce_max", "reduce_min", "reduce_prod")
+            for dim in (0, 1)
+        },
+        **{
+            k: lambda t, k=k: t.op(k, t.x(rows))
+            for k in ("arg_max", "arg_min", "softmax", "log_softmax")
+        },
+        "softmax of no rows": lambda t: t.op("softmax", t.x(table)),
+        "top_k": lambda t: t.graph.emit("top_k", t.x(rows), k=1)[0],
+        "clamp": lambda t: t.op("clamp", t.x(none), least=0, most=1),
+        "reshape": lambda t: t.op("reshape", t.x(rows), shape=(0, 7)),
+        "pad": lambda t: t.op("pad", t.x(none), lower=(1,), upper=(2,), value=1),
+        "concat": lambda t: t.op("concat", t.x(none), t.x([1.0, 2]), dim=0),
+        "gather of no rows": lambda t: t.op("gather", t.x(table), t.numbers([0])),
+        "gather of none": lambda t: t.op("gather", t.x([[1.0, 2]]), t.numbers(none.astype(int))),
+        "pick": lambda t: t.op("pick", t.x(rows), t.numbers([0, 0])),
+        "matmul": lambda t: t.op("matmul", t.x(rows), t.x(table)),
+        "matmul of no rows": lambda t: t.op("matmul", t.x(table), t.x([[1.0, 2], [3, 4]])),
     }
 
 
@@ -305,3 +406,95 @@ def test_gradients_are_those_of_torch(dtype: type[DType], group: Any) -> None:
             if difference := unlike(actual, expected, dtype, 4):
                 wrong[f"{name}, operand {n}"] = difference
     assert not wrong, "\n".join(f"{name}: {text}" for name, text in wrong.items())
+
+
+@pytest.mark.parametrize("dtype", [FLOAT, HALF, INT, UNSIGNED_INT, BOOL])
+@pytest.mark.parametrize("group", [refusing, empty])
+def test_a_row_takes_a_dtype_and_a_size_or_refuses_it_with_the_line(
+    dtype: type[DType], group: Any
+) -> None:
+    """What is taken is exact, with the wrap of 32 bits."""
+    trial = Trial(dtype)
+    results: dict[str, Value] = {}
+    for name, build in group(dtype).items():
+        try:
+            y = build(trial)
+        except ModelError as error:
+            assert error.next_step and "test_ir_edges.py" in error.line, name
+            continue
+        if y.dtype is BOOL or not y.size:
+            y = trial.op("cast", y, dtype=FLOAT)
+        results[name] = y if y.size else ir.reduced(trial.graph, "sum", y)
+        trial.graph.output(name, results[name])
+    chip = device(3)
+    actual = ir.Run(ir.Lowering(trial.graph, chip), chip)()
+    with np.errstate(all="ignore"):
+        expected = ir_numpy.interpret(trial.graph, {})
+    wrong = {}
+    for name, y in results.items():
+        is_float = y.dtype in (FLOAT, HALF)
+        values = expected[y] if is_float else np.asarray(expected[y]).astype(y.dtype.numpy)
+        same = not unlike(actual[name][0], values, y.dtype) if is_float else None
+        if not (np.array_equal(actual[name][0], values) if same is None else same):
+            wrong[name] = f"{actual[name][0].tolist()} in place of {values.tolist()}"
+    assert not wrong, "\n".join(f"{name}: {text}" for name, text in wrong.items())
+    assert results
+
+
+def test_every_row_is_tried_at_its_edges() -> None:
+    kinds: set[str] = set()
+    for group in (elements, others):
+        trial, *_ = tried(FLOAT, group)
+        kinds |= {op.kind for op in ir.autodiff(trial.graph, trial.loss)[0].ops}
+    for dtype in (FLOAT, BOOL):
+        trial = Trial(dtype)
+        for build in refusing(dtype).values():
+            with suppress(ModelError):
+                build(trial)
+        kinds |= {op.kind for op in trial.graph.ops}
+    drawn = {"dropout_mask", "uniform", "normal"}
+    moved = {"all_reduce", "reduce_scatter", "own_share", "all_gather", "load", "print"}
+    statistics = {"to_variance"}
+    untried = {kind for kind in {*ir.OPS} - kinds if not ir.OPS[kind].in_place}
+    assert untried == drawn | moved | statistics
+
+
+@DTYPES
+@pytest.mark.parametrize("lowest", [0.0, -2e4])
+def test_attention_hides_keys_whatever_their_scores_are(dtype: type[DType], lowest: float) -> None:
+    """A query that sees no key has 0, as in torch, and so has its gradient."""
+    sees = np.array([[True, False, True], [False, False, False], [False, True, True]])
+    q = np.array([[1.0, 0.5], [2, 1], [-1, 3]])
+    k = np.array([[lowest + 1, lowest], [1, 2], [lowest - 1, lowest]])
+    v = np.array([[1.0, -2], [0.25, 5], [3, 0]])
+    trial = Trial(dtype)
+    mask = trial.graph.constant(sees, BOOL)
+    trial.add(
+        "attention",
+        lambda t: ir.attention(t.graph, *(t.x(a) for a in (q, k, v)), mask=mask, scale=1.0),
+    )
+    results, gradients = trial.run()
+    (queries, keys, values), _, weights = trial.cases["attention"]
+    expected, by_value = np.zeros((3, 2)), np.zeros((3, 2))
+    q, k, v = (np.asarray(x.initial, np.float64) for x in (queries, keys, values))
+    for row in range(3):
+        seen = np.flatnonzero(sees[row])
+        if seen.size:
+            scores = (k[seen] @ q[row]).astype(dtype.numpy).astype(np.float64)
+            chances = np.exp(scores - scores.max())
+            chances /= chances.sum()
+            expected[row] = chances @ v[seen]
+            by_value[seen] += chances[:, None] * weights[row]
+    assert not unlike(results["attention"], expected, dtype)
+    assert not unlike(gradients[values], by_value, dtype, 4)
+    assert all(np.isfinite(g).all() for g in gradients.values())
+    assert not gradients[queries][1].any()
+
+
+def test_attention_takes_a_mask_or_hides_what_follows() -> None:
+    trial = Trial(FLOAT)
+    x = trial.x(np.eye(3))
+    mask = trial.graph.constant(np.eye(3), FLOAT)
+    with pytest.raises(ModelError, match="a mask, and causal=True") as refused:
+        ir.attention(trial.graph, x, x, x, mask, causal=True)
+    assert "one of the two" in refused.value.next_step
