@@ -257,12 +257,48 @@ def test_adam_and_squares_and_sigmoids() -> None:
             dz = (2 * (p - goal) * p * (1 - p) if loss == "mse" else p - goal) / 32
             g = np.append(x.T @ dz, dz.sum())
             m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
-            move = 0.05 * m / (1 - 0.9**step) / (np.sqrt(v / (1 - 0.999**step)) + 1e-7)
+            rate = 0.05 * np.sqrt(1 - 0.999**step) / (1 - 0.9**step)
+            move = rate * m / (np.sqrt(v) + 1e-7)
             w, b = ((1 - 0.05 * less) * a for a in (w, b))
             w, b = w - move[:64, None], b - move[64]
         np.testing.assert_allclose(history["loss"], expected, 1e-5)
         said = ((x @ w + b > 0) == (goal > 0.5)).mean()
         assert model.evaluate(x, goal, 16)[1] == pytest.approx(said)
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        keras.optimizers.SGD(0.5, momentum=0.9),
+        keras.optimizers.Adam(0.5, beta_1=0.0),
+        keras.optimizers.Adam(0.5, beta_1=0.0, beta_2=0.0, epsilon=0.25),
+        keras.optimizers.Adam(0.5, epsilon=0.01),
+    ],
+)
+def test_optimizers_are_keras_where_the_rate_changes_and_gradients_are_small(
+    optimizer: Any,
+) -> None:
+    """The rate is in the velocity, and epsilon is that of Keras' formula, not of torch's."""
+    x, goal = np.ones((1, 1), np.float32), np.zeros((1, 1), np.float32)
+    with on(1).scope():
+        model = keras.Sequential([InputLayer((1,)), Dense(1, use_bias=False)])
+        model.compile(optimizer, "mse")
+    model.set_weights([np.full((1, 1), 1e-3, np.float32)])
+    w, first, second, velocity = 1e-3, 0.0, 0.0, 0.0
+    numbers = optimizer.numbers
+    for step, rate in enumerate((0.5, 0.25, 0.125, 0.25), 1):
+        optimizer.learning_rate = rate
+        model.fit(x, goal, 1, verbose=0)
+        g = 2 * w
+        if optimizer.kind == "sgd":
+            velocity = 0.9 * velocity - rate * g
+            w += velocity
+            continue
+        b1, b2 = numbers["beta1"], numbers["beta2"]
+        first, second = b1 * first + (1 - b1) * g, b2 * second + (1 - b2) * g * g
+        corrected = rate * np.sqrt(1 - b2**step) / (1 - b1**step)
+        w -= corrected * first / (np.sqrt(second) + numbers["eps"])
+    assert model.get_weights()[0].item() == pytest.approx(w, rel=2e-5)
 
 
 def test_callbacks_watch_a_figure() -> None:

@@ -366,13 +366,14 @@ class SGD:
         "defaultMomentum": "momentum",
         "defaultWeightDecay": "weight_decay",
     }
+    defaults: Mapping[str, float] = {"momentum": 0.0, "weight_decay": 0.0}
 
     def __init__(self, options: Mapping[str, tuple[float, bool]]) -> None:
         known = ["defaultLearningRate", "lossScaling", *self.names]
         given = {among(type(self).__name__, n, known): float(v[0]) for n, v in options.items()}
         self.rate = given.pop("defaultLearningRate", 0.1)
         self.scale = given.pop("lossScaling", 1.0)
-        self.numbers = {self.names[n]: v for n, v in given.items() if v}
+        self.numbers = {**self.defaults, **{self.names[n]: v for n, v in given.items()}}
 
 
 def ConstSGD(learningRate: float, weightDecay: float = 0.0) -> SGD:
@@ -382,9 +383,13 @@ def ConstSGD(learningRate: float, weightDecay: float = 0.0) -> SGD:
 
 
 class Adam(SGD):
-    """By running means of the gradient and of its square."""
+    """By running means of the gradient and of its square.
 
-    kind = "adam"
+    The weights decay apart from the gradient, PopART's `WeightDecayMode.Decay`.
+    """
+
+    kind = "adamw"
+    defaults: Mapping[str, float] = {"eps": 1e-6, "weight_decay": 0.0}
     names = {
         "defaultBeta1": "beta1",
         "defaultBeta2": "beta2",
