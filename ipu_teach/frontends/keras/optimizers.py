@@ -40,8 +40,10 @@ class SGD(Optimizer):
 
 
 class Adam(Optimizer):
-    """By running means of the gradient and of its square: w -= rate r m / (sqrt(v) + epsilon), where
-    r = sqrt(1 - beta_2^t) / (1 - beta_1^t) in step t."""
+    """By running means of the gradient and of its square.
+
+    In step t, w -= rate sqrt(1 - beta_2^t) / (1 - beta_1^t) m / (sqrt(v) + epsilon).
+    """
 
     kind = "adam"
 
