@@ -114,12 +114,27 @@ def _nll(
     ignoreIndex: int | None = None,
     inputIsLogProbability: bool = False,
 ) -> Value:
-    """Of chances that a softmax made, or of their logarithms."""
+    """Of probabilities, or of their logarithms. The loss of what a softmax made is that of its
+    scores, in FLOAT: PopART takes the logarithm of no less than 1e-7, which ends at 16.1."""
     how: Any = {"reduction": reduction.lower(), "ignored": ignoreIndex}
     before = below(g, x, "log_softmax" if inputIsLogProbability else "softmax")
     if before is not None:
         return ir.cross_entropy(g, before, labels, **how)
-    return ir.nll(g, x if inputIsLogProbability else g.op("log", x), labels, **how)
+    return ir.nll(g, x if inputIsLogProbability else _logarithms(g, x), labels, **how)
+
+
+def _logarithms(g: Ir, x: Value) -> Value:
+    """The logarithms of probabilities, in FLOAT: of no less than one bound, with the gradient
+    1 / x of an x of no less than another, both as PopART has them."""
+    least, least_divisor = (6.104e-5, 6.104e-5) if x.dtype is HALF else (1e-7, 1e-10)
+
+    def valued(with_gradient: Value, value: Value) -> Value:
+        difference = g.op("sub", value, with_gradient)
+        return g.op("add", with_gradient, g.op("stop", difference))
+
+    x = g.cast(x, FLOAT)
+    divisor = valued(x, g.op("max", x, least_divisor))
+    return valued(g.op("log", divisor), g.op("log", g.op("max", x, least)))
 
 
 def _plain(kind: str) -> Callable[..., Value]:
