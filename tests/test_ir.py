@@ -365,7 +365,7 @@ def by_torch(graph: Ir, loss: Value) -> dict[Value, Any]:
     by_name = "neg abs exp expm1 square sin cos erf floor ceil round trunc log log1p sqrt rsqrt relu sigmoid tanh add sub mul div pow atan2 eq lt gt matmul logical_and logical_or logical_not"
     table: dict[str, Any] = {k: getattr(torch, k) for k in by_name.split()} | {
         "inv": torch.reciprocal, "signum": torch.sign, "is_nan": torch.isnan, "is_finite": torch.isfinite, "gelu": f.gelu, "silu": f.silu,
-        "gelu_tanh": lambda x: f.gelu(x, approximate="tanh"), "hard_sigmoid": lambda x: torch.clamp(x / 5 + 0.5, 0, 1), "max": torch.maximum,
+        "gelu_tanh": lambda x: f.gelu(x, approximate="tanh"), "hard_sigmoid": lambda x: f.relu6(1.2 * x + 3) / 6, "max": torch.maximum,
         "min": torch.minimum, "neq": torch.ne, "lteq": torch.le, "gteq": torch.ge, "select": torch.where, "copy": torch.clone,
         "clamp": lambda x, least, most: x.clamp(least, most), "reshape": lambda x, shape: x.reshape(shape), "permute": lambda x, dims: x.permute(dims),
         "expand": lambda x, shape: x.expand(shape), "slice": cut, "reverse": lambda x, dim: x.flip(dim), "concat": lambda *x, dim: torch.cat(x, dim),
@@ -387,7 +387,7 @@ def by_torch(graph: Ir, loss: Value) -> dict[Value, Any]:
 
     def of(v: Value) -> Any:
         constant = ir_numpy.constant(v) if v.kind == "constant" else None
-        kind = torch.float64 if v.floating else torch.int64
+        kind = torch.float64 if v.floating else torch.bool if v.dtype is BOOL else torch.int64
         return env[v] if constant is None else torch.tensor(constant.copy()).to(kind)
 
     def scan(*given: Any, body: Ir, steps: int, along: int, kept: int) -> Any:
