@@ -72,7 +72,7 @@ SLOPES: dict[str, Callable[[Array], Array]] = {
     "sin": np.cos,
     "cos": lambda x: -np.sin(x),
     "erf": erf_slope,
-    **dict.fromkeys(("signum", "floor", "ceil", "round", "trunc"), np.zeros_like),
+    **dict.fromkeys(("signum", "floor", "ceil", "round", "nearby_int", "trunc"), np.zeros_like),
     "relu": lambda x: (x > 0) * 1.0,
     "sigmoid": lambda x: ir_numpy.sigmoid(x) * (1 - ir_numpy.sigmoid(x)),
     "hard_sigmoid": lambda x: ((x > -2.5) & (x < 2.5)) * 0.2,
@@ -204,6 +204,12 @@ def others(dtype: type[DType]) -> dict[str, Callable[[Trial], Value]]:
         "softmax": lambda t: t.op("softmax", t.x(SCORES)),
         "log_softmax": lambda t: t.op("log_softmax", t.x(SCORES)),
         "softmax of one": lambda t: t.op("softmax", t.x([[3.0], [-100]])),
+        "scatter_set": lambda t: t.op(
+            "scatter_set", t.x(SCORES), t.numbers([1, 4, 1, 0]), t.x([*TIES[:3], TIES[4]])
+        ),
+        "scatter_max": lambda t: t.op(
+            "scatter_max", t.x(TIES), t.numbers([1, 1, 3, 0, 5]), t.x([*TIES[1:4], *TIES[:2]])
+        ),
         "gather again": lambda t: t.op("gather", t.x([[1, 2], [0, 3]]), t.numbers([1, 1, 0, 1])),
         "pick": lambda t: t.op("pick", t.x(SCORES), t.numbers(labels)),
         "cross_entropy": lambda t: ir.cross_entropy(
@@ -274,8 +280,9 @@ def refusing(dtype: type[DType]) -> dict[str, Callable[[Trial], Value]]:
     }
     few = info.get(dtype, [0, 1, 1.0, 0, 1])
     a, b = [n for n in few for _ in few], [n for _ in few for n in few]
-    one = [*SLOPES, "is_nan", "is_finite", "logical_not"]
+    one = [*SLOPES, "bitwise_not", "is_nan", "is_finite", "logical_not"]
     two = [*BOTH, "rem", "eq", "neq", "lt", "lteq", "gt", "gteq", "logical_and", "logical_or"]
+    two += ["bitwise_and", "bitwise_or", "bitwise_xor"]
     is_whole = dtype in (INT, UNSIGNED_INT)
     casts = (FLOAT, INT, UNSIGNED_INT, BOOL) if is_whole or dtype is BOOL else (FLOAT, HALF, BOOL)
     return {
@@ -289,6 +296,13 @@ def refusing(dtype: type[DType]) -> dict[str, Callable[[Trial], Value]]:
             k: lambda t, k=k: t.op(k, t.x([few, few[::-1]]))
             for k in ("arg_max", "arg_min", "softmax", "log_softmax")
         },
+        **{
+            k: lambda t, k=k: t.op(k, t.x(few), t.x([0, 1, 1, 0, 1]))
+            for k in ("shift_left", "shift_right")
+        },
+        "reinterpret": lambda t: t.op(
+            "reinterpret", t.x(few), dtype=INT if dtype is UNSIGNED_INT else UNSIGNED_INT
+        ),
         "top_k": lambda t: t.graph.emit("top_k", t.x(few), k=3)[0],
         "clamp": lambda t: t.op("clamp", t.x(few), least=1, most=5),
         "select": lambda t: t.op(
@@ -303,6 +317,10 @@ def refusing(dtype: type[DType]) -> dict[str, Callable[[Trial], Value]]:
         "scatter_add": lambda t: t.op(
             "scatter_add", t.x([few, few]), t.numbers([1, 1]), t.x([few, few])
         ),
+        **{
+            k: lambda t, k=k: t.op(k, t.x([few, few]), t.numbers([1, 1]), t.x([few[::-1], few]))
+            for k in ("scatter_set", "scatter_max")
+        },
         "pick": lambda t: t.op("pick", t.x([few, few]), t.numbers([1, 0])),
         "matmul": lambda t: t.op("matmul", t.x([few[2:4]]), t.x([few[2:4], few[2:4]])),
     }
@@ -446,7 +464,7 @@ def test_every_row_is_tried_at_its_edges() -> None:
     for group in (elements, others):
         trial, *_ = tried(FLOAT, group)
         kinds |= {op.kind for op in ir.autodiff(trial.graph, trial.loss)[0].ops}
-    for dtype in (FLOAT, BOOL):
+    for dtype in (FLOAT, INT, BOOL):
         trial = Trial(dtype)
         for build in refusing(dtype).values():
             with suppress(ModelError):
