@@ -6,6 +6,8 @@ from collections.abc import Callable
 from math import log, pi
 from typing import Any
 
+import numpy as np
+
 from ipu_teach.frontends.ir import Ir, Unfit, Value
 from ipu_teach.frontends.pytorch.rows.registry import (
     ROWS,
@@ -314,6 +316,19 @@ def _smooth_l1_backward(
 @row("leaky_relu")
 def _leaky_relu(graph: Ir, results: Results, x: Value, slope: float = 0.01) -> Value:
     return graph.op("select", graph.op("gt", x, 0.0), x, graph.op("mul", x, slope))
+
+
+@row("linspace", kept=True)
+def _linspace(graph: Ir, results: Results, start: Any, end: Any, steps: int, **_: Any) -> Value:
+    """Evenly spaced numbers, counted from the nearer end as torch does."""
+    first, last = (as_dtype(graph, as_dtype(graph, v, results.dtype), FLOAT) for v in (start, end))
+    step = graph.op("mul", graph.op("sub", last, first), 1 / max(steps - 1, 1))
+    places = np.arange(steps)
+    up = graph.op("mul", step, graph.constant(places, FLOAT))
+    down = graph.op("mul", step, graph.constant(steps - 1 - places, FLOAT))
+    is_first_half = graph.constant(places < steps // 2 + (steps == 1), BOOL)
+    rising, falling = graph.op("add", first, up), graph.op("sub", last, down)
+    return as_dtype(graph, graph.op("select", is_first_half, rising, falling), results.dtype)
 
 
 @row("angle")

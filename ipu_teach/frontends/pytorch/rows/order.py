@@ -32,7 +32,7 @@ from ipu_teach.types import FLOAT, INT, UNSIGNED_INT
 
 
 def _place(graph: Ir, kind: str, rows: Value) -> Value:
-    """Return INT [rows]: the place of the first largest or smallest element, or of the first NaN."""
+    """Return INT [rows]: the place of the first largest or smallest element, or first NaN."""
     return graph.op("reinterpret", graph.op(f"arg_{kind}", rows), dtype=INT)
 
 

@@ -23,7 +23,7 @@ AnyRow = TypeVar("AnyRow", bound=RowFunction)
 
 ROWS: dict[str, RowFunction] = {}
 SAVING: set[str] = set()  # rows with a keyword `saved`: a dict from the forward to the backward
-KEPT = {"linspace"}  # what torch's decompositions would replace by something less exact
+KEPT: set[str] = set()  # rows that torch's decompositions would replace by what differs from it
 MOVES: set[str] = set()  # rows that only move elements, so that no integer leaves its width
 
 
