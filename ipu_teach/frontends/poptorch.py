@@ -33,14 +33,21 @@ import numpy as np
 
 from ipu_teach.device import IPUModel
 from ipu_teach.errors import InvalidOptionError, ModelError, WithoutSome, shown
-from ipu_teach.frontends import from_torch, ir, session
+from ipu_teach.frontends import ir, session
 from ipu_teach.frontends.aten import IGNORED
-from ipu_teach.frontends.from_torch import lowering, torch
 from ipu_teach.frontends.ir import Ir
-from ipu_teach.frontends.pytorch import gradients, joint, losses, modules, optimizers
-from ipu_teach.frontends.pytorch.arguments import Arguments, has_tensor
+from ipu_teach.frontends.pytorch import (
+    capture,
+    gradients,
+    losses,
+    markers,
+    modules,
+    optimizers,
+)
+from ipu_teach.frontends.pytorch.arguments import Arguments, refuse_hidden_outputs
 from ipu_teach.frontends.pytorch.fingerprints import fingerprint
 from ipu_teach.frontends.pytorch.loader import Loader
+from ipu_teach.frontends.pytorch.markers import lowering
 from ipu_teach.frontends.pytorch.mirror import (
     Mirror,
     check_module,
@@ -49,6 +56,7 @@ from ipu_teach.frontends.pytorch.mirror import (
     tensors_of,
 )
 from ipu_teach.frontends.pytorch.paths import with_paths
+from ipu_teach.frontends.pytorch.tensors import filled, tensor_of
 from ipu_teach.frontends.session import Training, chosen, compiled, rate_of, spelt
 from ipu_teach.interrupts import Interrupts
 from ipu_teach.progress import working
@@ -268,7 +276,7 @@ def DataLoader(
 
 def isRunningOnIpu() -> bool:
     """Whether the module runs to be captured, and not in plain torch."""
-    return from_torch.is_capturing()
+    return markers.is_capturing()
 
 
 def identity_loss(x: Any, reduction: str = "mean") -> Any:
@@ -281,14 +289,14 @@ def identity_loss(x: Any, reduction: str = "mean") -> Any:
         raise InvalidOptionError(f"""identity_loss() was given {shown(reduction)}.
             next:  give "mean", "sum" or "none".""")
     loss = x if reduction == "none" else getattr(x, reduction)()
-    if from_torch.is_capturing():
-        losses.mark(joint.current.losses, loss)
+    if markers.current is not None:
+        losses.mark(markers.current.losses, loss)
     return loss
 
 
 def ipu_print_tensor(x: Any, title: str = "tensor") -> Any:
     """x; where it is used, it is printed on each run."""
-    return from_torch.printed(x, title)
+    return markers.printed(x, title)
 
 
 def nop(x: Any) -> Any:
@@ -299,7 +307,7 @@ def nop(x: Any) -> Any:
 def recomputationCheckpoint(*tensors: Any) -> Any:
     """The tensors, which are kept for the backward; a module that has such calls computes all else
     again. One comes back as it is, several as a tuple."""
-    kept = tuple(from_torch.kept(x) for x in tensors)
+    kept = tuple(markers.kept(x) for x in tensors)
     return kept[0] if len(kept) == 1 else kept
 
 
@@ -313,7 +321,7 @@ def custom_op(
 ) -> list[Any]:
     """What the operation `name` makes of the inputs, by its row, `ir.register(name, Row(…))`. What
     comes out is like the examples; so it is in plain torch, which does not know the operation."""
-    return list(from_torch.custom(inputs, name, dict(attributes or {}), example_outputs))
+    return list(markers.custom(inputs, name, dict(attributes or {}), example_outputs))
 
 
 class Block:
@@ -324,7 +332,7 @@ class Block:
         self.user_id, self.ipu_id = user_id, _number("Block", 0 if ipu_id is None else ipu_id, 0)
 
     def __enter__(self) -> Block:
-        from_torch.mark_stage(self.ipu_id)
+        markers.mark_stage(self.ipu_id)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -636,9 +644,7 @@ class PoplarExecutor(WithoutSome):
         with working(f"compile {name}") as work:
             work.words = "capture"
             with nullcontext() if self.training else modules.in_eval(self.module):
-                captured = from_torch.captured(
-                    self.module, args, kwargs, places, self.training, scale
-                )
+                captured = capture.captured(self.module, args, kwargs, places, self.training, scale)
             self._check_outputs(captured)
             graph = captured.graph
             backward, loss = (captured.backward, captured.loss_at) if self.training else ([], None)
@@ -666,15 +672,7 @@ class PoplarExecutor(WithoutSome):
         self.compiles += 1
 
     def _check_outputs(self, captured: Any) -> None:
-        for leaf in captured.form[0]:
-            if not isinstance(leaf, torch.Tensor) and has_tensor(leaf):
-                kind = type(leaf).__name__
-                raise ModelError(
-                    f"{type(self.module).__name__}.forward returns {kind} with tensors among its "
-                    "attributes, and only tensors in tuples, lists and dicts come back.",
-                    next_step=f"torch.export.register_dataclass({kind}) if it is a dataclass; "
-                    "otherwise return a tuple or a dict.",
-                )
+        refuse_hidden_outputs(type(self.module).__name__, captured.form[0])
         if self.training and not captured.grads:
             raise ModelError(f"""The loss of {type(self.module).__name__} depends on no parameter
                 that requires a gradient.
@@ -728,10 +726,10 @@ class PoplarExecutor(WithoutSome):
             if self.training:
                 gradients.hide(self.module)
         outputs = [
-            from_torch.tensor_of(self._chosen(outs[name]), dtype)
+            tensor_of(self._chosen(outs[name]), dtype)
             for name, dtype in self.captured.outputs.items()
         ]
-        return from_torch.filled(self.captured.form, outputs)
+        return filled(self.captured.form, outputs)
 
     def _mode(self) -> OutputMode:
         """The output mode. Raises `InvalidOptionError` if it does not fit the outputs."""
@@ -743,7 +741,7 @@ class PoplarExecutor(WithoutSome):
             raise InvalidOptionError(f"""outputMode(OutputMode.EveryN, {options.every}) selects none
                 of the {steps} micro-batches of a call.
                 next:  give an n from 1 to {steps}.""")
-        if mode is OutputMode.Sum and torch.bool in self.captured.outputs.values():
+        if mode is OutputMode.Sum and "torch.bool" in map(str, self.captured.outputs.values()):
             raise InvalidOptionError("""OutputMode.Sum was asked of an output of torch.bool.
                 next:  return it as numbers: output.float().""")
         return mode

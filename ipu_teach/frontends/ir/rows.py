@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.frontends.ir.values import CONSTANT, OPS, Ir, Op, Out, Row, Shape, Unfit, Value
-from ipu_teach.graph import concat
+from ipu_teach.graph import Tensor, concat
 from ipu_teach.poplibs import gcl, optim, popnn, popops, poprand, poputil
 from ipu_teach.poplibs.popops import expr
 from ipu_teach.poplibs.popops.in_float import in_float
 from ipu_teach.program import Copy, PrintTensor
-from ipu_teach.types import BOOL, FLOAT, HALF, UNSIGNED_INT, DType
+from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, DType
 
 Slopes = list[Value | None]
 Ints = Sequence[int]
@@ -85,6 +85,13 @@ def broadcast(*values: Value, dtype: Kind | None = None) -> Out:
 def pair(a: Value, b: Value) -> Out:
     """As `broadcast`, of two."""
     return broadcast(a, b)
+
+
+def integers(x: Value, *others: Value) -> Out:
+    """Return the shape and dtype of one operand, or of two that broadcast: integers."""
+    why = f"{x.dtype.__name__} has no bits to combine"
+    need(x.dtype in (INT, UNSIGNED_INT), why, "cast: graph.op('cast', x, dtype=INT).")
+    return broadcast(x, *others)
 
 
 def numeric_pair(a: Value, b: Value) -> Out:
@@ -260,6 +267,13 @@ def _select_shape(mask: Value, a: Value, b: Value) -> Out:
     return broadcast(Value(mask.shape, a.dtype), a, b)
 
 
+def _select(low: Any, mask: Any, a: Any, b: Any) -> Any:
+    """One of the two may be a number."""
+    if not isinstance(a, Tensor) and not isinstance(b, Tensor):
+        a = low.constant(low.op.outs[0].dtype, low.op.outs[0].shape, a)
+    return low.call(popops.select, a, b, mask)
+
+
 def _select_grad(ir: Ir, op: Op, g: Value) -> Slopes:
     (mask, a, b), nothing = op.inputs, ir.constant(0.0, g.dtype)
     slopes = [ir.op("select", mask, g, nothing), ir.op("select", mask, nothing, g)]
@@ -270,6 +284,13 @@ def _clamp_grad(ir: Ir, op: Op, g: Value) -> Slopes:
     (x,), how = op.inputs, op.attrs
     inside = ir.op("logical_and", ir.op("gteq", x, how["least"]), ir.op("lteq", x, how["most"]))
     return [ir.op("select", inside, g, ir.constant(0.0, g.dtype))]
+
+
+def _other_bits(x: Value, dtype: Kind) -> Out:
+    sizes = [d.size for d in (x.dtype, dtype)]
+    why = f"{x.dtype.__name__} has {sizes[0]} bytes, and {dtype.__name__} {sizes[1]}"
+    need(sizes[0] == sizes[1] and dtype is not BOOL, why, CAST)
+    return Out(x.shape, dtype)
 
 
 def _cast_grad(ir: Ir, op: Op, g: Value) -> Slopes:
@@ -302,7 +323,8 @@ OPS |= {
     ),
     "signum": Row(numeric, calls(popops.signum), flat),
     **{
-        n: Row(floats, calls(getattr(popops, n)), flat) for n in ("floor", "ceil", "round", "trunc")
+        n: Row(floats, calls(getattr(popops, n)), flat)
+        for n in ("floor", "ceil", "round", "nearby_int", "trunc")
     },
     **{n: asks(getattr(popops, n), 1, (FLOAT, HALF)) for n in ("is_nan", "is_finite")},
     "logical_not": asks(popops.logical_not, 1, (BOOL,)),
@@ -325,11 +347,18 @@ OPS |= {
     "min": two(popops.min, _extreme("gt")),
     "atan2": two(popops.atan2, _angle, float_pair),
     "rem": Row(numeric_pair, calls(popops.rem), numbers=True),
+    **{
+        f"bitwise_{n}": Row(integers, calls(getattr(popops, f"bitwise_{n}")), flat, numbers=True)
+        for n in ("and", "or", "xor")
+    },
+    "shift_left": Row(integers, calls(popops.shift_left), flat, numbers=True),
+    "shift_right": Row(integers, calls(popops.shift_right_sign_extend), flat, numbers=True),
+    "bitwise_not": Row(integers, calls(popops.bitwise_not), flat),
     **{n: asks(getattr(popops, n)) for n in ("eq", "neq", "lt", "lteq", "gt", "gteq")},
     **{n: asks(getattr(popops, n), 2, (BOOL,)) for n in ("logical_and", "logical_or")},
     "select": Row(
         _select_shape,
-        lambda low, m, a, b: low.call(popops.select, a, b, m),
+        _select,
         _select_grad,
         numbers=True,
     ),
@@ -343,6 +372,7 @@ OPS |= {
         lambda low, x, dtype: low.call(popops.cast, x, dtype),
         _cast_grad,
     ),
+    "reinterpret": view(_other_bits, lambda low, x, dtype: x.reinterpret(dtype), flat),
     "copy": Row(like, calls(poputil.duplicate), passed),
     "stop": view(like, lambda low, x: x, flat),  # no gradient goes through it
     "print": view(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from ipu_teach.frontends.ir import rows as r
 from ipu_teach.frontends.ir.rows import Ints, Slopes, alike, calls, keeps, like, need, unbroadcast
 from ipu_teach.frontends.ir.values import OPS, Ir, Op, Out, Row, Value
@@ -29,6 +31,8 @@ def _matmul_shape(a: Value, b: Value) -> Out:
 
 def _matmul(low: Any, a: Any, b: Any) -> Any:
     shape = low.op.outs[0].shape
+    if not a.num_elements or not b.num_elements:
+        return low.constant(low.op.outs[0].dtype, shape, 0.0)
     product: Any = poplin.mat_mul if b.rank == 2 else poplin.mat_mul_grouped
     if b.rank == 2:
         a = a.reshape((a.num_elements // a.shape[-1], a.shape[-1]))
@@ -49,7 +53,7 @@ def _matmul_grad(ir: Ir, op: Op, g: Value) -> Slopes:
 def _matmul_lays(low: Any, op: Op, place: int) -> Any:
     a, b = op.inputs
     grouped = "grouped_" if len(b.shape) > 2 else ""
-    if grouped and a.shape[:-2] != b.shape[:-2]:
+    if not a.size or not b.size or (grouped and a.shape[:-2] != b.shape[:-2]):
         return None
     make: Any = getattr(poplin, f"create_mat_mul_{grouped}input_{'rhs' if place else 'lhs'}")
     batch = (prod(b.shape[:-2]),) if grouped else ()
@@ -316,6 +320,48 @@ def _scatter_add(low: Any, x: Any, index: Any, updates: Any) -> Any:
     return _added(low, low.call(poputil.duplicate, x), index, updates)
 
 
+def _scatter_with(call: Any) -> Any:
+    """Return the lowering of updates that replace rows, or change them by `call`."""
+
+    def lower(low: Any, x: Any, index: Any, updates: Any) -> Any:
+        into = low.call(poputil.duplicate, x)
+        count, wide = index.num_elements, prod(into.shape[1:])
+        operands = updates.reshape((count, 1, wide)), index.reshape((count, 1))
+        low.call(call, into.reshape((len(into), wide)), *operands, [0], [1])
+        return into
+
+    return lower
+
+
+def _scatter_set_grad(ir: Ir, op: Op, g: Value) -> Slopes:
+    """Rows that were replaced have no gradient, and of several updates the last one has it."""
+    _, index, updates = op.inputs
+    count, shape = index.size, (index.size, *(1,) * (len(op.inputs[0].shape) - 1))
+    rows = op.inputs[0].shape[0]
+    order = ir.constant(np.arange(1, count + 1).reshape(index.shape), FLOAT)
+    nobody = ir.constant(0.0, FLOAT, (rows, 1))
+    column = ir.op("reshape", order, shape=(*index.shape, 1))
+    last = ir.op("scatter_max", nobody, index, column)
+    is_last = ir.op("eq", ir.op("gather", last, index), column)
+    is_last = ir.op("reshape", is_last, shape=(*index.shape, *shape[1:]))
+    untouched = ir.op("reshape", ir.op("eq", last, 0.0), shape=(rows, *shape[1:]))
+    nothing = ir.constant(0.0, g.dtype)
+    taken = ir.op("gather", g, index)
+    return [ir.op("select", untouched, g, nothing), None, ir.op("select", is_last, taken, nothing)]
+
+
+def _scatter_max_grad(ir: Ir, op: Op, g: Value) -> Slopes:
+    """All that equal the largest share the gradient, as in torch's scatter_reduce."""
+    x, index, updates = op.inputs
+    result = op.outs[0]
+    of_x = ir.op("cast", ir.op("eq", x, result), dtype=g.dtype)
+    of_updates = ir.op("cast", ir.op("eq", updates, ir.op("gather", result, index)), dtype=g.dtype)
+    count = ir.op("max", ir.op("scatter_add", of_x, index, of_updates), 1.0)
+    share = ir.op("div", g, count)
+    by_updates = ir.op("mul", of_updates, ir.op("gather", share, index))
+    return [ir.op("mul", of_x, share), None, by_updates]
+
+
 def _pick_shape(x: Value, index: Value) -> Out:
     _indices(index)
     good = len(x.shape) == 2 and index.shape == x.shape[:1]
@@ -346,6 +392,10 @@ OPS |= {
         _scatter_add_shape,
         _scatter_add,
         lambda ir, op, g: [g, None, ir.op("gather", g, op.inputs[1])],
+    ),
+    "scatter_set": Row(_scatter_add_shape, _scatter_with(popops.multi_update), _scatter_set_grad),
+    "scatter_max": Row(
+        _scatter_add_shape, _scatter_with(popops.multi_update_max), _scatter_max_grad
     ),
     "pick": Row(_pick_shape, calls(popops.select_scalar_from_rows), _pick_grad),
 }

@@ -30,7 +30,8 @@ class Value:
 
     `initial`: of a variable or a constant; with no dimensions it stands for each element. `below`:
     the host feeds whole numbers from 0 to one less. `ignored`: but for this one, which stands for
-    no class. `remote`: a variable that lies in streaming memory, and on the tiles while it is used.
+    no class. `marked`: the host has fed such a number. `remote`: a variable that lies in streaming
+    memory, and on the tiles while it is used.
     """
 
     shape: Shape
@@ -40,6 +41,7 @@ class Value:
     initial: Array | None = None
     below: int | None = None
     ignored: int | None = None
+    marked: bool = False
     remote: bool = False
     sharded: bool = False
 

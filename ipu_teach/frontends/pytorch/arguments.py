@@ -4,7 +4,7 @@ are part of the program."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ipu_teach.errors import ModelError, shown
-from ipu_teach.frontends.from_torch import array, dtype_of
 from ipu_teach.frontends.pytorch.fingerprints import attributes_of, fingerprint
+from ipu_teach.frontends.pytorch.tensors import array, dtype_of
 
 _DEPTH = 4  # how deep an object is searched for tensors
 _INT = np.iinfo(np.int32)
@@ -108,6 +108,19 @@ def has_tensor(value: object, depth: int = _DEPTH) -> bool:
     return any(has_tensor(v, depth - 1) for v in attributes.values())
 
 
+def refuse_hidden_outputs(module: str, leaves: Sequence[Any]) -> None:
+    """Raise `ModelError` for an output of forward that hides tensors from `pytree`."""
+    for leaf in leaves:
+        if not isinstance(leaf, torch.Tensor) and has_tensor(leaf):
+            kind = type(leaf).__name__
+            raise ModelError(
+                f"{module}.forward returns {_article(kind)} with tensors among its attributes, and "
+                "only tensors in tuples, lists and dicts come back.",
+                next_step=f"torch.export.register_dataclass({kind}) if it is a dataclass; "
+                "otherwise return a tuple or a dict.",
+            )
+
+
 def check_tensor(name: str, tensor: torch.Tensor, module: str = "") -> None:
     """Raise `ModelError` for a tensor that the device cannot have: an input of this name, or a
     parameter or buffer, where the `module` is named."""
@@ -179,7 +192,9 @@ def _named(module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Ite
     try:
         signature.bind(*args, **kwargs)
     except TypeError as error:
-        kind = type(module).__name__
+        kind, empty = type(module).__name__, inspect.Signature.empty
+        plain = [p.replace(annotation=empty) for p in signature.parameters.values()]
+        signature = signature.replace(parameters=plain, return_annotation=empty)
         raise ModelError(
             f"{kind}.forward does not take these arguments: {error}.",
             next_step=f"call it by its signature, forward{signature}.",

@@ -8,23 +8,28 @@ import torch
 
 from ipu_teach.errors import ModelError
 
-# what zero_grad() asks of a gradient
-_ALLOWED = ("grad_fn", "requires_grad_", "detach_", "zero_", "is_sparse", "device", "dtype")
+# what zero_grad() of a module or an optimiser does, and conversions of a module
+_ALLOWED = {
+    *("grad_fn", "requires_grad", "requires_grad_", "detach_", "zero_", "_foreach_zero_"),
+    *("is_sparse", "device", "dtype", "is_leaf", "is_floating_point", "is_complex", "to"),
+    *("float", "half", "double", "bfloat16", "cpu", "_has_compatible_shallow_copy_type"),
+}
 
 
-class DeviceGradient(torch.Tensor):
-    """Stands for a gradient that only the device had. Each use raises `ModelError`; `zero_grad` of
-    a module or an optimiser passes."""
+class DeviceGradient(torch.Tensor):  # type: ignore[misc]
+    """Stands for a gradient that only the device had. Each use raises `ModelError`, except
+    `zero_grad` and conversions of a module, `module.half()`."""
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Raise `ModelError` unless `zero_grad` asks."""
         name = getattr(func, "__name__", str(func))
-        if name == "__get__":  # of a property
+        if name in ("__get__", "__set__"):  # of a property
             name = getattr(getattr(func, "__self__", None), "__name__", name)
-        if name in _ALLOWED or name == "_foreach_zero_":
+        if name in _ALLOWED or (name == "data" and func.__name__ == "__set__"):
             with torch._C.DisableTorchFunctionSubclass():
-                return func(*args, **(kwargs or {}))
+                result = func(*args, **(kwargs or {}))
+            return result.as_subclass(cls) if isinstance(result, torch.Tensor) else result
         raise ModelError(
             f"A gradient was used on the host, by {name}. A call of a trainingModel computes the "
             "gradients and updates the parameters on the device, and the gradients stay there.",
@@ -32,7 +37,7 @@ class DeviceGradient(torch.Tensor):
             "module; to use them in plain PyTorch, detachFromDevice() first.",
         )
 
-    def __repr__(self, **_: Any) -> str:  # type: ignore[override]
+    def __repr__(self, **_: Any) -> str:
         return "<a gradient on the device>"
 
 

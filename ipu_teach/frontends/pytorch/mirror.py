@@ -15,11 +15,11 @@ import numpy as np
 import torch
 
 from ipu_teach.errors import ModelError
-from ipu_teach.frontends.from_torch import array
 from ipu_teach.frontends.ir import OPS
 from ipu_teach.frontends.ir.autodiff import STATE
 from ipu_teach.frontends.pytorch.arguments import check_tensor
 from ipu_teach.frontends.pytorch.fingerprints import fingerprint
+from ipu_teach.frontends.pytorch.tensors import array
 
 STATE_NAMES = {  # of the kit's optimisers, and of PyTorch's
     "velocity": "momentum_buffer",
@@ -60,9 +60,6 @@ _TENSORS = ("_parameters", "_buffers", "_modules")
 def check_module(module: torch.nn.Module) -> None:
     """Raise `ModelError` for parameters and buffers that the device cannot have, by name."""
     for name, tensor in tensors_of(module).items():
-        if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):
-            raise ModelError(f"""{name!r} has no shape before the first forward of its lazy module.
-                next:  run the module once in plain PyTorch: module(x).""")
         check_tensor(name, tensor, "module")
 
 

@@ -27,6 +27,13 @@ def check_kind(function: str, module: Any) -> None:
         if callable(module):
             advice = "make it a torch.nn.Module: call the function in the forward of a class."
         _refuse(function, shown(module), advice)
+    if isinstance(module, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
+        advice = "give its module, module.module, and options.replicationFactor(n) for replicas."
+        _refuse(function, f"a {type(module).__name__}", advice)
+    for name, tensor in tensors_of(module).items():
+        if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):
+            advice = "run the module once in plain PyTorch: module(x)."
+            _refuse(function, f"a lazy module, whose {name!r} has no shape yet", advice)
     for name, part in module.named_modules():
         place = f"a module with {name!r}, " if name else ""
         if isinstance(part, torch.jit.ScriptModule):

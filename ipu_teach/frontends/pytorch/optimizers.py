@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Mapping
-from math import isfinite
+from math import inf, isfinite
 from typing import Any
 
 import torch
@@ -111,7 +111,14 @@ def _group(optimizer: Any, group: Mapping[str, Any], names: Mapping[int, str]) -
 
 def _number(optimizer: str, name: str, value: Any) -> float:
     try:
-        return float(value)
+        number = float(value)
     except (TypeError, ValueError, RuntimeError):
         raise ModelError(f"""{optimizer} was given {name} {shown(value)}.
             next:  give a number.""") from None
+    limit = 1.0 if name in ("momentum", "betas") else inf
+    if name != "lr" and not 0 <= number < limit:
+        bounds = "from 0 to below 1" if limit == 1 else "of 0 or more"
+        raise ModelError(f"""{optimizer} was given {name} {shown(value)}, which the device's does
+            not have.
+            next:  give a number {bounds}.""")
+    return number

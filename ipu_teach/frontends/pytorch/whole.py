@@ -22,17 +22,18 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from ipu_teach.frontends import from_torch, ir
+from ipu_teach.frontends import ir
 from ipu_teach.frontends.aten import ATEN, IGNORED
 from ipu_teach.frontends.ir import OPS, Ir, Op, Unfit, Value
 from ipu_teach.frontends.ir.autodiff import swept
+from ipu_teach.frontends.pytorch.markers import LIBRARY as _library
+from ipu_teach.frontends.pytorch.markers import LOWERINGS
 from ipu_teach.poplibs.popops import MASKED_LABEL_CODE
 from ipu_teach.types import FLOAT, HALF, INT, UNSIGNED_INT
 
 WHOLE, BACKWARD = "ipu_teach::whole", "ipu_teach::whole_backward"
 LEARNERS = "lowering "  # in front of the name of an operation that a learner lowers
 
-_library = from_torch._LIBRARY
 _library.define("whole(Tensor[] inputs, str name, str how, Tensor[] examples) -> Tensor[]")
 _library.define("whole_backward(Tensor[] gradients, Tensor[] inputs, Tensor[] outs) -> Tensor[]")
 
@@ -133,7 +134,7 @@ def is_learners(name: str) -> bool:
     """Whether it names an operation of a library of the learner's that the kit can lower."""
     library, _, plain = name.partition("::")
     is_own = bool(library) and library not in ("aten", "prims", "prim", "ipu_teach")
-    return is_own and (name in from_torch.LOWERINGS or plain in OPS)
+    return is_own and (name in LOWERINGS or plain in OPS)
 
 
 def learners(function: Any, args: Any, kwargs: Any) -> Any:
@@ -166,8 +167,8 @@ def lower_learners(graph: Ir, operation: Any, args: Any, kwargs: Any) -> Any:
     """Add what a learner's `lowering` makes of an operation, or the row that has its name: its
     tensors in order, and all else by name."""
     name = operation._schema.name
-    if name in from_torch.LOWERINGS:
-        return from_torch.LOWERINGS[name](graph, *args, **kwargs)
+    if name in LOWERINGS:
+        return LOWERINGS[name](graph, *args, **kwargs)
     names = (argument.name for argument in operation._schema.arguments)
     named = dict(zip(names, args, strict=False)) | kwargs
     values = [v for v in named.values() if isinstance(v, Value)]

@@ -1,0 +1,131 @@
+"""The private names of PyTorch that the capture uses.
+
+PyTorch may change them without notice. `tests/test_torch_private.py` has a test for each, which
+says what stops working without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch._dispatch.python import enable_python_dispatcher
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+    UnsupportedOperatorException,
+)
+from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
+from torch.utils import _pytree as pytree
+
+__all__ = [
+    "VALUE_NEEDED",
+    "FakeTensor",
+    "UnsupportedOperatorException",
+    "accumulation_hooks",
+    "fake_mode",
+    "fake_of",
+    "gradient_hooks",
+    "is_mutable",
+    "operation_name",
+    "pytree",
+    "returns_alias",
+    "traced",
+    "traced_graph",
+    "tracing_on",
+    "without_mkldnn",
+    "written_arguments",
+]
+
+VALUE_NEEDED = DataDependentOutputException, DynamicOutputShapeException
+
+
+def fake_mode() -> Any:
+    """Return a mode in which tensors have shapes and dtypes, and no elements."""
+    return FakeTensorMode(allow_non_fake_inputs=True)
+
+
+def fake_of(mode: Any, tensor: torch.Tensor) -> torch.Tensor:
+    """Return a fake tensor like `tensor`, of fixed sizes."""
+    fake: torch.Tensor = mode.from_tensor(tensor.detach(), static_shapes=True)
+    return fake
+
+
+@contextmanager
+def without_mkldnn() -> Iterator[None]:
+    """Choose torch's own operations, of which the table knows the spelling, not those of oneDNN.
+    `torch.backends.mkldnn.flags` would also set switches that warn."""
+    enabled = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(enabled)
+
+
+@contextmanager
+def tracing_on(mode: Any) -> Iterator[None]:
+    """Run operations on fake tensors. The dispatcher of Python makes batch norm in training mode
+    report its new statistics."""
+    with mode, enable_python_dispatcher():
+        yield
+
+
+def traced(function: Callable[..., Any], table: Any) -> Callable[..., torch.fx.GraphModule]:
+    """Return a function that traces `function`, with operations spelled out by a table."""
+    made: Callable[..., torch.fx.GraphModule] = make_fx(
+        function, decomposition_table=table, tracing_mode="real", _allow_non_fake_inputs=True
+    )
+    return made
+
+
+def traced_graph() -> torch.fx.Graph | None:
+    """Return the graph that is being traced, or None."""
+    mode = get_proxy_mode()
+    return None if mode is None else mode.tracer.graph
+
+
+def gradient_hooks(tensor: torch.Tensor) -> list[Any]:
+    """Return the functions that `tensor.register_hook` was given."""
+    return list((tensor._backward_hooks or {}).values())
+
+
+def accumulation_hooks(tensor: torch.Tensor) -> list[Any]:
+    """Return the functions that `register_post_accumulate_grad_hook` was given."""
+    return list((tensor._post_accumulate_grad_hooks or {}).values())
+
+
+def operation_name(target: Any) -> str:
+    """Return the name of an operation, such as `aten::add`; "" for anything else."""
+    schema = getattr(target, "_schema", None)
+    return str(schema.name) if schema is not None else getattr(target, "_qualified_op_name", "")
+
+
+def is_mutable(target: Any) -> bool:
+    """Whether an operation changes one of its arguments."""
+    schema = getattr(target, "_schema", None)
+    return bool(schema is not None and schema.is_mutable)
+
+
+def written_arguments(node: torch.fx.Node) -> list[Any]:
+    """Return the arguments of a node that its operation changes."""
+    written = []
+    for place, argument in enumerate(node.target._schema.arguments):  # type: ignore[union-attr]
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            value = node.kwargs.get(argument.name)
+            written.append(node.args[place] if place < len(node.args) else value)
+    return written
+
+
+def returns_alias(target: Any) -> bool:
+    """Whether the results of an operation share memory with its first argument."""
+    schema = getattr(target, "_schema", None)
+    if schema is None or not schema.arguments:
+        return False
+    return schema.arguments[0].alias_info is not None and any(
+        result.alias_info is not None for result in schema.returns
+    )
