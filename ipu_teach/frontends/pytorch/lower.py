@@ -164,16 +164,16 @@ class Lowerer:
             return None
         if name.startswith(_UNWRITTEN):
             return _zeros(node)
-        args = [self._read(v) for v in node.args]
-        kwargs = {n: self._read(v) for n, v in node.kwargs.items()}
-        depends = any(isinstance(v, Value) for v in pytree.tree_leaves((args, kwargs)))
-        if depends and _is_empty(node):
-            return _zeros(node)
-        if not depends and _RANDOM not in node.target.tags:  # type: ignore[union-attr]
-            with torch.no_grad():
-                return node.target(*args, **kwargs)  # type: ignore[operator]
         here = {"path": label.path, "line": label.line, "stage": label.stage, "part": label.part}
         with self.graph.at(**here):
+            args = [self._read(v) for v in node.args]
+            kwargs = {n: self._read(v) for n, v in node.kwargs.items()}
+            depends = any(isinstance(v, Value) for v in pytree.tree_leaves((args, kwargs)))
+            if depends and _is_empty(node):
+                return _zeros(node)
+            if not depends and _RANDOM not in node.target.tags:
+                with torch.no_grad():
+                    return node.target(*args, **kwargs)
             return self._lowered(node, name, self._lift(args), self._lift(kwargs))
 
     def _lowered(
@@ -237,7 +237,7 @@ class Lowerer:
         )
 
     def _filled(self, name: str, results: Results, args: list[Any]) -> Value:
-        number = _FILLED[name]
+        number: Any = _FILLED[name]
         if number is None:
             number = args[0] if name == "scalar_tensor" else args[1]
         if isinstance(number, Value):

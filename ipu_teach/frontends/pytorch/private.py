@@ -114,7 +114,7 @@ def is_mutable(target: Any) -> bool:
 def written_arguments(node: torch.fx.Node) -> list[Any]:
     """Return the arguments of a node that its operation changes."""
     written = []
-    for place, argument in enumerate(node.target._schema.arguments):  # type: ignore[union-attr]
+    for place, argument in enumerate(node.target._schema.arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:
             value = node.kwargs.get(argument.name)
             written.append(node.args[place] if place < len(node.args) else value)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache
+from operator import getitem
 from typing import Any
 
 import torch
@@ -237,7 +238,7 @@ class Tracer:
         joint.labels = carrier.labels
 
 
-class _Carrier(torch.fx.Interpreter):
+class _Carrier(torch.fx.Interpreter):  # type: ignore[misc]
     """Runs a graph that is traced again, and carries its labels over."""
 
     def __init__(self, module: torch.fx.GraphModule, labels: Mapping[torch.fx.Node, Label]) -> None:
@@ -258,12 +259,9 @@ class _Carrier(torch.fx.Interpreter):
 def _root(node: Any) -> torch.fx.Node | None:
     """Return the node whose memory the result of a node shares."""
     while isinstance(node, torch.fx.Node) and node.op == "call_function":
-        if node.target is not getattr and private.returns_alias(node.target):
-            node = node.args[0]
-        elif private.operation_name(node.target) == "" and node.args:  # an element of a list
-            node = node.args[0]
-        else:
+        if node.target is not getitem and not private.returns_alias(node.target):
             return node
+        node = node.args[0]
         if isinstance(node, (list, tuple)):
             return None
     return node if isinstance(node, torch.fx.Node) else None
