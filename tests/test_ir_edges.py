@@ -192,6 +192,17 @@ def others(dtype: type[DType]) -> dict[str, Callable[[Trial], Value]]:
             t.op("log", t.x([-1.0, 2, 0, 1])),
         ),
         "cast": lambda t: t.op("cast", t.op("cast", t.x(ONE), dtype=FLOAT), dtype=HALF),
+        **{
+            f"{kind} of small numbers, with small gradients": lambda t, kind=kind, few=few: t.op(
+                "mul", t.op(kind, t.x(few)), t.graph.constant([1e-3, 0.0], t.dtype)
+            )
+            for kind, few in (
+                ("log", [1e-5, 6e-8]),
+                ("sqrt", [6e-8, 6e-8]),
+                ("rsqrt", [1e-4, 1e-4]),
+                ("inv", [3e-3, 3e-3]),
+            )
+        },
         "softplus with a threshold": lambda t: ir.softplus(t.graph, t.x(ONE), 2.0, 5.0),
         **{k: reducing(k, TIES) for k in ("sum", "reduce_max", "reduce_min")},
         "reduce_max of all": reducing("reduce_max", TIES[:4], (0, 1)),
