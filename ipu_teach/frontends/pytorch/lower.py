@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import getitem
 from typing import Any
 
@@ -307,6 +307,7 @@ class Lowerer:
     def _end(self) -> None:
         """Add assignments, outputs and gradients."""
         graph, captured = self.graph, self.captured
+        graph.ops = _with_parts(graph.ops)
         captured.backward = [op for op in graph.ops if op.part == BACKWARD]
         captured.grads = {graph.variables[n]: self._final(v) for n, v in self.gradients.items()}
         captured.kept = [v for v in map(self._final, self.kept) if v.kind == "made"]
@@ -341,6 +342,21 @@ class Lowerer:
         self.graph.outputs = outputs | {f"later {i}": v for i, v in enumerate(later)}
         fuse_updates(self.graph, self.captured.backward)
         self.graph.outputs = outputs
+
+
+def _with_parts(ops: list[Op]) -> list[Op]:
+    """Return operations of which all that read from the backward pass are in it.
+
+    torch adds some operations to a gradient after the hooks that label it have run.
+    """
+    made: set[Value] = set()
+    result = []
+    for op in ops:
+        if op.part == BACKWARD or not made.isdisjoint(op.inputs):
+            op = replace(op, part=BACKWARD)
+            made.update(op.outs)
+        result.append(op)
+    return result
 
 
 def _listed(value: Any) -> list[Any]:
