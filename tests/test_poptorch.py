@@ -801,7 +801,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]] = {
     "another device": (
         lambda: Of(lambda layer, x: layer(x)).to("meta"),
         ModelError,
-        ("'layer.weight' lies on meta", "module.cpu()"),
+        ("'layer.weight' lies on meta", "module.to_empty(device='cpu')"),
     ),
 }
 

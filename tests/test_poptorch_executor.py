@@ -362,6 +362,10 @@ def test_an_eval_of_the_modules_own_runs_or_is_refused() -> None:
     torch.testing.assert_close(executor(X) if module.eval() else None, module(X).detach())
 
 
+def halve(parameter: Any) -> None:
+    parameter.grad.mul_(0.5)
+
+
 def test_changed_attributes_compile_again() -> None:
     class Warm(Net):
         def __init__(self) -> None:
@@ -382,6 +386,7 @@ def test_changed_attributes_compile_again() -> None:
         lambda m, o: m.inner.update(k=2.0),
         lambda m, o: m.a.register_forward_hook(lambda module, args, out: out * 2),
         lambda m, o: m.a.weight.register_hook(lambda g: g * 2),
+        lambda m, o: m.b.weight.register_post_accumulate_grad_hook(halve),
         lambda m, o: m.a.weight.requires_grad_(False),
         lambda m, o: m.a.weight.requires_grad_(True),
         lambda m, o: setattr(m, "b", nn.Linear(8, 3, bias=False).requires_grad_(False)),
@@ -416,6 +421,27 @@ def test_constant_buffers_are_part_of_the_program() -> None:
     module.load_state_dict({"index": torch.tensor([3, 3]), "scale": torch.tensor(-1.0)})
     torch.testing.assert_close(executor(X), module(X))
     assert executor.compiles == 3, "the scale is a variable of the program"
+
+
+def test_changes_of_a_module_in_a_list_are_noticed() -> None:
+    class Listed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = [nn.Linear(6, 3)]  # which registers nothing
+
+        def forward(self, x: Any) -> Any:
+            return self.layers[0](x)
+
+    module = new(Listed)
+    executor = poptorch.inferenceModel(module, options())
+    for number in range(3):
+        with torch.no_grad():
+            module.layers[0].weight.mul_(0.5)
+        if number == 2:
+            module.layers[0].bias = None
+        for _ in range(2):
+            torch.testing.assert_close(executor(X), module(X).detach())
+    assert executor.compiles == 3
 
 
 def test_a_module_is_left_as_it_was() -> None:
@@ -953,7 +979,10 @@ MODULES: dict[str, tuple[Build, tuple[str, ...]]] = {
         lambda: nn.Sequential(nn.ReLU(), torch.jit.trace(nn.Linear(6, 3), X)),
         ("a module with '1', a ScriptModule",),
     ),
-    "compiled": (lambda: torch.compile(new()), ("a module of torch.compile", "module._orig_mod")),
+    "compiled": (
+        lambda: torch.compile(new()),
+        ("a module of torch.compile", "without torch.compile"),
+    ),
     "compiled in place": (lambda: in_place(), ("without torch.compile",)),
     "parallel": (lambda: nn.DataParallel(new()), ("a DataParallel", "module.module")),
     "function": (lambda: torch.relu, ("call the function in the forward of a class",)),
@@ -1177,3 +1206,27 @@ def test_a_failed_compilation_leaves_the_program() -> None:
     pair.module.b.float()
     pair.step()
     assert pair.executor.compiles == 1
+
+
+def test_private_names_of_torch() -> None:
+    """Each has another test of what it is for; these say that it still is what it was."""
+    from ipu_teach.frontends.pytorch import private
+
+    module = new()
+    assert not private.is_compiled(module) and private.is_compiled(torch.compile(module))
+    module.compile()
+    assert private.is_compiled(module), "a module that is compiled in place is not refused"
+    module = new(Normed)
+    names = private.attributes_of_module(module)
+    assert {"training", "_forward_hooks", "_forward_pre_hooks"} <= set(names)
+    assert not any(isinstance(v, dict) and "a" in v for v in names.values())
+    tensor = torch.zeros(3)
+    before = private.version(tensor)
+    tensor.add_(1)
+    assert private.version(tensor) == before + 1
+    with torch.inference_mode():
+        assert private.version(torch.zeros(3)) == 0
+    optimizer = sgd(module)
+    assert not private.has_step_hooks(optimizer)
+    optimizer.register_step_pre_hook(lambda *args: None)
+    assert private.has_step_hooks(optimizer), "a hook of a step is not refused"

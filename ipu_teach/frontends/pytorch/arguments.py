@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils import _pytree as pytree
 
 from ipu_teach.errors import ModelError, shown
 from ipu_teach.frontends.pytorch.fingerprints import attributes_of, fingerprint
+from ipu_teach.frontends.pytorch.private import pytree
 from ipu_teach.frontends.pytorch.tensors import array, dtype_of
 
 _DEPTH = 4  # how deep an object is searched for tensors

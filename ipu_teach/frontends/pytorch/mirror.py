@@ -17,6 +17,7 @@ import torch
 from ipu_teach.errors import ModelError
 from ipu_teach.frontends.ir import OPS
 from ipu_teach.frontends.ir.autodiff import STATE
+from ipu_teach.frontends.pytorch import private
 from ipu_teach.frontends.pytorch.arguments import check_tensor
 from ipu_teach.frontends.pytorch.fingerprints import fingerprint
 from ipu_teach.frontends.pytorch.tensors import array
@@ -41,20 +42,24 @@ def description(module: torch.nn.Module, has_modes: bool) -> Any:
     """Return what a program depends on in a module, in a form that can be compared: attributes and
     hooks of all submodules, `training` if it `has_modes`, and parameters and buffers except their
     values."""
-    left_out = (*_TENSORS, *(() if has_modes else ("training",)))
     attributes = {
-        name: {n: v for n, v in vars(part).items() if n not in left_out}
+        name: {
+            n: v
+            for n, v in private.attributes_of_module(part).items()
+            if has_modes or n != "training"
+        }
         for name, part in module.named_modules()
     }
     first = {id(t): n for n, t in reversed(tensors_of(module).items())}
     tensors = [
-        (name, first[id(t)], tuple(t.shape), t.dtype, t.requires_grad, len(t._backward_hooks or ()))
+        (name, first[id(t)], tuple(t.shape), t.dtype, t.requires_grad)
         for name, t in tensors_of(module).items()
     ]
-    return fingerprint(attributes, dict(first)), tuple(tensors)
-
-
-_TENSORS = ("_parameters", "_buffers", "_modules")
+    hooks = [
+        (private.gradient_hooks(t), private.accumulation_hooks(t)) for t in module.parameters()
+    ]
+    known = {**first, **{id(part): name for name, part in module.named_modules()}}
+    return fingerprint((attributes, hooks), known), tuple(tensors)
 
 
 def check_module(module: torch.nn.Module) -> None:

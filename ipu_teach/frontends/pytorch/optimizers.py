@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from ipu_teach.errors import ModelError, shown
+from ipu_teach.frontends.pytorch import private
 from ipu_teach.frontends.session import Group
 
 
@@ -52,7 +53,7 @@ def groups_of(optimizer: Any, module: torch.nn.Module) -> list[Group]:
             {type(module).__name__}.
             next:  make it of this module's: optim.{type(optimizer).__name__}(module.parameters(),
             lr=0.01).""")
-    optimizer._opt_called = True  # PyTorch's schedulers warn if no step was taken
+    private.note_step(optimizer)
     return groups
 
 
@@ -76,7 +77,7 @@ def _check(optimizer: Any) -> None:
         raise ModelError(f"""{type(optimizer).__name__} has a step() of its own, and the device
             takes the step of {base.__name__}.
             next:  give poptorch.optim.SGD, Adam or AdamW, or torch's own of these names.""")
-    if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
+    if private.has_step_hooks(optimizer):
         raise ModelError(f"""{type(optimizer).__name__} has a hook of its step(), and the device
             takes the step.
             next:  remove() the hook, and do its work after each call of the executor.""")
