@@ -45,7 +45,7 @@ class DeviceGradient(torch.Tensor):  # type: ignore[misc]
 def hide(module: torch.nn.Module) -> None:
     """Let each parameter that is trained have such a gradient."""
     for parameter in module.parameters():
-        if parameter.requires_grad:
+        if parameter.requires_grad and not isinstance(parameter.grad, DeviceGradient):
             zeros = torch.zeros(parameter.shape, dtype=parameter.dtype)
             parameter.grad = zeros.as_subclass(DeviceGradient)
 
