@@ -194,7 +194,9 @@ def _kind_of(hint: Any) -> Kind | None:
     if origin in (abc.Mapping, dict):
         return _mapping(*inside)
     plain = _PLAIN.get(origin or hint)
-    if plain is None and origin is None and isinstance(hint, type) and hint not in (object, Any):
+    if plain is None and isinstance(origin, type):
+        hint = origin  # as np.ndarray of what is inside
+    if plain is None and isinstance(hint, type) and hint not in (object, Any):
         advice = _ADVICE.get(hint, f"give {_an(hint.__name__)}.")
         if issubclass(hint, Enum):
             advice = f"give one of {', '.join(map(str, hint))}."
@@ -401,9 +403,7 @@ def checked(
             if (several := rest[1]) is not None:
                 for value in args[len(places) :]:
                     if not several.accepts(value):
-                        raise refusal(
-                            _title(function, args), rest[0], value, several, refuse
-                        )
+                        raise refusal(_title(function, args), rest[0], value, several, refuse)
             for name, value in kwargs.items():
                 kind = names.get(name, others)
                 if kind is not None and type(value) not in kind.quick and not kind.accepts(value):
@@ -426,7 +426,9 @@ def _read_iterators(
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments with a list in the place of each iterator that is read."""
     read = [
-        list(value) if kind is not None and kind.listed and isinstance(value, abc.Iterator) else value
+        list(value)
+        if kind is not None and kind.listed and isinstance(value, abc.Iterator)
+        else value
         for (_, kind), value in zip(plan.places, args, strict=False)
     ]
     for name, value in kwargs.items():

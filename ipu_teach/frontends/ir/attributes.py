@@ -20,7 +20,6 @@ from ipu_teach.arguments import (
     Fraction,
     Kind,
     Natural,
-    Positive,
     Taken,
     hints_of,
     kind_of,

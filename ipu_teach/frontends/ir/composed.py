@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import numpy as np
 
 from ipu_teach.arguments import Among, Between, Count, Fraction, Natural, check_calls
-
 from ipu_teach.frontends.ir.rows import axes
 from ipu_teach.frontends.ir.rows_nn import transpose, turned
 from ipu_teach.frontends.ir.scans import scan
@@ -48,9 +47,7 @@ def linear(ir: Ir, x: Value, w: Value, b: Value | None = None) -> Value:
     return y if b is None else ir.op("add", y, b)
 
 
-def reduced(
-    ir: Ir, kind: Extreme, x: Value, dims: Ints | None = None, keep: bool = False
-) -> Value:
+def reduced(ir: Ir, kind: Extreme, x: Value, dims: Ints | None = None, keep: bool = False) -> Value:
     """As "sum" or "reduce_max", over `dims`, or all; `keep`: they remain, of length 1."""
     gone = _axes("reduced", x, range(len(x.shape)) if dims is None else dims)
     y = ir.op(kind, x, dims=tuple(gone))
@@ -233,6 +230,11 @@ def attention(
 ) -> Value:
     """softmax(q kᵀ scale + mask) v, of [..., length, width]. `mask`: of floats, added; of BOOL,
     true where one may look."""
+    if causal and mask is not None:
+        raise misuse(
+            f"attention() was given the mask {mask!r} and causal=True.",
+            "give one of them: a mask may say both.",
+        )
     scores = ir.op("matmul", q, turned(ir, k))
     scores = ir.op("mul", scores, 1 / sqrt(q.shape[-1]) if scale is None else scale)
     if causal:
@@ -287,6 +289,11 @@ def recurrent(
     step by step of x [steps, batch, in]. `state`: h, and of an lstm c. w [gates hidden, in] and r
     [gates hidden, hidden] have their gates in torch's order; b is the bias beside w, and d beside
     r."""
+    if len(state) != (count := 2 if kind == "lstm" else 1):
+        raise misuse(
+            f"recurrent() was given {len(state)} states of {kind!r}, which has {count}.",
+            "give h and c, [batch, hidden] each." if count == 2 else "give h, [batch, hidden].",
+        )
     if kind != "gru" and b is not None and d is not None:
         b, d = ir.op("add", b, d), None
 
@@ -299,6 +306,7 @@ def recurrent(
 
 
 # --- losses ---------------------------------------------------------------------------------------
+
 
 def _reduced_loss(ir: Ir, each: Value, reduction: str, counted: Value | None = None) -> Value:
     if reduction == "none":

@@ -104,7 +104,7 @@ class Lowering:
         """What follows is for this operation."""
         self.op, self.name, self.graph = op, op.name, self.graphs[op.stage]
 
-    def call(self, function: Any, *given: Any, **more: Any) -> Any:
+    def call(self, function: Callable[..., Any], *given: Any, **more: Any) -> Any:
         """A library's function in the program, under the operation's name."""
         return function(self.graph, *given, self.prog, debug_context=self.name, **more)
 

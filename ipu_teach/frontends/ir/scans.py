@@ -11,7 +11,18 @@ from ipu_teach.arguments import check_calls
 from ipu_teach.frontends.ir.autodiff import Gradients, swept, used
 from ipu_teach.frontends.ir.lowering import inner
 from ipu_teach.frontends.ir.rows import Slopes, need
-from ipu_teach.frontends.ir.values import BACKWARD, CONSTANT, OPS, Ir, Op, Out, Row, Value, misuse, swapped
+from ipu_teach.frontends.ir.values import (
+    BACKWARD,
+    CONSTANT,
+    OPS,
+    Ir,
+    Op,
+    Out,
+    Row,
+    Value,
+    misuse,
+    swapped,
+)
 from ipu_teach.graph import Tensor, concat
 from ipu_teach.poplibs import popops, poputil
 from ipu_teach.program import Copy, Program, Sequence as Programs
@@ -32,6 +43,13 @@ def scan(
     step to a graph of its own. `now`: what is of that step of each of `xs` [steps, …]. Values from
     without are the same in each step, and so are numbers that are drawn.
     """
+    if not xs:
+        raise misuse(
+            "scan() was given no xs, which say how many steps there are.",
+            "give at least one value of [steps, …].",
+        )
+    for value in (*xs, *carried):
+        ir.check_own("scan", value)
     body = Ir(here={**ir.here}, family=ir.family)
     now = [body.input(x.shape[1:], f"x{i}", x.dtype) for i, x in enumerate(xs)]
     before = [body.input(c.shape, f"carried{i}", c.dtype) for i, c in enumerate(carried)]

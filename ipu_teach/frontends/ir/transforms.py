@@ -149,7 +149,9 @@ def _gradients(ir: Ir) -> dict[Value, Value]:
     return found
 
 
-def accumulate(ir: Ir, count: Count, reduction: Annotated[str, Among(("mean", "sum"))] = "mean") -> Ir:
+def accumulate(
+    ir: Ir, count: Count, reduction: Annotated[str, Among(("mean", "sum"))] = "mean"
+) -> Ir:
     """A graph after `optimise` that updates once in `count` micro-batches, by the mean of their
     gradients, or their sum. Raises `ModelError`."""
     if count == 1:
@@ -171,7 +173,9 @@ def accumulate(ir: Ir, count: Count, reduction: Annotated[str, Among(("mean", "s
     return made
 
 
-def replicate(ir: Ir, count: Count, reduction: Annotated[str, Among(("MEAN", "ADD"))] = "MEAN") -> Ir:
+def replicate(
+    ir: Ir, count: Count, reduction: Annotated[str, Among(("MEAN", "ADD"))] = "MEAN"
+) -> Ir:
     """A graph after `optimise` of which `count` replicas run, each on other micro-batches: they
     combine their gradients, all at once, before the update. Raises `ModelError`."""
     made = ir.but(replicas=count)

@@ -7,6 +7,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from math import prod
 from typing import Annotated, Any, NamedTuple
 
@@ -17,10 +18,10 @@ from ipu_teach.arguments import (
     Natural,
     Numbers,
     advised,
+    check,
     check_calls,
+    hints_of,
     is_numeric,
-    kind_of,
-    refusal,
 )
 from ipu_teach.errors import ModelError, PoplibsError, UnknownOperationError, did_you_mean, shown
 from ipu_teach.frontends.ir.attributes import Element, attributes_of, misfit
@@ -298,7 +299,10 @@ class Ir:
                 f"constant() was given {list(given.shape)} numbers for the shape {list(shape)}.",
                 "give one number for all elements, or an array without a shape.",
             )
-        array = given.astype(dtype.numpy)
+        try:
+            array = given.astype(dtype.numpy)
+        except OverflowError:  # a whole number of Python's beyond 64 bits
+            array = np.asarray(None)
         if dtype not in (FLOAT, HALF) and not np.array_equal(array, given):
             raise ModelError(f"""The constant {shown(value)} cannot be {dtype.__name__}.
                 next:  give whole numbers that it holds, or cast the tensor beside it: graph.op(
@@ -330,9 +334,7 @@ class Ir:
             if name not in HERE:
                 known = did_you_mean(name, HERE)
                 raise misuse(f"at() has no {name!r}.", f"{known}it takes {', '.join(HERE)}.")
-            kind = kind_of(HERE[name])
-            if kind is not None and not kind.accepts(value):
-                raise refusal("at", name, value, kind, misuse)
+            check("at", name, value, HERE[name], misuse)
         before, self.here = self.here, {**self.here, **here}
         try:
             yield
@@ -360,7 +362,9 @@ class Ir:
                 )
         given = tuple(v if isinstance(v, Value) else self.constant(v, dtype) for v in inputs)
         op = Op(kind, given, (), attrs, **here)
-        if (fault := misfit(attributes_of(row.shape, row.lower), row.attributes, attrs)) is not None:
+        if (
+            fault := misfit(attributes_of(row.shape, row.lower), row.attributes, attrs)
+        ) is not None:
             raise op.error(f"{kind} {fault[0]}.", fault[1])
         try:
             found = row.shape(*given, **attrs)
@@ -414,6 +418,11 @@ class Ir:
 
     def but(self, **changes: Any) -> Ir:
         """Another graph of the same values, but for `changes`."""
+        for name, value in changes.items():
+            if name not in _fields():
+                near = did_you_mean(name, _fields())
+                raise misuse(f"but() has no {name!r}.", f"{near}it takes {', '.join(_fields())}.")
+            check("but", name, value, _fields()[name], misuse)
         made = copy.copy(self)
         for name in ("ops", "variables", "inputs", "outputs", "here"):
             setattr(made, name, copy.copy(getattr(self, name)))
@@ -436,6 +445,12 @@ class Ir:
         return f"Ir({len(self.ops)} operations, {len(self.variables)} variables)"
 
 
+@cache
+def _fields() -> dict[str, Any]:
+    """Return what a graph is made of, with the annotation of each."""
+    return hints_of(Ir.__init__)
+
+
 def named_value(ir: Ir, name: str) -> Value:
     """A variable or input of a graph by its name. Raises `ModelError`."""
     known = {**ir.variables, **ir.inputs}
@@ -445,4 +460,4 @@ def named_value(ir: Ir, name: str) -> Value:
     return known[name]
 
 
-check_calls(globals(), misuse, without=("Op", "dtype_of", "misuse", "row_of", "swapped"))
+check_calls(globals(), misuse, without=("dtype_of", "misuse", "row_of", "swapped"))

@@ -53,6 +53,7 @@ __all__ = ["PoolParams", "PoolingType", "pool", "pool_input_gradient"]
 
 _FAR = -(2**50)  # a distance below all places
 _TIES = ("all", "first")
+MOST_PLACES = 2**26  # of all windows along one dimension
 
 
 class PoolingType(Enum):
@@ -114,6 +115,9 @@ class PoolParams:
             if kernel > size + low + high:
                 says = f" {where}, which has {size + low + high} elements with its padding"
                 raise _wrong("a kernel of", kernel, "make it smaller, or pad the field.", says)
+            if (places := kernel * self.output_field[d]) > MOST_PLACES:
+                says = f" {where}: its windows have {places:,} places"
+                raise _wrong("a kernel of", kernel, "make the kernel or the field smaller.", says)
             if not self._inside(d).all():
                 says = f" {where}, with a kernel of {kernel}: some windows have padding alone"
                 raise _wrong("padding", (low, high), "pad by less than the kernel.", says)
