@@ -1,6 +1,6 @@
-"""What the arguments of a call must be: read from the annotations, and checked before the body runs.
+"""What arguments must be: read from the annotations, and checked before the body of a call runs.
 
-    check_calls(globals(), ModelError)  # the last line of a module: its public functions and classes
+    check_calls(globals(), refuse)  # the last line of a module: its public functions and classes
 
     def pool(x: Value, kernel: Sequence[Count], kind: Annotated[str, Among(("max", "avg"))]): ...
 
@@ -23,7 +23,7 @@ import types
 from collections import abc
 from collections.abc import Callable, Collection, Mapping
 from enum import Enum
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from math import isfinite, isnan
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
@@ -228,11 +228,12 @@ def _marked(kind: Kind | None, markers: tuple[Any, ...]) -> Kind | None:
             return _plain((), marker.accepts, marker.advice)
         if isinstance(marker, Between) and kind is not None:
             noun = "a whole number" if kind is _PLAIN[int] else "a number"
-            inner = kind.accepts
-            return _plain(
-                (), lambda v: inner(v) and marker.accepts(v), f"give {noun}{marker.words}."
-            )
+            return _plain((), partial(_fits, kind, marker), f"give {noun}{marker.words}.")
     return kind
+
+
+def _fits(kind: Kind, marker: Between, value: Any) -> bool:
+    return kind.accepts(value) and marker.accepts(value)
 
 
 def _union(kinds: list[Kind | None]) -> Kind | None:
@@ -425,17 +426,15 @@ def _read_iterators(
     plan: _Plan, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments with a list in the place of each iterator that is read."""
-    read = [
-        list(value)
-        if kind is not None and kind.listed and isinstance(value, abc.Iterator)
-        else value
-        for (_, kind), value in zip(plan.places, args, strict=False)
-    ]
-    for name, value in kwargs.items():
-        kind = plan.names.get(name)
-        if kind is not None and kind.listed and isinstance(value, abc.Iterator):
-            kwargs[name] = list(value)
-    return (*read, *args[len(read) :]), kwargs
+
+
+    def read(kind: Kind | None, value: Any) -> Any:
+        is_read = kind is not None and kind.listed and isinstance(value, abc.Iterator)
+        return list(value) if is_read else value
+
+    by_place = [read(kind, v) for (_, kind), v in zip(plan.places, args, strict=False)]
+    by_name = {name: read(plan.names.get(name), v) for name, v in kwargs.items()}
+    return (*by_place, *args[len(by_place) :]), by_name
 
 
 def check_class(member: type[Any], refuse: Refusal) -> None:

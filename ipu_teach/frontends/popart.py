@@ -26,7 +26,6 @@ from ipu_teach.arguments import (
     Taken,
     check,
     check_calls,
-    is_numeric,
 )
 from ipu_teach.device import Device
 from ipu_teach.errors import ModelError, did_you_mean, shown

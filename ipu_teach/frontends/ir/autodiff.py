@@ -37,11 +37,7 @@ def autodiff(
         raise ModelError(f"""A loss of {list(loss.shape)} {loss.dtype.__name__} was given, and a
             gradient is that of one number.
             next:  reduce it: ir.mean(graph, loss), or ir.sum of it.""")
-    for value in (
-        loss,
-        *(() if of is None else of),
-        *([scale] if isinstance(scale, Value) else []),
-    ):
+    for value in (loss, *(() if of is None else of)):
         ir.check_own("autodiff", value)
     made = ir.but()
     wanted = set(of) if of is not None else {v for v in ir.variables.values() if v.floating}

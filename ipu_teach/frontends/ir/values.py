@@ -362,9 +362,8 @@ class Ir:
                 )
         given = tuple(v if isinstance(v, Value) else self.constant(v, dtype) for v in inputs)
         op = Op(kind, given, (), attrs, **here)
-        if (
-            fault := misfit(attributes_of(row.shape, row.lower), row.attributes, attrs)
-        ) is not None:
+        fault = misfit(attributes_of(row.shape, row.lower), row.attributes, attrs)
+        if fault is not None:
             raise op.error(f"{kind} {fault[0]}.", fault[1])
         try:
             found = row.shape(*given, **attrs)
