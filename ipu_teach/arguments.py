@@ -265,12 +265,17 @@ def _elements(element: Any) -> tuple[Callable[[Any], bool], str]:
     return kind.accepts, f"values, each {words}"
 
 
+def _listed(value: Any) -> Any:
+    """An array of one dimension of real numbers as a list; anything else as it is."""
+    is_row = isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "biuf"
+    return value.tolist() if is_row else value
+
+
 def _series(element: Any, classes: tuple[type, ...]) -> Kind:
     accepts, words = _elements(element)
 
     def fits(value: Any) -> bool:
-        if isinstance(value, np.ndarray):
-            value = value.tolist() if value.ndim == 1 else None
+        value = _listed(value)
         return isinstance(value, classes) and all(map(accepts, value))
 
     return _plain((), fits, f"give a list or tuple of {words}.")
@@ -280,8 +285,7 @@ def _tuple(elements: tuple[Any, ...]) -> Kind:
     several = [_elements(element) for element in elements]
 
     def fits(value: Any) -> bool:
-        if isinstance(value, np.ndarray):
-            value = value.tolist() if value.ndim == 1 else None
+        value = _listed(value)
         return (
             isinstance(value, SEVERAL)
             and len(value) == len(several)
@@ -301,10 +305,8 @@ def _iterable(element: Any) -> Kind:
             return False
         if isinstance(value, abc.Iterator):
             return True  # it is listed first
-        try:
-            return all(map(accepts, value))
-        except TypeError:  # an array of no dimensions
-            return False
+        value = _listed(value)
+        return not isinstance(value, np.ndarray) and all(map(accepts, value))
 
     return _plain((), fits, f"give a list of {words}.")._replace(listed=True)
 
@@ -426,7 +428,6 @@ def _read_iterators(
     plan: _Plan, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments with a list in the place of each iterator that is read."""
-
 
     def read(kind: Kind | None, value: Any) -> Any:
         is_read = kind is not None and kind.listed and isinstance(value, abc.Iterator)

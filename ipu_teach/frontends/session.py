@@ -154,7 +154,7 @@ def whole(what: str, number: object, least: int = 1, error: Any = ModelError) ->
 
 def among(what: str, name: object, known: Collection[str]) -> str:
     """`name`, one of those that are known. Raises `ModelError`."""
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         raise ModelError(f"""{what} was given {shown(name)}.
             next:  {did_you_mean(name, known)}there are {", ".join(known)}.""")
     return str(name)

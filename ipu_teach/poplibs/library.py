@@ -6,7 +6,8 @@
 The signature says what is checked before the body runs, in this order: the graph, the Sequence, the
 name, the flags; that each Tensor is one of the graph's and has as many dimensions as it says
 (`Row`, `Matrix`, …); that it lies on tiles (but for `Loose`); and that what a class says
-something about (`advised`) is one of it. Within the call `calling()` is
+something about (`advised`) is one of it. Where the body ends in an error of Python's own, the first
+argument that is not what its annotation says is named. Within the call `calling()` is
 the function's name, so no check and no error has to be told it. A call of another library function
 has its own name, and gives this one back when it ends. All of a call's arguments are checked before
 the graph is changed: a caught error leaves it as it was.
@@ -31,8 +32,8 @@ from typing import (
 
 import numpy as np
 
-from ipu_teach.errors import InvalidTileMappingError, PoplibsError, shown
-from ipu_teach.flags import FLAG, WORDS
+from ipu_teach.arguments import FLAG, WORDS, kind_of
+from ipu_teach.errors import InvalidTileMappingError, IPUTeachError, PoplibsError, shown
 from ipu_teach.graph import Graph, Shape, Tensor
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.mapping import pieces_by_tile
@@ -65,6 +66,8 @@ Matrix = Annotated[Tensor, Wants((2,))]
 Rows = Annotated[Tensor, Wants(tuple(range(2, 10)))]  # and perhaps more dimensions
 Loose = Annotated[Tensor, Wants(mapped=False)]  # need not lie on tiles
 Free = Annotated[Tensor, None]  # the function checks it by itself
+# what an argument of the wrong kind ends in where the body does not expect it
+PYTHONS = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError)
 
 
 def advised(advice: str) -> Callable[[C], C]:
@@ -127,20 +130,32 @@ def library(function: Callable[P, R]) -> Callable[P, R]:
             _check(given, *wants())
             with working(f"build {name}"):
                 return body(**given)
-        except (PoplibsError, TypeError) as error:
-            line = in_order(name, signature, get_type_hints(function, include_extras=True), args)
-            if of_class or not line:
-                raise
-            raise refused(
-                "was given its arguments in another order.",
-                str(error).splitlines()[0],
-                f"write {line}.",
-            ) from None
+        except (PoplibsError, *PYTHONS) as error:
+            hints = get_type_hints(function, include_extras=True)
+            is_kind = isinstance(error, (PoplibsError, TypeError)) and not of_class
+            if is_kind and (line := in_order(name, signature, hints, args)):
+                raise refused(
+                    "was given its arguments in another order.",
+                    str(error).splitlines()[0],
+                    f"write {line}.",
+                ) from None
+            if not isinstance(error, IPUTeachError) and (misfit := _misfit_of(given, hints)):
+                raise as_given(*misfit) from error
+            raise
         finally:
             _calling.reset(before)
 
     call.__signature__ = signature  # type: ignore[attr-defined]
     return call
+
+
+def _misfit_of(given: dict[str, Any], hints: dict[str, Any]) -> tuple[Any, str, str] | None:
+    """The first argument that is not what its annotation says, its name, and what to give."""
+    for name, value in given.items():
+        kind = None if hints.get(name) is Free else kind_of(hints.get(name, Any))
+        if kind is not None and not kind.accepts(value):
+            return value, name, kind.advice(value)
+    return None
 
 
 def _as_seen(parameter: inspect.Parameter, name: str) -> inspect.Parameter:
@@ -220,6 +235,8 @@ def _check(
         if appends:
             check_prog(given["prog"])
             check_name(given.get("debug_context", ""))
+        elif "name" in given:
+            check_name(given["name"], "name")
         for name in flags:
             if not isinstance(given[name], FLAG):
                 raise as_given(given[name], name, WORDS)

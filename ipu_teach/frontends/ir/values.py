@@ -17,6 +17,7 @@ from ipu_teach.arguments import (
     Among,
     Natural,
     Numbers,
+    Taken,
     advised,
     check,
     check_calls,
@@ -63,7 +64,7 @@ class Value:
     dtype: type[DType] = FLOAT
     name: str = ""
     kind: str = MADE
-    initial: Array | None = None
+    initial: Annotated[Array, Taken(is_numeric, "give an array of real numbers.")] | None = None
     below: int | None = None
     ignored: int | None = None
     remote: bool = False

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ipu_teach.cost.vertices.popsparse import BLOCKS
+from ipu_teach.errors import PoplibsError, shown
 from ipu_teach.poplibs.library import advised, as_given, check_shape, is_count, library, refused
 from ipu_teach.types import Array
 
@@ -119,6 +120,11 @@ class SparseMatrix:
 
     def same_pattern(self, other: SparseMatrix) -> bool:
         """Whether the same blocks are there."""
+        if not isinstance(other, SparseMatrix):
+            raise PoplibsError(
+                f"same_pattern() was given {shown(other)} as other.",
+                next_step="give a CSRMatrix or a COOMatrix.",
+            )
         return (
             (self.shape, self.block) == (other.shape, other.block)
             and np.array_equal(self.rows, other.rows)
