@@ -50,6 +50,7 @@ R = TypeVar("R")
 A = TypeVar("A")
 C = TypeVar("C", bound=type[Any])
 OWN = "the function's name"  # as debug_context: the default becomes the name of the function
+MOST_SIZE = 2**63
 _ADVICE: dict[type, str] = {}
 _calling = ContextVar("calling", default="")
 
@@ -354,6 +355,8 @@ def check_sizes(target: object, least: int, **sizes: object) -> None:
     for name, size in sizes.items():
         if not is_count(size, least):
             raise as_given(size, name, f"give a whole number of {least} or more.")
+        if int(size) >= MOST_SIZE:  # type: ignore[call-overload]
+            raise as_given(size, name, "give a whole number below 2**63.")
 
 
 def check_shape(given: object) -> Shape:

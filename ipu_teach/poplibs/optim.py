@@ -19,8 +19,6 @@ from __future__ import annotations
 from math import cos, inf, log, pi
 from typing import Any
 
-import numpy as np
-
 from ipu_teach.arguments import is_finite
 from ipu_teach.errors import PoplibsError, did_you_mean, shown
 from ipu_teach.graph import Graph, Tensor

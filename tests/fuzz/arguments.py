@@ -161,7 +161,10 @@ LEGAL: dict[str, set[str]] = {
     "Rate": {"whole", "number", "huge"},
     "str": {"text"},
     "None": {"none"},
-    "Ints": {"wholes", "list"},
+    "Ints": {"whole", "huge", "wholes", "list"},
+    "Flags": {"flag"},
+    "Given": {"list", "iterator"},
+    "ReduceCallback": {"function"},
     "Shape": {"wholes", "list"},
     "Sequence": {"list"},
     "Collection": {"list", "set", "dict"},
@@ -200,6 +203,8 @@ LEGAL: dict[str, set[str]] = {
 TAKEN: dict[str, str] = {}
 # Parameters that ignore what they are given, or take anything: with the reason.
 ANYTHING: dict[str, str] = {
+    "poplibs.popnn.pooling.pool_input_gradient.x": "an average's gradient does not read it",
+    "poplibs.popnn.pooling.pool_input_gradient.pooled": "an average's gradient does not read it",
     "frontends.keras.ipu.IPUStrategy.run.args": "what the function takes is its own affair",
     "frontends.keras.model.Model.fit.epochs": "a training may be as long as a learner wants",
     "frontends.keras.model.Model.fit.steps_per_epoch": "an epoch may be, too",
@@ -273,8 +278,17 @@ def _is_offered(member: Any, name: str, module: Any) -> bool:
     if not module.__name__.startswith("ipu_teach.poplibs."):
         return True
     package = sys.modules[".".join(module.__name__.split(".")[:3])]
-    listed = getattr(module, "__all__", ())
-    return name in listed or getattr(package, name, None) is member
+    return name in (*getattr(module, "__all__", ()), *getattr(package, "__all__", ()))
+
+
+# Classes whose objects a learner gets, and does not make.
+MADE_BY_THE_KIT = {
+    "poplibs.poplin.plan.MatMulPlan",
+    "poplibs.poplin.conv.ConvPlan",
+    "poplibs.popsparse.static_plan.SparsePlan",
+    "poplibs.popsparse.buckets.Bucket",
+    "poplibs.popsparse.dynamic.SparseTensor",
+}
 
 
 class Attacker:
@@ -313,6 +327,8 @@ class Attacker:
 
     def _hook_module(self, module: Any, ended: Ended) -> None:
         for name, member in list(vars(module).items()):
+            if f"{module.__name__[10:]}.{name}" in MADE_BY_THE_KIT:
+                continue
             if name.startswith("_") or getattr(member, "__module__", "") != module.__name__:
                 continue
             if not _is_offered(member, name, module):

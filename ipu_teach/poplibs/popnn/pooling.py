@@ -91,7 +91,7 @@ class PoolParams:
         object.__setattr__(self, "kind", kind)
         if not isinstance(kind, PoolingType):
             raise _wrong("kind", kind, f"use {', '.join(PoolingType.__members__)}.")
-        if self.dtype not in (FLOAT, HALF):
+        if self.dtype is not FLOAT and self.dtype is not HALF:
             raise _wrong("dtype", self.dtype, "pooling is of FLOAT or HALF.")
         for name in ("channels", "batch_size"):
             if not is_count(getattr(self, name), 1):
@@ -457,7 +457,7 @@ def pool_input_gradient(
     torch. Where windows overlap, gradients add up. Raises `PoplibsError`.
     """
     _check(graph, params, "dy", dy, "output_shape")
-    if ties not in _TIES:
+    if not isinstance(ties, str) or ties not in _TIES:
         raise as_given(ties, "ties", f"give {' or '.join(map(repr, _TIES))}.")
     if params.kind is PoolingType.MAX:
         _check(graph, params, "x", x, "input_shape")

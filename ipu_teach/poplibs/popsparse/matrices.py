@@ -20,6 +20,7 @@ from ipu_teach.types import Array
 
 __all__ = ["COOMatrix", "CSRMatrix"]
 
+MOST_BLOCK = 2**15  # rows or columns of a block
 ORDER = (
     "put the blocks in order of rows, and of columns within a row: order = np.lexsort((columns, "
     "rows))."
@@ -230,7 +231,7 @@ def _sizes(shape: object, block: Any) -> tuple[tuple[int, int], tuple[int, int]]
     """Both as pairs. Raises `PoplibsError`."""
     found = check_shape(shape)
     pair = isinstance(block, (list, tuple)) and len(block) == 2
-    if not pair or not all(is_count(n, 1) for n in block):
+    if not pair or not all(is_count(n, 1) and n <= MOST_BLOCK for n in block):
         raise as_given(block, "block", "give the rows and columns of a block: (16, 16).")
     if len(found) != 2:
         raise as_given(shape, "shape", "give rows and columns: (4096, 4096).")
