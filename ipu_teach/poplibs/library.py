@@ -50,6 +50,7 @@ R = TypeVar("R")
 A = TypeVar("A")
 C = TypeVar("C", bound=type[Any])
 OWN = "the function's name"  # as debug_context: the default becomes the name of the function
+NAME = "give a name: text, in quotes."
 MOST_SIZE = 2**63
 _ADVICE: dict[type, str] = {}
 _calling = ContextVar("calling", default="")
@@ -212,7 +213,8 @@ def _wants(hints: dict[str, Any]) -> tuple[bool, list[str], dict[str, Wants], di
         hints.get("prog") is Program,
         [n for n, h in hints.items() if h is bool],
         {n: w for n, w in of_tensors.items() if isinstance(w, Wants)},
-        {n: (h, advice) for n, h in hints.items() if (advice := _advice(h))},
+        {n: (h, advice) for n, h in hints.items() if (advice := _advice(h))}
+        | {n: (h, NAME) for n, h in hints.items() if n == "name" and h in (str, str | None)},
     )
 
 
@@ -236,8 +238,6 @@ def _check(
         if appends:
             check_prog(given["prog"])
             check_name(given.get("debug_context", ""))
-        elif "name" in given:
-            check_name(given["name"], "name")
         for name in flags:
             if not isinstance(given[name], FLAG):
                 raise as_given(given[name], name, WORDS)
@@ -277,7 +277,7 @@ def check_prog(prog: object) -> None:
 def check_name(name: object, argument: str = "debug_context") -> None:
     """Raise `PoplibsError` unless `name` is text."""
     if not isinstance(name, str):
-        raise as_given(name, argument, "give a name: text, in quotes.")
+        raise as_given(name, argument, NAME)
 
 
 def check_tensor(graph: Graph, argument: str, tensor: object, ranks: tuple[int, ...] = ()) -> None:
