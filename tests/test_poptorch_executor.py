@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from ipu_teach import IPUModel
-from ipu_teach.errors import InvalidOptionError, ModelError
+from ipu_teach.errors import InvalidOptionError, ModelError, NoHardwareError
 
 torch = pytest.importorskip("torch", reason="torch is not installed: the extra `torch` adds it")
 
@@ -1206,6 +1206,63 @@ def test_a_failed_compilation_leaves_the_program() -> None:
     pair.module.b.float()
     pair.step()
     assert pair.executor.compiles == 1
+
+
+BAD_CALLS: dict[str, Callable[[], Any]] = {
+    "deviceIterations": lambda: options().deviceIterations(0),
+    "replicationFactor": lambda: options().replicationFactor("2"),
+    "outputMode": lambda: options().outputMode(0),
+    "outputMode name": lambda: options().outputMode("All"),
+    "outputMode n": lambda: options().outputMode(poptorch.OutputMode.EveryN, 0),
+    "randomSeed": lambda: options().randomSeed(-1),
+    "useIpuModel": lambda: options().useIpuModel("x"),
+    "setExecutionStrategy": lambda: options().setExecutionStrategy("x"),
+    "setAvailableMemoryProportion": lambda: options().setAvailableMemoryProportion("x"),
+    "setAvailableMemoryProportion of none": lambda: options().setAvailableMemoryProportion({}),
+    "gradientAccumulation": lambda: options().Training.gradientAccumulation(True),
+    "ReductionType": lambda: options().Training.accumulationAndReplicationReductionType("mean"),
+    "enableStochasticRounding": lambda: options().Precision.enableStochasticRounding("no"),
+    "setPartialsType": lambda: options().Precision.setPartialsType(torch.int8),
+    "useOnChipStorage": lambda: poptorch.TensorLocationSettings().useOnChipStorage(None),
+    "setOptimizerLocation": lambda: options().TensorLocations.setOptimizerLocation(True),
+    "PipelinedExecution": lambda: poptorch.PipelinedExecution("x"),
+    "DataLoader options": lambda: poptorch.DataLoader({}, [1, 2]),
+    "DataLoader dataset": lambda: poptorch.DataLoader(options(), 3),
+    "DataLoader batch_size": lambda: poptorch.DataLoader(options(), [1, 2], batch_size=0),
+    "DataLoader num_workers": lambda: poptorch.DataLoader(options(), [1, 2], num_workers=-1),
+    "identity_loss": lambda: poptorch.identity_loss(3.0, "sum"),
+    "identity_loss reduction": lambda: poptorch.identity_loss(X, "all"),
+    "ipu_print_tensor": lambda: poptorch.ipu_print_tensor("x"),
+    "recomputationCheckpoint": lambda: poptorch.recomputationCheckpoint([X]),
+    "custom_op": lambda: poptorch.custom_op(X, "name"),
+    "Block": lambda: poptorch.Block("x", ipu_id=-1),
+    "Block far away": lambda: poptorch.Block("x", ipu_id=10**9),
+    "BeginBlock": lambda: poptorch.BeginBlock(lambda x: x, ipu_id=1),
+    "trainingModel": lambda: poptorch.trainingModel(new(), {"deviceIterations": 2}),
+    "inferenceModel": lambda: poptorch.inferenceModel(new(), 3),
+}
+
+
+@pytest.mark.parametrize("name", BAD_CALLS)
+def test_arguments_of_public_functions(name: str) -> None:
+    refused(BAD_CALLS[name], InvalidOptionError)
+
+
+def test_real_hardware_is_refused() -> None:
+    assert "useIpuModel(True)" in refused(lambda: options().useIpuModel(False), NoHardwareError)
+    assert poptorch.Options().useIpuModel(True).setExecutionStrategy(poptorch.ShardedExecution)
+
+
+def test_a_rate_that_a_program_sets_is_checked() -> None:
+    module = new()
+    optimizer = sgd(module)
+    executor = poptorch.trainingModel(module, options(), optimizer)
+    executor(X, Y)
+    for rate in (-0.1, float("nan"), "fast", None):
+        optimizer.param_groups[0]["lr"] = rate
+        before = module.a.weight.detach().clone()
+        assert "SGD was given lr" in refused(lambda: executor(X, Y))
+        assert torch.equal(before, module.a.weight)
 
 
 def test_private_names_of_torch() -> None:

@@ -26,14 +26,15 @@ from dataclasses import replace
 from enum import Enum
 from math import prod
 from types import SimpleNamespace
-from typing import Any
+from typing import Annotated, Any, Literal
 from weakref import WeakSet
 
 import numpy as np
 
+from ipu_teach.arguments import Among, Between, Count, Natural, Taken, check_calls, check_class
 from ipu_teach.device import IPUModel
-from ipu_teach.errors import InvalidOptionError, ModelError, WithoutSome, shown
-from ipu_teach.frontends import ir, session
+from ipu_teach.errors import InvalidOptionError, ModelError, NoHardwareError, WithoutSome, shown
+from ipu_teach.frontends import ir
 from ipu_teach.frontends.aten import IGNORED
 from ipu_teach.frontends.ir import Ir
 from ipu_teach.frontends.pytorch import (
@@ -44,7 +45,7 @@ from ipu_teach.frontends.pytorch import (
     modules,
     optimizers,
 )
-from ipu_teach.frontends.pytorch.arguments import Arguments, refuse_hidden_outputs
+from ipu_teach.frontends.pytorch.arguments import Arguments, Layer, Tensor, refuse_hidden_outputs
 from ipu_teach.frontends.pytorch.fingerprints import fingerprint
 from ipu_teach.frontends.pytorch.loader import Loader
 from ipu_teach.frontends.pytorch.markers import lowering
@@ -57,9 +58,10 @@ from ipu_teach.frontends.pytorch.mirror import (
 )
 from ipu_teach.frontends.pytorch.tensors import filled, tensor_of
 from ipu_teach.frontends.session import Training, chosen, compiled, needed, rate_of, spelt
+from ipu_teach.graph.source import caller, in_words
 from ipu_teach.interrupts import Interrupts
 from ipu_teach.progress import working
-from ipu_teach.schedules import GROUPED
+from ipu_teach.schedules import GROUPED, SCHEDULES
 
 __all__ = [
     "BeginBlock",
@@ -113,7 +115,7 @@ class PipelinedExecution:
     """The stages are each at work on another micro-batch; `schedule` is one of
     `ipu_teach.schedules`."""
 
-    def __init__(self, schedule: str = GROUPED) -> None:
+    def __init__(self, schedule: Annotated[str, Among(SCHEDULES)] = GROUPED) -> None:
         self.schedule = schedule
 
 
@@ -134,8 +136,26 @@ class TensorLocationSettings:
         return self
 
 
-def _number(name: str, value: Any, least: int = 1) -> int:
-    return session.whole(f"{name}()", value, least, InvalidOptionError)
+Strategy = Annotated[
+    Any,
+    Taken(
+        lambda v: (
+            isinstance(v if isinstance(v, type) else type(v), type)
+            and issubclass(
+                v if isinstance(v, type) else type(v), (ShardedExecution, PipelinedExecution)
+            )
+        ),
+        "give poptorch.PipelinedExecution() or poptorch.ShardedExecution().",
+    ),
+]
+Dataset = Annotated[
+    Any,
+    Taken(
+        lambda v: hasattr(v, "__getitem__") or hasattr(v, "__iter__"),
+        "give a torch.utils.data.Dataset, such as TensorDataset(inputs, labels).",
+    ),
+]
+Ipu = Annotated[int, Between(0, 63)]
 
 
 class _Some(WithoutSome):
@@ -145,14 +165,14 @@ class _Some(WithoutSome):
 class _Training(_Some):
     accumulation, reduction = 1, ReductionType.Mean
 
-    def gradientAccumulation(self, count: int) -> _Training:
+    def gradientAccumulation(self, count: Count) -> _Training:
         """How many micro-batches there are to an update."""
-        self.accumulation = _number("gradientAccumulation", count)
+        self.accumulation = count
         return self
 
     def accumulationAndReplicationReductionType(self, kind: ReductionType) -> _Training:
         """Whether an update takes the mean of their gradients, or the sum."""
-        self.reduction = ReductionType(kind)
+        self.reduction = kind
         return self
 
 
@@ -202,33 +222,36 @@ class Options(_Some):
         self.Training, self.Precision = _Training(), _Precision()
         self.TensorLocations = _TensorLocations()
 
-    def deviceIterations(self, count: int) -> Options:
+    def deviceIterations(self, count: Count) -> Options:
         """How many steps a call runs."""
-        self.iterations = _number("deviceIterations", count)
+        self.iterations = count
         return self
 
-    def replicationFactor(self, count: int) -> Options:
+    def replicationFactor(self, count: Count) -> Options:
         """How many copies of the model work on batches of their own."""
-        self.replicas = _number("replicationFactor", count)
+        self.replicas = count
         return self
 
-    def outputMode(self, mode: OutputMode, n: int = 1) -> Options:
+    def outputMode(self, mode: OutputMode, n: Count = 1) -> Options:
         """Which outputs come back; `n` is for EveryN."""
-        self.mode, self.every = OutputMode(mode), _number("outputMode", n)
+        self.mode, self.every = mode, n
         return self
 
-    def randomSeed(self, seed: int) -> Options:
+    def randomSeed(self, seed: Natural) -> Options:
         """What random numbers begin with."""
-        self.seed = _number("randomSeed", seed, 0)
+        self.seed = seed
         return self
 
     def useIpuModel(self, model: bool | IPUModel = True) -> Options:
         """The machine: an `IPUModel`, whose number of IPUs does not matter, or True for one of an
-        ipu2. There is no hardware behind the kit."""
+        ipu2. Raises `NoHardwareError` for False."""
+        if model is False:
+            raise NoHardwareError("""useIpuModel(False) asks for real hardware, and there is none.
+                next:  useIpuModel(True), or useIpuModel(IPUModel("ipu2")).""")
         self.model = model if isinstance(model, IPUModel) else IPUModel("ipu2")
         return self
 
-    def setExecutionStrategy(self, strategy: Any) -> Options:
+    def setExecutionStrategy(self, strategy: Strategy) -> Options:
         """`PipelinedExecution()`, or `ShardedExecution()`."""
         self.strategy = strategy() if isinstance(strategy, type) else strategy
         return self
@@ -236,8 +259,11 @@ class Options(_Some):
     def setAvailableMemoryProportion(self, proportion: Mapping[str, float] | float) -> Options:
         """The part of a tile's memory that a product may take: a number, or one by IPU, of which
         the least counts."""
-        several = proportion.values() if isinstance(proportion, Mapping) else [proportion]
-        self.proportion = min(several)
+        shares = list(proportion.values()) if isinstance(proportion, Mapping) else [proportion]
+        if not shares:
+            raise InvalidOptionError("""setAvailableMemoryProportion() was given no proportion.
+                next:  give a number, such as 0.6, or {"IPU0": 0.6}.""")
+        self.proportion = min(shares)
         return self
 
     def clone(self) -> Options:
@@ -255,19 +281,19 @@ class Options(_Some):
 
 def DataLoader(
     options: Options,
-    dataset: Any,
-    batch_size: int = 1,
-    shuffle: bool = False,
-    num_workers: int = 0,
+    dataset: Dataset,
+    batch_size: Count = 1,
+    shuffle: bool | None = False,
+    num_workers: Natural = 0,
     drop_last: bool = True,
-    **how: Any,
+    **settings: Any,
 ) -> Any:
     """torch's loader of batches of `batch_size` times what a run takes of them. Raises `ModelError`
     for data that do not come out even and are not to lose their end."""
     factors = options.factors(training=True)
-    whole = _number("DataLoader", batch_size) * prod(factors.values())
-    how |= {"shuffle": shuffle, "num_workers": num_workers}
-    return Loader(dataset, whole, spelt("batch_size", batch_size, factors), drop_last, **how)
+    count = batch_size * prod(factors.values())
+    settings |= {"shuffle": shuffle, "num_workers": num_workers}
+    return Loader(dataset, count, spelt("batch_size", batch_size, factors), drop_last, **settings)
 
 
 # --- what a module says ---------------------------------------------------------------------------
@@ -278,22 +304,19 @@ def isRunningOnIpu() -> bool:
     return markers.is_capturing()
 
 
-def identity_loss(x: Any, reduction: str = "mean") -> Any:
+def identity_loss(x: Tensor, reduction: Literal["mean", "sum", "none"] = "mean") -> Any:
     """Mark the loss, wherever forward returns it: x, its "mean" or "sum", or x itself by "none".
 
     Without a mark, the last output is the loss. A loss may be marked that is part of the next one
     that is marked. Raises `ModelError` for two losses of which neither is part of the other.
     """
-    if reduction not in ("mean", "sum", "none"):
-        raise InvalidOptionError(f"""identity_loss() was given {shown(reduction)}.
-            next:  give "mean", "sum" or "none".""")
     loss = x if reduction == "none" else getattr(x, reduction)()
     if markers.current is not None:
         losses.mark(markers.current.losses, loss)
     return loss
 
 
-def ipu_print_tensor(x: Any, title: str = "tensor") -> Any:
+def ipu_print_tensor(x: Tensor, title: str = "tensor") -> Any:
     """x; where it is used, it is printed on each run."""
     return markers.printed(x, title)
 
@@ -303,7 +326,7 @@ def nop(x: Any) -> Any:
     return x
 
 
-def recomputationCheckpoint(*tensors: Any) -> Any:
+def recomputationCheckpoint(*tensors: Tensor) -> Any:
     """The tensors, which are kept for the backward; a module that has such calls computes all else
     again. One comes back as it is, several as a tuple."""
     kept = tuple(markers.kept(x) for x in tensors)
@@ -311,11 +334,11 @@ def recomputationCheckpoint(*tensors: Any) -> Any:
 
 
 def custom_op(
-    inputs: Sequence[Any],
+    inputs: Sequence[Tensor],
     name: str,
     domain: str = "",
     domain_version: int = 1,
-    example_outputs: Sequence[Any] = (),
+    example_outputs: Sequence[Tensor] = (),
     attributes: Mapping[str, Any] | None = None,
 ) -> list[Any]:
     """What the operation `name` makes of the inputs, by its row, `ir.register(name, Row(…))`. What
@@ -327,8 +350,8 @@ class Block:
     """`with Block("second", ipu_id=1):` puts what follows on that IPU, until another block
     begins."""
 
-    def __init__(self, user_id: Any = None, ipu_id: int | None = None) -> None:
-        self.user_id, self.ipu_id = user_id, _number("Block", 0 if ipu_id is None else ipu_id, 0)
+    def __init__(self, user_id: Any = None, ipu_id: Ipu | None = None) -> None:
+        self.user_id, self.ipu_id = user_id, 0 if ipu_id is None else ipu_id
 
     def __enter__(self) -> Block:
         markers.mark_stage(self.ipu_id)
@@ -338,7 +361,7 @@ class Block:
         """What follows stays there."""
 
 
-def BeginBlock(layer: Any, user_id: Any = None, ipu_id: int | None = None) -> Any:
+def BeginBlock(layer: Layer, user_id: Any = None, ipu_id: Ipu | None = None) -> Any:
     """The layer, which begins a block on that IPU; what runs after it stays there until another
     block begins."""
     block = Block(user_id, ipu_id)
@@ -367,7 +390,7 @@ def trainingModel(
                 next:  train a module with parameters; inferenceModel runs any.""")
         optimizer = optim.SGD(module.parameters(), lr=0.01)
     optimizers.groups_of(optimizer, module)
-    return PoplarExecutor(module, _options("trainingModel", options), optimizer)
+    return PoplarExecutor(module, options or Options(), optimizer)
 
 
 def inferenceModel(module: Any, options: Options | None = None) -> PoplarExecutor:
@@ -377,16 +400,7 @@ def inferenceModel(module: Any, options: Options | None = None) -> PoplarExecuto
     `ModelError`.
     """
     modules.check_kind("inferenceModel", module)
-    return PoplarExecutor(module, _options("inferenceModel", options), None)
-
-
-def _options(function: str, options: Any) -> Options:
-    if options is None:
-        return Options()
-    if not isinstance(options, Options):
-        raise InvalidOptionError(f"""{function}() was given the options {shown(options)}.
-            next:  give poptorch.Options().""")
-    return options
+    return PoplarExecutor(module, options or Options(), None)
 
 
 class PoplarExecutor(WithoutSome):
@@ -809,3 +823,12 @@ def _listed(shapes: Mapping[str, Any]) -> str:
 def _said(pair: tuple[Sequence[int], Any]) -> str:
     shape, dtype = pair
     return f"{list(shape)} {str(dtype).removeprefix('torch.')}"
+
+
+def _misuse(problem: str, advice: str) -> InvalidOptionError:
+    return InvalidOptionError(problem, line=in_words(caller()), next_step=advice)
+
+
+check_calls(globals(), _misuse)
+for _options in (_Training, _Precision, _TensorLocations):
+    check_class(_options, _misuse)

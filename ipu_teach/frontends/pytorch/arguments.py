@@ -5,16 +5,20 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 
+from ipu_teach.arguments import Taken
 from ipu_teach.errors import ModelError, shown
 from ipu_teach.frontends.pytorch.fingerprints import attributes_of, fingerprint
 from ipu_teach.frontends.pytorch.private import pytree
 from ipu_teach.frontends.pytorch.tensors import array, dtype_of
 
+# for annotations: what `ipu_teach.arguments` checks of a call
+Tensor = Annotated[Any, Taken(lambda v: isinstance(v, torch.Tensor), "give a tensor.")]
+Layer = Annotated[Any, Taken(lambda v: isinstance(v, torch.nn.Module), "give a torch.nn.Module.")]
 _DEPTH = 4  # how deep an object is searched for tensors
 _INT = np.iinfo(np.int32)
 

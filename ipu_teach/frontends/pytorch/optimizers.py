@@ -117,7 +117,7 @@ def _number(optimizer: str, name: str, value: Any) -> float:
         raise ModelError(f"""{optimizer} was given {name} {shown(value)}.
             next:  give a number.""") from None
     limit = 1.0 if name in ("momentum", "betas") else inf
-    if name != "lr" and not 0 <= number < limit:
+    if not 0 <= number < limit:
         bounds = "from 0 to below 1" if limit == 1 else "of 0 or more"
         raise ModelError(f"""{optimizer} was given {name} {shown(value)}, which the device's does
             not have.
