@@ -44,6 +44,7 @@ from ipu_teach.frontends.pytorch import (
     markers,
     modules,
     optimizers,
+    reads,
 )
 from ipu_teach.frontends.pytorch.arguments import Arguments, Layer, Tensor, refuse_hidden_outputs
 from ipu_teach.frontends.pytorch.fingerprints import fingerprint
@@ -56,9 +57,15 @@ from ipu_teach.frontends.pytorch.mirror import (
     shared,
     tensors_of,
 )
+from ipu_teach.frontends.pytorch.paths import with_paths
+from ipu_teach.frontends.pytorch.reads import Reads
 from ipu_teach.frontends.pytorch.tensors import filled, tensor_of
+<<<<<<< HEAD
 from ipu_teach.frontends.session import Training, chosen, compiled, needed, rate_of, spelt
 from ipu_teach.graph.source import caller, in_words
+=======
+from ipu_teach.frontends.session import Training, chosen, compiled, rate_of, spelt
+>>>>>>> capture
 from ipu_teach.interrupts import Interrupts
 from ipu_teach.progress import working
 from ipu_teach.schedules import GROUPED, SCHEDULES
@@ -406,8 +413,8 @@ def inferenceModel(module: Any, options: Options | None = None) -> PoplarExecuto
 class PoplarExecutor(WithoutSome):
     """A module on a device. `compiles`: how often it was compiled. `report`: of all runs.
 
-    A program is compiled for the arguments that are not tensors, the attributes and modes of the
-    module's parts, and the optimiser's settings except its rates. Before each call they are
+    A program is compiled for the arguments that are not tensors, the attributes and modes that
+    forward reads of the module's parts, and the optimiser's settings except its rates. Before each call they are
     compared with what they are now, and the program is compiled again if one has changed. Weights,
     the optimiser's state and the random numbers go on. Tensors of other shapes or dtypes are
     refused.
@@ -439,6 +446,7 @@ class PoplarExecutor(WithoutSome):
         self.captured: Any = None
         self._calls = 0
         self._mirror: Any = None
+        self._reads: Reads = {}  # attributes that the forward read when it was captured
         self._program: Any = None  # what the program was compiled for, see `_description`
         self._constants: Any = None
         self._shapes: Any = None
@@ -522,6 +530,11 @@ class PoplarExecutor(WithoutSome):
         if self._seed is not None:
             self.rng_state = self._seed
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Raise `ModelError`: a device is not copied and not saved."""
+        raise ModelError(f"""The {self.name} was to be copied or saved.
+            next:  {PoplarExecutor.not_here["save"].replace("torch.save of", "torch.save")}""")
+
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
         """Return the module's."""
         return self.module.state_dict(*args, **kwargs)
@@ -543,7 +556,11 @@ class PoplarExecutor(WithoutSome):
 
     @rng_state.setter
     def rng_state(self, state: Sequence[int]) -> None:
-        self._seed = list(map(int, state))
+        words = list(state) if isinstance(state, (list, tuple)) else [None]
+        if len(words) not in (0, 2) or not all(type(n) is int and 0 <= n < 2**32 for n in words):
+            raise InvalidOptionError(f"""rng_state was set to {shown(state)}.
+                next:  set it to what rng_state was before: two whole numbers below 2**32.""")
+        self._seed = words
         if self._seed and self.run is not None and "seed" in self.run.ir.variables:
             self.run.write("seed", self._seed)
 
@@ -597,7 +614,7 @@ class PoplarExecutor(WithoutSome):
                 for g in optimizers.groups_of(self.optimizer, self.module)
             ]
         scaling = getattr(self.optimizer, "loss_scaling", 1.0)
-        module = description(self.module, self.training)
+        module = description(self.module, self._reads, self.training)
         return call.constants, module, fingerprint([settings, scaling]), groups
 
     def _check_batch(self, call: Arguments) -> int:
@@ -617,6 +634,11 @@ class PoplarExecutor(WithoutSome):
             return count
         missing_names = [n for n in self._shapes if n not in call.shapes]
         more = [n for n in call.shapes if n not in self._shapes]
+        arrays = [n for n in missing_names if isinstance(call.values.get(n), (np.ndarray, list))]
+        if arrays:
+            kind = type(call.values[arrays[0]]).__name__
+            raise ModelError(f"""{arrays[0]!r} was given as {kind}, and was compiled for a tensor.
+                next:  give a tensor: torch.as_tensor({arrays[0]}).""")
         if missing_names or more:
             raise ModelError(f"""The {self.name} was called with {_listed(call.shapes)}, and was
                 compiled for {_listed(self._shapes)}.
@@ -635,17 +657,16 @@ class PoplarExecutor(WithoutSome):
         count = self._check_batch(call)
         arrays = call.arrays(count)
         ignored = {n for n, a in arrays.items() if a.dtype.kind == "i" and IGNORED in a}
-        program = self._description(call)
         is_current = (
             self.run is not None
             and ignored <= self._marked
-            and program == self._program
+            and self._description(call) == self._program
             and self._mirror.constants == self._constants
         )
         if not is_current:
             check_module(self.module)
             self._compile(call, count, self._marked | ignored)
-            self._program, self._shapes = program, call.shapes
+            self._program, self._shapes = self._description(call), call.shapes
         return arrays
 
     def _compile(self, call: Arguments, count: int, marked: frozenset[str]) -> None:
@@ -656,13 +677,13 @@ class PoplarExecutor(WithoutSome):
         scale = float(getattr(self.optimizer, "loss_scaling", 1.0))
         with working(f"compile {name}") as work:
             work.words = "capture"
-            with nullcontext() if self.training else modules.in_eval(self.module):
+            in_mode = nullcontext() if self.training else modules.in_eval(self.module)
+            with in_mode, reads.recorded() as names:
                 captured = capture.captured(self.module, args, kwargs, places, self.training, scale)
             self._check_outputs(captured)
             graph = captured.graph
-            graph.ops = _named(graph, name, captured.loss_at if self.training else None)
-            if self.training:
-                graph.ops += [replace(op, path=op.path or "loss") for op in captured.backward]
+            backward, loss = (captured.backward, captured.loss_at) if self.training else ([], None)
+            graph.ops = with_paths(graph, backward, name, loss)
             if "seed" in graph.variables:
                 low, high = self.options.seed & 0xFFFFFFFF, self.options.seed >> 32
                 graph.variables["seed"].initial = np.array([low, high & 0xFFFFFFFF], np.uint32)
@@ -681,7 +702,7 @@ class PoplarExecutor(WithoutSome):
         self._seed = self._read_seed()  # of the program before
         _attached.discard(self)
         self.run, self.captured, self._mirror, self._marked = run, captured, mirror, marked
-        self._constants = mirror.constants
+        self._constants, self._reads = mirror.constants, names
         self._inputs, self._rates, self._calls = list(call.tensors), [], 0
         self.compiles += 1
 
@@ -800,20 +821,6 @@ def _refuse_overlaps(module: Any, mirror: Mirror) -> None:
                 device has a variable for each.
                 next:  use one parameter in both places, module.a = module.b, or give one a copy:
                 tensor.clone().""")
-
-
-def _named(graph: Ir, name: str, loss: str | None) -> list[ir.Op]:
-    """The operations, those of the model's own forward by its name; except for those after its
-    modules that only the output `loss` needs, which have the path "loss"."""
-    behind = max((number for number, op in enumerate(graph.ops) if op.path), default=-1)
-    rest = {n: v for n, v in graph.outputs.items() if n != loss}
-    others = set(map(id, needed(graph.but(outputs=rest)).ops))
-
-    def path(number: int, op: ir.Op) -> str:
-        is_loss = loss is not None and number > behind and id(op) not in others
-        return op.path or ("loss" if is_loss else name)
-
-    return [replace(op, path=path(number, op)) for number, op in enumerate(graph.ops)]
 
 
 def _listed(shapes: Mapping[str, Any]) -> str:

@@ -24,7 +24,9 @@ from torch.utils import _pytree as pytree
 
 from ipu_teach import FLOAT, HALF, IPUModel
 from ipu_teach.errors import IPUTeachError, ModelError
-from ipu_teach.frontends import from_torch, ir
+from ipu_teach.frontends import ir
+from ipu_teach.frontends.pytorch import capture
+from ipu_teach.frontends.pytorch.tensors import array, tensor_of
 
 DTYPES = torch.float32, torch.float16, torch.int64, torch.bool
 LARGEST = 20_000  # elements of a sample's tensors together
@@ -175,7 +177,7 @@ def by_torch(module: Calls, dtype: Any) -> tuple[list[list[Any]], dict[str, Any]
 def by_kit(module: Calls) -> tuple[list[list[Any]], dict[str, Any]]:
     """Return the results and gradients of the kit, as arrays. Raises `ModelError` if refused."""
     example = tuple(t.clone() for t in module.inputs)
-    captured = from_torch.captured(module, example, {}, (), module.has_gradients)
+    captured = capture.captured(module, example, {}, (), module.has_gradients)
     graph = captured.graph
     graph.ops += captured.backward
     for variable, gradient in captured.grads.items():
@@ -185,7 +187,7 @@ def by_kit(module: Calls) -> tuple[list[list[Any]], dict[str, Any]]:
     arrays = {}
     for name, tensor in zip(captured.inputs, example, strict=True):
         if (value := graph.inputs.get(name)) is not None:
-            arrays[name] = from_torch.array(tensor).astype(value.dtype.numpy)[None]
+            arrays[name] = array(tensor).astype(value.dtype.numpy)[None]
     outputs = run(**arrays)
     flat, spec = captured.form
     names = iter(captured.outputs)
@@ -193,7 +195,7 @@ def by_kit(module: Calls) -> tuple[list[list[Any]], dict[str, Any]]:
     for leaf in flat:
         if isinstance(leaf, torch.Tensor):
             name = next(names)
-            filled.append(from_torch.tensor_of(outputs[name][0], captured.outputs[name]))
+            filled.append(tensor_of(outputs[name][0], captured.outputs[name]))
         else:
             filled.append(leaf)
     returned = pytree.tree_unflatten(filled, spec)
@@ -207,7 +209,7 @@ def difference(actual: Any, exact: Any, rounded: Any, tolerance: float) -> str:
 
     `exact` is torch's in float64, and `rounded` in the dtype of the sample.
     """
-    actual, exact, rounded = (np.asarray(from_torch.array(torch.as_tensor(v))) for v in (actual, exact, rounded))
+    actual, exact, rounded = (np.asarray(array(torch.as_tensor(v))) for v in (actual, exact, rounded))
     if actual.shape != rounded.shape:
         return f"shape {actual.shape} in place of {rounded.shape}"
     if actual.dtype.kind != rounded.dtype.kind:

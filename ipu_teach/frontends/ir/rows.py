@@ -638,7 +638,7 @@ def changes(lower: Any, lays: Any = None) -> Row:
 
 
 def _blend(low: Any, v: Any, x: Any, momentum: float) -> None:
-    low.call(popops.map_in_place, expr._1 + (expr._2 - expr._1) * momentum, [v, x])
+    low.call(popops.map_in_place, expr._1 * (1 - momentum) + expr._2 * momentum, [v, x])
 
 
 def _step(call: Any, *names: str) -> Row:

@@ -184,6 +184,7 @@ class Row:
 
 
 OPS: dict[str, Row] = {}
+REGISTERED: set[str] = set()  # the names that `register` has added to OPS
 FOLDS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}  # of numbers
 STILL = ("expand", "reshape", "permute", "slice", "reverse")  # and of what looks alike everywhere
 
@@ -195,6 +196,7 @@ def register(name: str, row: Row) -> None:
         raise ModelError(f"""An operation {name!r} was registered, and there is one of that name.
             next:  choose another name, such as 'my_{name}'.""")
     OPS[name] = row
+    REGISTERED.add(name)
 
 
 def row_of(kind: str, where: str = "", line: str = "") -> Row:

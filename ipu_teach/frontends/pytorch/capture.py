@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -49,10 +48,11 @@ def _traced(
     scale: float,
 ) -> JointGraph:
     snapshot = Snapshot(module)
+    tracer = Tracer(module, args, kwargs, names)
     try:
-        return Tracer(module, args, kwargs, names).trace(training, scale)
+        return tracer.trace(training, scale)
     except Exception as error:
-        problem = failures.raised(module, error)
+        problem = failures.raised(module, error, tracer.path)
         if problem is error:
             raise
         raise problem from None

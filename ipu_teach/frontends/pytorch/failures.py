@@ -14,8 +14,9 @@ from ipu_teach.graph.source import in_words
 _VALUE_TEXTS = ("data-dependent", "get value out of a tracing tensor", "numpy() is not supported")
 
 
-def raised(module: torch.nn.Module, error: Exception) -> Exception:
-    """Return the error to raise in the place of one that the capture of a module met.
+def raised(module: torch.nn.Module, error: Exception, path: str) -> Exception:
+    """Return the error to raise in the place of one that the capture of a module met, in the
+    submodule of that path.
 
     Errors of the kit, and those that the learner's own code raises, stay as they are.
     """
@@ -29,6 +30,7 @@ def raised(module: torch.nn.Module, error: Exception) -> Exception:
         return ModelError(
             f"{name} asks for a number that is on the device, to choose by it what comes next; a "
             "program of the device is written before it runs.",
+            where=path or name,
             line=line,
             next_step="compute both and choose by torch.where(condition, a, b), or decide by "
             "shapes and by numbers of Python.",
@@ -38,6 +40,7 @@ def raised(module: torch.nn.Module, error: Exception) -> Exception:
     first = next((part.strip() for part in text.splitlines() if part.strip()), "")
     return ModelError(
         f"torch could not capture {name}: {type(error).__name__}: {first}",
+        where=path or name,
         line=line,
         next_step="the module must run on tensors of these shapes in plain torch, and use tensors "
         "only by torch's functions.",

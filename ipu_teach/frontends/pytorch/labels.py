@@ -18,6 +18,7 @@ from torch.nn.modules.module import (
 from torch.overrides import TorchFunctionMode
 
 from ipu_teach.frontends.ir.values import BACKWARD, FORWARD
+from ipu_teach.frontends.pytorch import whole
 from ipu_teach.frontends.pytorch.markers import Marks
 from ipu_teach.frontends.pytorch.private import operation_name, pytree, traced_graph
 from ipu_teach.graph.source import NOWHERE, Line
@@ -69,10 +70,9 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
         module: torch.nn.Module,
         marks: Marks,
         spellings: Mapping[Any, Callable[..., Any]],
-        operations: Mapping[str, Callable[..., Any]],
     ) -> None:
         super().__init__()
-        self.marks, self.spellings, self.operations = marks, spellings, operations
+        self.marks, self.spellings = marks, spellings
         self.of: dict[torch.fx.Node, Label] = {}
         self.label = Label()
         self._names = {id(part): name for name, part in module.named_modules()}
@@ -97,8 +97,8 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
         if self.label.part == FORWARD:
             self.set(path=self._paths[-1], line=line, stage=self.marks.stage)
         kwargs = kwargs or {}
-        if operation := self.operations.get(operation_name(func)):
-            result = operation(func, *args, **kwargs)
+        if whole.is_learners(operation_name(func)):
+            result = whole.learners(func, args, kwargs)
         elif spelling := self.spellings.get(func):
             with self:  # labels the functions that the spelling calls
                 result = spelling(*args, **kwargs)

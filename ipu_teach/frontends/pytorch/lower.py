@@ -10,9 +10,9 @@ from typing import Any
 import torch
 
 from ipu_teach.errors import ModelError, UnknownOperationError, did_you_mean
-from ipu_teach.frontends.ir import OPS, Ir, Unfit, Value
-from ipu_teach.frontends.ir.simplify import simplify
-from ipu_teach.frontends.ir.values import BACKWARD, FORWARD, Op, Swaps, swapped
+from ipu_teach.frontends.ir import Ir, Unfit, Value
+from ipu_teach.frontends.ir.simplify import fuse_updates, simplify
+from ipu_teach.frontends.ir.values import BACKWARD, FORWARD, Op, Swaps
 from ipu_teach.frontends.pytorch import private, whole
 from ipu_teach.frontends.pytorch.labels import Label
 from ipu_teach.frontends.pytorch.markers import LOWERINGS
@@ -164,16 +164,16 @@ class Lowerer:
             return None
         if name.startswith(_UNWRITTEN):
             return _zeros(node)
-        args = [self._read(v) for v in node.args]
-        kwargs = {n: self._read(v) for n, v in node.kwargs.items()}
-        depends = any(isinstance(v, Value) for v in pytree.tree_leaves((args, kwargs)))
-        if depends and _is_empty(node):
-            return _zeros(node)
-        if not depends and _RANDOM not in node.target.tags:  # type: ignore[union-attr]
-            with torch.no_grad():
-                return node.target(*args, **kwargs)  # type: ignore[operator]
         here = {"path": label.path, "line": label.line, "stage": label.stage, "part": label.part}
         with self.graph.at(**here):
+            args = [self._read(v) for v in node.args]
+            kwargs = {n: self._read(v) for n, v in node.kwargs.items()}
+            depends = any(isinstance(v, Value) for v in pytree.tree_leaves((args, kwargs)))
+            if depends and _is_empty(node):
+                return _zeros(node)
+            if not depends and _RANDOM not in node.target.tags:
+                with torch.no_grad():
+                    return node.target(*args, **kwargs)
             return self._lowered(node, name, self._lift(args), self._lift(kwargs))
 
     def _lowered(
@@ -186,8 +186,8 @@ class Lowerer:
                 if dtype is None and tensor is not None:
                     raise Unfit(
                         f"its result is {tensor.dtype}, which the device does not have",
-                        "stay in torch.float32 or torch.float16: x.float(), and no autocast to "
-                        "other dtypes.",
+                        "stay in torch.float32 or torch.float16: x.float(), without "
+                        "torch.autocast to other dtypes.",
                     )
             value = self._emitted(node, name, results, args, kwargs)
         except Unfit as error:
@@ -198,7 +198,9 @@ class Lowerer:
             ) from None
         if isinstance(value, Value):
             value = narrowed(self.graph, name, results, value)
-        for result, dtype, shape in zip(_listed(value), results.dtypes, results.shapes, strict=False):
+        for result, dtype, shape in zip(
+            _listed(value), results.dtypes, results.shapes, strict=False
+        ):
             if isinstance(result, Value) and (result.dtype, result.shape) != (dtype, shape):
                 raise AssertionError(f"{name}: {result!r} instead of {dtype}{list(shape)}")
         return value
@@ -213,8 +215,8 @@ class Lowerer:
     ) -> Any:
         """Emit the operations of a node, and return their value or values."""
         full_name = private.operation_name(node.target)
-        if full_name in LOWERINGS:
-            return LOWERINGS[full_name](self.graph, *args, **kwargs)
+        if full_name in LOWERINGS or whole.is_learners(full_name):
+            return whole.lower_learners(self.graph, node.target, args, kwargs)
         if full_name == "ipu_teach::print":
             return self.graph.op("print", args[0], title=args[1])
         if full_name in (whole.WHOLE, whole.BACKWARD):
@@ -226,8 +228,6 @@ class Lowerer:
         if name in ROWS:
             saved = {"saved": self.saved} if name in SAVING else {}
             return ROWS[name](self.graph, results, *args, **kwargs, **saved)
-        if "::" in name and name.partition("::")[2] in OPS:
-            return self._registered(node, name.partition("::")[2], args, kwargs)
         raise UnknownOperationError(
             f"torch's {full_name} is not in the table of operations.",
             **self._place(),
@@ -237,24 +237,13 @@ class Lowerer:
         )
 
     def _filled(self, name: str, results: Results, args: list[Any]) -> Value:
-        number = _FILLED[name]
+        number: Any = _FILLED[name]
         if number is None:
             number = args[0] if name == "scalar_tensor" else args[1]
         if isinstance(number, Value):
             number = self.graph.cast(number, results.dtype)
             return self.graph.op("expand", number, shape=results.shape)
         return self.graph.constant(number, results.dtype, results.shape)
-
-    def _registered(
-        self, node: torch.fx.Node, kind: str, args: list[Any], kwargs: dict[str, Any]
-    ) -> Any:
-        """An operation of torch.library, by the row of its name: tensors in order, all else by
-        name."""
-        arguments = private.named_arguments(node.target, args) | kwargs
-        values = [v for v in arguments.values() if isinstance(v, Value)]
-        attributes = {n: v for n, v in arguments.items() if not isinstance(v, Value)}
-        results = self.graph.emit(kind, *values, **attributes)
-        return results[0] if isinstance(node.meta["val"], torch.Tensor) else list(results)
 
     def _place(self) -> dict[str, str]:
         here = self.graph.here
@@ -336,29 +325,22 @@ class Lowerer:
             captured.outputs[f"{place}"] = like.dtype
         if self.joint.loss is not None:
             captured.loss_at = f"{places[self.joint.loss]}"
-        self._remove_copies()
+        self._fuse_updates()
 
     def _assignments(self) -> list[tuple[Value, Any]]:
         """Return the variables that the forward changes, each with the node of its new value."""
-        changed = [(self.variables[n], new) for n, new in self.changes.items() if n in self.variables]
+        changed = [
+            (self.variables[n], new) for n, new in self.changes.items() if n in self.variables
+        ]
         return changed + [(self.graph.variables[n], new) for n, new in self.assigned.items()]
 
-    def _remove_copies(self) -> None:
-        """Read a changed variable in place where all reads come before the assignment."""
-        graph, captured = self.graph, self.captured
-        late = {*graph.outputs.values(), *captured.grads.values(), *captured.kept}
-        late.update(v for op in captured.backward for v in op.inputs)
-        late.update(v for op in graph.ops if OPS[op.kind].in_place for v in op.inputs[1:])
-        for op in reversed(graph.ops):
-            if OPS[op.kind].view and late.intersection(op.outs):
-                late.update(op.inputs)
-        swaps = {
-            op.outs[0]: op.inputs[0]
-            for op in graph.ops
-            if op.kind == "copy" and op.inputs[0].kind == "variable" and op.outs[0] not in late
-        }
-        swaps = {v: source for v, source in swaps.items() if source.name not in _RESERVED}
-        graph.ops = [swapped(op, swaps) for op in graph.ops if not swaps.keys() & set(op.outs)]
+    def _fuse_updates(self) -> None:
+        """Simplify the assignments, of which gradients and kept values are read later."""
+        outputs = self.graph.outputs
+        later = (*self.captured.grads.values(), *self.captured.kept)
+        self.graph.outputs = outputs | {f"later {i}": v for i, v in enumerate(later)}
+        fuse_updates(self.graph, self.captured.backward)
+        self.graph.outputs = outputs
 
 
 def _listed(value: Any) -> list[Any]:

@@ -71,7 +71,7 @@ def _check(optimizer: Any) -> None:
     base = next((k for k in reversed(kinds) if isinstance(optimizer, k)), None)
     if base is None:
         name = optimizer if isinstance(optimizer, type) else type(optimizer)
-        raise ModelError(f"""trainingModel() was given the optimiser {shown(name)}.
+        raise ModelError(f"""{shown(name)} is not an optimiser that the device has.
             next:  give poptorch.optim.SGD, Adam or AdamW, or torch's own of these names.""")
     if inspect.unwrap(type(optimizer).step) is not inspect.unwrap(base.step):
         raise ModelError(f"""{type(optimizer).__name__} has a step() of its own, and the device

@@ -120,7 +120,7 @@ def is_mutable(target: Any) -> bool:
 def written_arguments(node: torch.fx.Node) -> list[Any]:
     """Return the arguments of a node that its operation changes."""
     written = []
-    for place, argument in enumerate(node.target._schema.arguments):  # type: ignore[union-attr]
+    for place, argument in enumerate(node.target._schema.arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:
             value = node.kwargs.get(argument.name)
             written.append(node.args[place] if place < len(node.args) else value)
@@ -135,11 +135,6 @@ def returns_alias(target: Any) -> bool:
     return schema.arguments[0].alias_info is not None and any(
         result.alias_info is not None for result in schema.returns
     )
-
-
-def named_arguments(target: Any, args: list[Any]) -> dict[str, Any]:
-    """Return the positional arguments of an operation by name."""
-    return {a.name: v for a, v in zip(target._schema.arguments, args, strict=False)}
 
 
 def is_compiled(module: torch.nn.Module) -> bool:

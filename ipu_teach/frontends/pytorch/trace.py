@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache
+from operator import getitem
 from typing import Any
 
 import torch
@@ -85,6 +86,12 @@ class Tracer:
         self._flat, self._spec = pytree.tree_flatten((args, dict(kwargs)))
         self._places = [i for i, v in enumerate(self._flat) if isinstance(v, torch.Tensor)]
         self.fake = private.fake_mode()
+        self.labels: Labels | None = None
+
+    @property
+    def path(self) -> str:
+        """The module that ran last."""
+        return "" if self.labels is None else self.labels.label.path
 
     def trace(self, training: bool, scale: float) -> JointGraph:
         """Run the module, and the gradients of its loss times `scale` if `training`.
@@ -98,7 +105,7 @@ class Tracer:
             stack.enter_context(sdpa_kernel(SDPBackend.MATH))
             stack.enter_context(private.without_mkldnn())
             stack.enter_context(_without_fast_attention())
-            labels = Labels(self.module, marks, _SPELLINGS, _learners())
+            self.labels = labels = Labels(self.module, marks, _SPELLINGS)
             run = _Run()
             function = self._function(labels, marks, run, training, scale)
             traced = self._traced(function)
@@ -151,12 +158,17 @@ class Tracer:
                 labels.set(path="")
                 flat, spec = pytree.tree_flatten(result)
                 run.outputs = [v for v in flat if isinstance(v, torch.Tensor)]
-                run.form = [torch.empty(0) if isinstance(v, torch.Tensor) else v for v in flat], spec
+                run.form = (
+                    [torch.empty(0) if isinstance(v, torch.Tensor) else v for v in flat],
+                    spec,
+                )
                 if training:
                     self._backward(labels, self._loss(marks, run), scale, states)
             gradients = {n: states[n].grad for n in self.trained if states[n].grad is not None}
             assigned = {
-                self.first_name[n]: t for n, t in named.items() if t is not states[self.first_name[n]]
+                self.first_name[n]: t
+                for n, t in named.items()
+                if t is not states[self.first_name[n]]
             }
             run.gradients, run.assigned = list(gradients), list(assigned)
             changed = [*run.outputs, *gradients.values(), *assigned.values()]
@@ -226,12 +238,10 @@ class Tracer:
         joint.labels = carrier.labels
 
 
-class _Carrier(torch.fx.Interpreter):
+class _Carrier(torch.fx.Interpreter):  # type: ignore[misc]
     """Runs a graph that is traced again, and carries its labels over."""
 
-    def __init__(
-        self, module: torch.fx.GraphModule, labels: Mapping[torch.fx.Node, Label]
-    ) -> None:
+    def __init__(self, module: torch.fx.GraphModule, labels: Mapping[torch.fx.Node, Label]) -> None:
         super().__init__(module)
         self.before, self.labels = labels, dict[torch.fx.Node, Label]()
 
@@ -249,12 +259,9 @@ class _Carrier(torch.fx.Interpreter):
 def _root(node: Any) -> torch.fx.Node | None:
     """Return the node whose memory the result of a node shares."""
     while isinstance(node, torch.fx.Node) and node.op == "call_function":
-        if node.target is not getattr and private.returns_alias(node.target):
-            node = node.args[0]
-        elif private.operation_name(node.target) == "" and node.args:  # an element of a list
-            node = node.args[0]
-        else:
+        if node.target is not getitem and not private.returns_alias(node.target):
             return node
+        node = node.args[0]
         if isinstance(node, (list, tuple)):
             return None
     return node if isinstance(node, torch.fx.Node) else None
@@ -266,17 +273,6 @@ def _without_fast_attention() -> Any:
     torch.backends.mha.set_fastpath_enabled(False)
     stack.callback(torch.backends.mha.set_fastpath_enabled, enabled)
     return stack
-
-
-def _learners() -> dict[str, Callable[..., Any]]:
-    """Return functions that trace the learner's own operations, by torch's names."""
-    names = [name for name in LOWERINGS if not name.startswith("aten::")]
-    return {
-        name: lambda function, *args, name=name, **kwargs: whole.learners(
-            name, function, args, kwargs
-        )
-        for name in names
-    }
 
 
 def _table() -> Any:

@@ -22,17 +22,18 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from ipu_teach.frontends import from_torch, ir
+from ipu_teach.frontends import ir
 from ipu_teach.frontends.aten import ATEN, IGNORED
-from ipu_teach.frontends.ir import Ir, Op, Unfit, Value
+from ipu_teach.frontends.ir import OPS, Ir, Op, Unfit, Value
 from ipu_teach.frontends.ir.autodiff import swept
+from ipu_teach.frontends.pytorch.markers import LIBRARY as _library
+from ipu_teach.frontends.pytorch.markers import LOWERINGS
 from ipu_teach.poplibs.popops import MASKED_LABEL_CODE
 from ipu_teach.types import FLOAT, HALF, INT, UNSIGNED_INT
 
 WHOLE, BACKWARD = "ipu_teach::whole", "ipu_teach::whole_backward"
 LEARNERS = "lowering "  # in front of the name of an operation that a learner lowers
 
-_library = from_torch._LIBRARY
 _library.define("whole(Tensor[] inputs, str name, str how, Tensor[] examples) -> Tensor[]")
 _library.define("whole_backward(Tensor[] gradients, Tensor[] inputs, Tensor[] outs) -> Tensor[]")
 
@@ -73,7 +74,7 @@ torch.library.register_autograd(WHOLE, _backward, setup_context=_save, lib=_libr
 class Capture:
     """The operations that one capture keeps whole."""
 
-    calls: list[tuple[list[Any], Any]] = field(default_factory=list)  # of learners' operations
+    calls: list[tuple[Any, list[Any], Any]] = field(default_factory=list)  # of learners' operations
     made: dict[Value, list[Op]] = field(default_factory=dict)  # by the first value they make
 
     def lower(self, graph: Ir, name: str, args: Sequence[Any]) -> list[Value]:
@@ -84,7 +85,7 @@ class Capture:
         start = len(graph.ops)
         with graph.at(part="forward"):
             if name.startswith(LEARNERS):
-                outs = self._learners(graph, name.removeprefix(LEARNERS), inputs, json.loads(how))
+                outs = self._learners(graph, inputs, json.loads(how))
             elif name in ROWS:
                 outs = ROWS[name](graph, inputs, *json.loads(how))
             else:
@@ -92,12 +93,12 @@ class Capture:
         self.made[outs[0]] = graph.ops[start:]
         return outs
 
-    def _learners(self, graph: Ir, name: str, inputs: list[Value], number: int) -> list[Value]:
-        flat, form = self.calls[number]
+    def _learners(self, graph: Ir, inputs: list[Value], number: int) -> list[Value]:
+        operation, flat, form = self.calls[number]
         values = iter(inputs)
         arguments = [next(values) if isinstance(v, torch.Tensor) else v for v in flat]
         args, kwargs = pytree.tree_unflatten(arguments, form)
-        result = from_torch.LOWERINGS[name](graph, *args, **kwargs)
+        result = lower_learners(graph, operation, args, kwargs)
         return list(result) if isinstance(result, (list, tuple)) else [result]
 
     def _backward(
@@ -129,18 +130,51 @@ def whole(name: str, inputs: Any, how: Any, examples: Any) -> Any:
     return torch.ops.ipu_teach.whole(list(inputs), name, json.dumps(how), list(examples))
 
 
-def learners(name: str, function: Any, args: Any, kwargs: Any) -> Any:
-    """Trace one node for a torch operation that a learner lowers."""
+def is_learners(name: str) -> bool:
+    """Whether it names an operation of a library of the learner's that the kit can lower."""
+    library, _, plain = name.partition("::")
+    is_own = bool(library) and library not in ("aten", "prims", "prim", "ipu_teach")
+    return is_own and (name in LOWERINGS or plain in OPS)
+
+
+def learners(function: Any, args: Any, kwargs: Any) -> Any:
+    """Call an operation of the learner's: as one node, unless torch knows its gradient."""
     assert current is not None, "called by a capture"
+    operation = getattr(function, "default", function)
+    if _has_gradient(operation):
+        return function(*args, **kwargs)
     flat, form = pytree.tree_flatten((args, kwargs))
     with torch.no_grad():
         like = function(*args, **kwargs)
     is_tensor = isinstance(like, torch.Tensor)
     tensors = [v for v in flat if isinstance(v, torch.Tensor)]
-    current.calls.append((flat, form))
-    number = len(current.calls) - 1
+    current.calls.append((operation, flat, form))
+    name, number = operation._schema.name, len(current.calls) - 1
     result = whole(LEARNERS + name, tensors, number, [like] if is_tensor else list(like))
     return result[0] if is_tensor else result
+
+
+def _has_gradient(operation: Any) -> bool:
+    """Whether `register_autograd` has been called for an operation."""
+    name = operation._schema.name
+    defined = torch._library.custom_ops.OPDEFS.get(name)
+    if defined is not None:
+        return defined._backward_fn is not None
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, "Autograd"))
+
+
+def lower_learners(graph: Ir, operation: Any, args: Any, kwargs: Any) -> Any:
+    """Add what a learner's `lowering` makes of an operation, or the row that has its name: its
+    tensors in order, and all else by name."""
+    name = operation._schema.name
+    if name in LOWERINGS:
+        return LOWERINGS[name](graph, *args, **kwargs)
+    names = (argument.name for argument in operation._schema.arguments)
+    named = dict(zip(names, args, strict=False)) | kwargs
+    values = [v for v in named.values() if isinstance(v, Value)]
+    numbers = {k: v for k, v in named.items() if not isinstance(v, Value)}
+    outs = graph.emit(name.partition("::")[2], *values, **numbers)
+    return outs[0] if len(operation._schema.returns) == 1 else list(outs)
 
 
 # --- operations that torch does not decompose -----------------------------------------------------
@@ -396,7 +430,6 @@ ROWS: dict[str, Callable[..., list[Value]]] = {}  # by the name that `whole` was
 _sdpa = torch.ops.aten.scaled_dot_product_attention.default
 
 
-@_sdpa.py_impl(torch._C.DispatchKey.CompositeImplicitAutograd)
 def _attention(
     query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
     is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False,
@@ -424,6 +457,9 @@ def _attention(
     if dropout_p > 0:
         shares = torch.dropout(shares, dropout_p, True)
     return shares @ value
+
+
+_sdpa.py_impl(torch._C.DispatchKey.CompositeImplicitAutograd)(_attention)
 
 
 def _recurrent(kind: str) -> Callable[..., Any]:
