@@ -362,6 +362,36 @@ def test_an_eval_of_the_modules_own_runs_or_is_refused() -> None:
     torch.testing.assert_close(executor(X) if module.eval() else None, module(X).detach())
 
 
+def test_attributes_that_forward_does_not_read_may_change() -> None:
+    class Logged(Net):
+        width = 1.0
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.history, self.epoch, self.rate = [], 0, 1.0
+
+        def between(self, h: Any) -> Any:
+            return h * self.width * self.scale() * getattr(self, "extra", 1.0)
+
+        def scale(self) -> float:
+            return float(vars(self)["rate"]) if False else self.rate
+
+    pair = Pair(new(Logged))
+    for number in range(3):
+        pair.step()
+        pair.module.history.append(number)
+        pair.module.epoch += 1
+        pair.module.optimizer = pair.optimizer
+    assert pair.executor.compiles == 1
+    Logged.width = 0.5  # of the class
+    pair.step()
+    pair.both(lambda m, o: setattr(m, "extra", 2.0))
+    pair.step()
+    pair.both(lambda m, o: setattr(m, "width", 0.25))
+    pair.step()
+    assert pair.executor.compiles == 4
+
+
 def halve(parameter: Any) -> None:
     parameter.grad.mul_(0.5)
 
@@ -1038,6 +1068,10 @@ TENSORS: dict[str, tuple[Any, tuple[str, ...]]] = {
     "meta": (X.to("meta"), ("'x' lies on meta", "torch.zeros_like(x, device='cpu')")),
     "large": (torch.tensor([[1, 2**31]]), ("'x' holds 2147483648", "32 bits", "x.float()")),
     "small": (torch.tensor([[1, -(2**31) - 1]]), ("'x' holds -2147483649",)),
+    "nested": (
+        torch.nested.nested_tensor([X, X[:2]]),
+        ("'x' is a nested tensor", "torch.nested.to_padded_tensor(x, 0.0)"),
+    ),
     "empty": (X[:0], ("'x' was given as [0, 6], without elements", "at least one example")),
 }
 
@@ -1055,6 +1089,53 @@ def test_inputs_that_are_refused(name: str) -> None:
 
 
 # --- batches and outputs --------------------------------------------------------------------------
+
+
+def test_views_and_other_forms_of_inputs() -> None:
+    module = new()
+    executor = poptorch.inferenceModel(module, options())
+    with torch.inference_mode():
+        constant = X.clone()
+    forms = (
+        X.t().contiguous().t(),
+        X[:1].expand(4, 6),
+        drawn(8, 12)[::2, ::2],
+        (1j * torch.complex(X, X)).conj().imag,
+        X.clone().requires_grad_(),
+        nn.Parameter(X),
+        constant,
+    )
+    for form in forms:
+        torch.testing.assert_close(executor(form), module(form.detach().clone()).detach())
+    fresh = poptorch.inferenceModel(new(), options())
+    torch.testing.assert_close(fresh(constant), module(X).detach())
+    with torch.inference_mode():
+        torch.testing.assert_close(executor(X), module(X).detach())
+    training = poptorch.trainingModel(new(), options())
+    with torch.no_grad():
+        training(X, Y)
+    for arrays in (X.numpy(), X.tolist()):
+        assert "torch.as_tensor(x)" in refused(lambda a=arrays: training(a, Y))
+
+
+def test_an_executor_is_not_copied_and_not_saved() -> None:
+    executor = poptorch.inferenceModel(new(), options())
+    executor(X)
+    for use in (copy.copy, copy.deepcopy, pickle.dumps, lambda e: torch.save(e, io.BytesIO())):
+        assert "torch.save module.state_dict()" in refused(lambda f=use: f(executor))
+
+
+def test_the_state_of_random_numbers_is_checked() -> None:
+    executor = poptorch.inferenceModel(Called(lambda x: F.dropout(x, 0.5)), options())
+    begun = executor(X)
+    kept = executor.rng_state
+    first, second = executor(X), executor(X)
+    executor.rng_state = kept
+    assert torch.equal(executor(X), first) and torch.equal(executor(X), second)
+    assert not torch.equal(first, begun)
+    for state in ("abc", [1], None, [1, -1], [1.0, 2.0], [True, 1]):
+        with pytest.raises(InvalidOptionError, match="two whole numbers"):
+            executor.rng_state = state
 
 
 def test_batches_that_do_not_divide() -> None:

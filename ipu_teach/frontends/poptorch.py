@@ -60,12 +60,8 @@ from ipu_teach.frontends.pytorch.mirror import (
 from ipu_teach.frontends.pytorch.paths import with_paths
 from ipu_teach.frontends.pytorch.reads import Reads
 from ipu_teach.frontends.pytorch.tensors import filled, tensor_of
-<<<<<<< HEAD
-from ipu_teach.frontends.session import Training, chosen, compiled, needed, rate_of, spelt
-from ipu_teach.graph.source import caller, in_words
-=======
 from ipu_teach.frontends.session import Training, chosen, compiled, rate_of, spelt
->>>>>>> capture
+from ipu_teach.graph.source import caller, in_words
 from ipu_teach.interrupts import Interrupts
 from ipu_teach.progress import working
 from ipu_teach.schedules import GROUPED, SCHEDULES
@@ -414,10 +410,10 @@ class PoplarExecutor(WithoutSome):
     """A module on a device. `compiles`: how often it was compiled. `report`: of all runs.
 
     A program is compiled for the arguments that are not tensors, the attributes and modes that
-    forward reads of the module's parts, and the optimiser's settings except its rates. Before each call they are
-    compared with what they are now, and the program is compiled again if one has changed. Weights,
-    the optimiser's state and the random numbers go on. Tensors of other shapes or dtypes are
-    refused.
+    forward reads of the module's parts, and the optimiser's settings except its rates. Before each
+    call they are compared with what they are now, and the program is compiled again if one has
+    changed. Weights, the optimiser's state and the random numbers go on. Tensors of other shapes or
+    dtypes are refused.
 
     After each call the module's tensors and the optimiser's state have the device's values, and a
     change that the host makes to them is on the device in the next call.
@@ -634,11 +630,11 @@ class PoplarExecutor(WithoutSome):
             return count
         missing_names = [n for n in self._shapes if n not in call.shapes]
         more = [n for n in call.shapes if n not in self._shapes]
-        arrays = [n for n in missing_names if isinstance(call.values.get(n), (np.ndarray, list))]
-        if arrays:
-            kind = type(call.values[arrays[0]]).__name__
-            raise ModelError(f"""{arrays[0]!r} was given as {kind}, and was compiled for a tensor.
-                next:  give a tensor: torch.as_tensor({arrays[0]}).""")
+        for name in missing_names:
+            if name in call.values or any(v.startswith(f"{name}[") for v in call.values):
+                raise ModelError(f"""{name!r} was given as Python values or an array, and was
+                    compiled for a tensor.
+                    next:  give a tensor: torch.as_tensor({name}).""")
         if missing_names or more:
             raise ModelError(f"""The {self.name} was called with {_listed(call.shapes)}, and was
                 compiled for {_listed(self._shapes)}.
