@@ -6,8 +6,9 @@ says what stops working without it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import torch
@@ -19,28 +20,30 @@ from torch._subclasses.fake_tensor import (
     FakeTensorMode,
     UnsupportedOperatorException,
 )
-from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
 from torch.utils import _pytree as pytree
+from torch.utils.weak import TensorWeakRef, WeakTensorKeyDictionary
 
 __all__ = [
     "VALUE_NEEDED",
     "FakeTensor",
     "UnsupportedOperatorException",
+    "TensorWeakRef",
+    "WeakTensorKeyDictionary",
     "accumulation_hooks",
+    "decomposed",
     "attributes_of_module",
     "fake_mode",
     "fake_of",
     "gradient_hooks",
     "has_step_hooks",
     "is_compiled",
+    "is_composite",
     "is_mutable",
     "memory",
     "note_step",
     "operation_name",
     "pytree",
     "returns_alias",
-    "traced",
-    "traced_graph",
     "tracing_on",
     "version",
     "without_mkldnn",
@@ -82,22 +85,18 @@ def tracing_on(mode: Any) -> Iterator[None]:
         yield
 
 
-def traced(function: Callable[..., Any], table: Any) -> Callable[..., torch.fx.GraphModule]:
-    """Return a function that traces `function`, with operations spelled out by a table."""
-    made: Callable[..., torch.fx.GraphModule] = make_fx(
-        function,
-        decomposition_table=table,
-        tracing_mode="real",
-        _allow_non_fake_inputs=True,
-        _disable_torch_fn_metadata_mode=True,  # which would take a third of the time
+@cache
+def is_composite(operation: Any) -> bool:
+    """Whether torch makes an operation of others, of which each has its own gradient."""
+    namespace, key = operation.namespace, torch._C.DispatchKey.CompositeImplicitAutograd
+    return namespace != "prim" and torch._C._dispatch_has_kernel_for_dispatch_key(
+        operation.name(), key
     )
-    return made
 
 
-def traced_graph() -> torch.fx.Graph | None:
-    """Return the graph that is being traced, or None."""
-    mode = get_proxy_mode()
-    return None if mode is None else mode.tracer.graph
+def decomposed(operation: Any, args: Sequence[Any], kwargs: Any) -> Any:
+    """Run a composite operation by the operations that it is made of."""
+    return operation.decompose(*args, **kwargs)
 
 
 def memory(tensor: torch.Tensor) -> int:

@@ -26,8 +26,7 @@ from ipu_teach.frontends import ir
 from ipu_teach.frontends.aten import ATEN, IGNORED
 from ipu_teach.frontends.ir import OPS, Ir, Op, Unfit, Value
 from ipu_teach.frontends.ir.autodiff import swept
-from ipu_teach.frontends.pytorch.markers import LIBRARY as _library
-from ipu_teach.frontends.pytorch.markers import LOWERINGS
+from ipu_teach.frontends.pytorch.markers import LIBRARY as _library, LOWERINGS
 from ipu_teach.poplibs.popops import MASKED_LABEL_CODE
 from ipu_teach.types import FLOAT, HALF, INT, UNSIGNED_INT
 
