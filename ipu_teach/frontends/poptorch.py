@@ -49,7 +49,7 @@ from ipu_teach.frontends.pytorch import (
     optimizers,
     reads,
 )
-from ipu_teach.frontends.pytorch.arguments import Arguments, Layer, Tensor, refuse_hidden_outputs
+from ipu_teach.frontends.pytorch.arguments import Arguments, Layer, Tensor
 from ipu_teach.frontends.pytorch.fingerprints import fingerprint
 from ipu_teach.frontends.pytorch.loader import Loader
 from ipu_teach.frontends.pytorch.markers import lowering
@@ -685,7 +685,7 @@ class PoplarExecutor(WithoutSome):
             in_mode = nullcontext() if self.training else modules.in_eval(self.module)
             with in_mode, reads.recorded() as names:
                 captured = capture.captured(self.module, args, kwargs, places, self.training, scale)
-            self._check_outputs(captured)
+            self._check_gradients(captured)
             graph = captured.graph
             backward, loss = (captured.backward, captured.loss_at) if self.training else ([], None)
             graph.ops = with_paths(graph, backward, name, loss)
@@ -711,8 +711,7 @@ class PoplarExecutor(WithoutSome):
         self._inputs, self._rates, self._calls = list(call.tensors), [], 0
         self.compiles += 1
 
-    def _check_outputs(self, captured: Any) -> None:
-        refuse_hidden_outputs(type(self.module).__name__, captured.form[0])
+    def _check_gradients(self, captured: Any) -> None:
         if self.training and not captured.grads:
             raise ModelError(f"""The loss of {type(self.module).__name__} depends on no parameter
                 that requires a gradient.
