@@ -243,8 +243,8 @@ def attention(
     """
     if causal and mask is not None:
         raise misuse(
-            f"attention() was given the mask {mask!r} and causal=True.",
-            "give one of them: a mask may say both.",
+            "attention() was given a mask, and causal=True.",
+            "give one of the two: a mask that is also causal, or none.",
         )
     scores = ir.op("matmul", q, turned(ir, k))
     scores = ir.op("mul", scores, 1 / sqrt(q.shape[-1]) if scale is None else scale)
