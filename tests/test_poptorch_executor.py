@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from ipu_teach import IPUModel
-from ipu_teach.errors import InvalidOptionError, ModelError, NoHardwareError
+from ipu_teach.errors import InvalidOptionError, ModelError, NoHardwareError, NotOfferedError
 
 torch = pytest.importorskip("torch", reason="torch is not installed: the extra `torch` adds it")
 
@@ -1015,6 +1015,12 @@ def test_optimisers_that_are_refused(name: str) -> None:
         assert "poptorch.optim.SGD, Adam or AdamW" in text
 
 
+def test_optimisers_of_poptorch_that_are_not_here() -> None:
+    for name in ("LAMB", "RMSprop"):
+        text = refused(lambda n=name: getattr(poptorch.optim, n), NotOfferedError)
+        assert "poptorch.optim.SGD, Adam or AdamW" in text
+
+
 def test_every_argument_of_the_optimisers_is_known() -> None:
     """A newer PyTorch may add one that changes the result."""
     from ipu_teach.frontends.pytorch import optimizers
@@ -1221,6 +1227,12 @@ def test_loaders_that_are_refused() -> None:
     assert "given a batch_sampler" in text and "sampler=" in text
     text = refused(lambda: poptorch.DataLoader(options(), data, batch_size=11))
     assert "10 examples make no batch, and each run takes 11" in text
+    text = refused(lambda: poptorch.DataLoader(options(), data, worker=2))
+    assert "DataLoader has no argument 'worker'" in text
+    text = refused(
+        lambda: poptorch.DataLoader(options(), data, 2, shuffle=True, sampler=sampler.sampler)
+    )
+    assert "torch's DataLoader cannot be: sampler option is mutually exclusive" in text
     assert len(poptorch.DataLoader(options(), data, 2, sampler=sampler.sampler)) == 5
 
 

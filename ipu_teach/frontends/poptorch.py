@@ -28,7 +28,6 @@ from contextlib import nullcontext
 from dataclasses import replace
 from enum import Enum
 from math import prod
-from types import SimpleNamespace
 from typing import Annotated, Any, Literal
 from weakref import WeakSet
 
@@ -92,7 +91,18 @@ __all__ = [
     "trainingModel",
 ]
 
-optim = SimpleNamespace(SGD=optimizers.SGD, Adam=optimizers.Adam, AdamW=optimizers.AdamW)
+
+class _Optimizers(WithoutSome):
+    """The optimisers that the device has."""
+
+    not_here = dict.fromkeys(
+        ("AdamWNoBias", "LAMB", "LAMBNoBias", "RMSprop", "Adagrad", "Adadelta", "NAdam", "LBFGS"),
+        "poptorch.optim.SGD, Adam or AdamW.",
+    )
+    SGD, Adam, AdamW = optimizers.SGD, optimizers.Adam, optimizers.AdamW
+
+
+optim = _Optimizers()
 
 
 # --- options --------------------------------------------------------------------------------------
