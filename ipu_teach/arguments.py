@@ -116,7 +116,7 @@ def _is_real(value: object) -> bool:
 
 def is_finite(value: Any) -> bool:
     """Return whether a value is a real number, and no flag, that single precision holds."""
-    return _is_real(value) and isfinite(value) and abs(value) <= LARGEST
+    return _is_real(value) and isfinite(value) and bool(abs(value) <= LARGEST)
 
 
 def is_numeric(value: Any) -> bool:
@@ -200,7 +200,7 @@ def _kind_of(hint: Any) -> Kind | None:
         advice = _ADVICE.get(hint, f"give {_an(hint.__name__)}.")
         if issubclass(hint, Enum):
             advice = f"give one of {', '.join(map(str, hint))}."
-        plain = _plain((), lambda v: isinstance(v, hint), advice)
+        plain = _plain(hint, lambda v: isinstance(v, hint), advice)
     return plain
 
 
@@ -276,7 +276,7 @@ def _series(element: Any, classes: tuple[type, ...]) -> Kind:
 
     def fits(value: Any) -> bool:
         value = _listed(value)
-        return isinstance(value, classes) and all(map(accepts, value))
+        return isinstance(value, classes) and all(map(accepts, value))  # type: ignore[arg-type, call-overload]
 
     return _plain((), fits, f"give a list or tuple of {words}.")
 
@@ -353,35 +353,36 @@ def hints_of(function: Any) -> dict[str, Any]:
 
 
 class _Plan(NamedTuple):
-    """The kinds of a signature: of the parameters by place, of `*args`, and of those by name."""
+    """The kinds of a signature: of the parameters by place, of `*args` from `end` on, of those by
+    name, and of all others by name."""
 
-    places: tuple[tuple[str, Kind | None], ...]
-    rest: tuple[str, Kind | None]
-    names: Mapping[str, Kind | None]
+    places: tuple[tuple[int, str, Kind], ...]
+    end: int
+    rest: tuple[str, Kind] | None
+    names: Mapping[str, Kind]
     others: Kind | None
-    listed: bool
+    is_listed: bool
 
 
 def _plan(function: Any, only: Callable[[Any], bool]) -> _Plan:
     hints = {name: hint for name, hint in hints_of(function).items() if only(hint)}
-    places: list[tuple[str, Kind | None]] = []
-    names: dict[str, Kind | None] = {}
-    rest: tuple[str, Kind | None] = ("", None)
-    others: Kind | None = None
-    for parameter in inspect.signature(function).parameters.values():
-        kind = kind_of(hints[parameter.name]) if parameter.name in hints else None
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            rest = parameter.name, kind
-        elif parameter.kind is parameter.VAR_KEYWORD:
-            others = kind
-        else:
-            if parameter.kind is not parameter.KEYWORD_ONLY:
-                places.append((parameter.name, kind))
-            names[parameter.name] = kind
-    kinds = [kind for _, kind in places] + [rest[1], others, *names.values()]
+    kinds = {name: kind for name, hint in hints.items() if (kind := kind_of(hint)) is not None}
+    parameters = [*inspect.signature(function).parameters.values()]
+    by_place = [p.name for p in parameters if p.kind in _BY_PLACE]
+    rest = [p.name for p in parameters if p.kind is p.VAR_POSITIONAL and p.name in kinds]
+    others = [kinds.get(p.name) for p in parameters if p.kind is p.VAR_KEYWORD]
+    variable = [p.name for p in parameters if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     return _Plan(
-        tuple(places), rest, names, others, any(kind is not None and kind.listed for kind in kinds)
+        tuple((i, name, kinds[name]) for i, name in enumerate(by_place) if name in kinds),
+        len(by_place),
+        (rest[0], kinds[rest[0]]) if rest else None,
+        {name: kind for name, kind in kinds.items() if name not in variable},
+        others[0] if others else None,
+        any(kind.listed for kind in kinds.values()),
     )
+
+
+_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def checked(
@@ -393,24 +394,35 @@ def checked(
     """
 
     def decorated(function: Any) -> Any:
-        plan = cache(lambda: _plan(function, only))
+        plan: _Plan | None = None
 
         @wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            places, rest, names, others, is_listed = plan()
+            nonlocal plan
+            if plan is None:
+                plan = _plan(function, only)
+            places, end, rest, names, others, is_listed = plan
             if is_listed:
-                args, kwargs = _read_iterators(plan(), args, kwargs)
-            for (name, kind), value in zip(places, args, strict=False):
-                if kind is not None and type(value) not in kind.quick and not kind.accepts(value):
+                args, kwargs = _read_iterators(plan, args, kwargs)
+            given = len(args)
+            for place, name, kind in places:
+                if place >= given:
+                    break
+                value = args[place]
+                if type(value) not in kind.quick and not kind.accepts(value):
                     raise refusal(_title(function, args), name, value, kind, refuse)
-            if (several := rest[1]) is not None:
-                for value in args[len(places) :]:
-                    if not several.accepts(value):
-                        raise refusal(_title(function, args), rest[0], value, several, refuse)
+            if rest is not None:
+                for value in args[end:]:
+                    if not rest[1].accepts(value):
+                        raise refusal(_title(function, args), rest[0], value, rest[1], refuse)
             for name, value in kwargs.items():
-                kind = names.get(name, others)
-                if kind is not None and type(value) not in kind.quick and not kind.accepts(value):
-                    raise refusal(_title(function, args), name, value, kind, refuse)
+                known = names.get(name, others)
+                if (
+                    known is not None
+                    and type(value) not in known.quick
+                    and not known.accepts(value)
+                ):
+                    raise refusal(_title(function, args), name, value, known, refuse)
             return function(*args, **kwargs)
 
         return call
@@ -433,9 +445,9 @@ def _read_iterators(
         is_read = kind is not None and kind.listed and isinstance(value, abc.Iterator)
         return list(value) if is_read else value
 
-    by_place = [read(kind, v) for (_, kind), v in zip(plan.places, args, strict=False)]
+    kinds = {place: kind for place, _, kind in plan.places}
     by_name = {name: read(plan.names.get(name), v) for name, v in kwargs.items()}
-    return (*by_place, *args[len(by_place) :]), by_name
+    return tuple(read(kinds.get(i), v) for i, v in enumerate(args)), by_name
 
 
 def check_class(member: type[Any], refuse: Refusal) -> None:

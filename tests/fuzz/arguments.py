@@ -283,6 +283,8 @@ def _is_offered(member: Any, name: str, module: Any) -> bool:
 
 # Classes whose objects a learner gets, and does not make.
 MADE_BY_THE_KIT = {
+    "frontends.ir.values.Op",
+    "frontends.ir.values.Value",
     "poplibs.poplin.plan.MatMulPlan",
     "poplibs.poplin.conv.ConvPlan",
     "poplibs.popsparse.static_plan.SparsePlan",
@@ -497,7 +499,7 @@ def _in_a_child(
         child = os.fork()
         if not child:
             os.close(reading)
-            attacker.isis_busy = True
+            attacker.is_busy = True
             _child(call, values[start:], writing)
         os.close(writing)
         with os.fdopen(reading) as pipe:
