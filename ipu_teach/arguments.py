@@ -107,7 +107,9 @@ class Kind(NamedTuple):
 
 def is_whole(value: object) -> bool:
     """Return whether a value is a whole number below 2**63, and no flag."""
-    return isinstance(value, WHOLE) and not isinstance(value, bool) and -BEYOND < value < BEYOND
+    return (
+        isinstance(value, WHOLE) and not isinstance(value, bool) and bool(-BEYOND < value < BEYOND)
+    )
 
 
 def _is_real(value: object) -> bool:
@@ -276,7 +278,7 @@ def _series(element: Any, classes: tuple[type, ...]) -> Kind:
 
     def fits(value: Any) -> bool:
         value = _listed(value)
-        return isinstance(value, classes) and all(map(accepts, value))  # type: ignore[arg-type, call-overload]
+        return isinstance(value, classes) and all(map(accepts, value))  # type: ignore[call-overload]
 
     return _plain((), fits, f"give a list or tuple of {words}.")
 
@@ -371,12 +373,12 @@ def _plan(function: Any, only: Callable[[Any], bool]) -> _Plan:
     by_place = [p.name for p in parameters if p.kind in _BY_PLACE]
     rest = [p.name for p in parameters if p.kind is p.VAR_POSITIONAL and p.name in kinds]
     others = [kinds.get(p.name) for p in parameters if p.kind is p.VAR_KEYWORD]
-    variable = [p.name for p in parameters if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    named = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     return _Plan(
         tuple((i, name, kinds[name]) for i, name in enumerate(by_place) if name in kinds),
         len(by_place),
         (rest[0], kinds[rest[0]]) if rest else None,
-        {name: kind for name, kind in kinds.items() if name not in variable},
+        {name: kind for name, kind in kinds.items() if name in named},
         others[0] if others else None,
         any(kind.listed for kind in kinds.values()),
     )
@@ -462,13 +464,13 @@ def check_class(member: type[Any], refuse: Refusal) -> None:
 
 
 def check_calls(module: dict[str, Any], refuse: Refusal, without: Collection[str] = ()) -> None:
-    """Check the arguments of the public functions and classes that a module defines: its last
-    line is `check_calls(globals(), …)`. `without`: names that stay as they are."""
+    """Check the arguments of the public functions that a module defines, and of the public methods
+    of its classes: its last line is `check_calls(globals(), …)`. `without`: names that stay as they
+    are."""
     for name, member in list(module.items()):
-        public = not name.startswith("_") and name not in without
-        if not public or getattr(member, "__module__", "") != module["__name__"]:
+        if name in without or getattr(member, "__module__", "") != module["__name__"]:
             continue
-        if inspect.isfunction(member):
+        if inspect.isfunction(member) and not name.startswith("_"):
             module[name] = checked(refuse)(member)
         elif inspect.isclass(member) and not issubclass(member, (BaseException, Enum)):
             check_class(member, refuse)

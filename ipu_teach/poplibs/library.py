@@ -32,7 +32,7 @@ from typing import (
 
 import numpy as np
 
-from ipu_teach.arguments import FLAG, WORDS, kind_of
+from ipu_teach.arguments import FLAG, WORDS, check_class, kind_of
 from ipu_teach.errors import InvalidTileMappingError, IPUTeachError, PoplibsError, shown
 from ipu_teach.graph import Graph, Shape, Tensor
 from ipu_teach.graph.layouts import is_whole
@@ -50,6 +50,7 @@ R = TypeVar("R")
 A = TypeVar("A")
 C = TypeVar("C", bound=type[Any])
 OWN = "the function's name"  # as debug_context: the default becomes the name of the function
+NAMES = "name", "debug_context"
 NAME = "give a name: text, in quotes."
 MOST_SIZE = 2**63
 _ADVICE: dict[type, str] = {}
@@ -80,6 +81,12 @@ def advised(advice: str) -> Callable[[C], C]:
         return one
 
     return known
+
+
+def described(kind: C) -> C:
+    """A class of what a call is to do, whose objects a caller makes: its fields are checked."""
+    check_class(kind, lambda problem, advice: PoplibsError(problem, next_step=advice))
+    return kind
 
 
 def calling() -> str:
@@ -214,7 +221,11 @@ def _wants(hints: dict[str, Any]) -> tuple[bool, list[str], dict[str, Wants], di
         [n for n, h in hints.items() if h is bool],
         {n: w for n, w in of_tensors.items() if isinstance(w, Wants)},
         {n: (h, advice) for n, h in hints.items() if (advice := _advice(h))}
-        | {n: (h, NAME) for n, h in hints.items() if n == "name" and h in (str, str | None)},
+        | {
+            n: (h, NAME)
+            for n, h in hints.items()
+            if n in ("name", "debug_context") and h in (str, str | None)
+        },
     )
 
 

@@ -15,7 +15,9 @@ import inspect
 import json
 import os
 import signal
+import subprocess
 import sys
+import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -29,7 +31,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-SECONDS = 8  # for one call, of wall time
+ALL = 150_000  # about as many calls as there are of all groups
+SECONDS = 8.0  # of this process's time for one call; ten times as much by the clock
 MEMORY = 2 << 30  # bytes that a call may ask for beyond what the process has
 # By group: the modules whose functions are attacked, and the tests that make valid calls of them.
 GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -162,6 +165,10 @@ LEGAL: dict[str, set[str]] = {
     "str": {"text"},
     "None": {"none"},
     "Ints": {"whole", "huge", "wholes", "list"},
+    "Operand": {"whole", "number", "huge", "infinite", "flag"},
+    "Factor": {"whole", "number", "huge", "infinite"},
+    "UpdateComputation": {"function"},
+    "Into": {"list"},
     "Flags": {"flag"},
     "Given": {"list", "iterator"},
     "ReduceCallback": {"function"},
@@ -287,6 +294,7 @@ MADE_BY_THE_KIT = {
     "frontends.ir.values.Value",
     "poplibs.poplin.plan.MatMulPlan",
     "poplibs.poplin.conv.ConvPlan",
+    "poplibs.popops.slice_plans.SlicePlan",
     "poplibs.popsparse.static_plan.SparsePlan",
     "poplibs.popsparse.buckets.Bucket",
     "poplibs.popsparse.dynamic.SparseTensor",
@@ -300,7 +308,10 @@ class Attacker:
     argument. `reports`: where each function's name and endings are printed.
     """
 
-    def __init__(self, limit: int, seed: int = 0, share: float = 1.0) -> None:
+    def __init__(
+        self, limit: int, seed: int = 0, share: float = 1.0, seconds: float = SECONDS
+    ) -> None:
+        self.seconds = seconds
         self.limit, self.rng, self.share = limit, Random(seed), share
         self.groups: dict[str, Ended] = {}
         self.seen: set[tuple[str, frozenset[str]]] = set()
@@ -369,14 +380,14 @@ class Attacker:
         def hook(*args: Any, **kwargs: Any) -> Any:
             wanted = not self.is_busy and self.done < self.limit
             if wanted and (inside or _is_outside(sys._getframe(1))):
-                self._attack(function, title, args, kwargs, ended, skip)
+                self.attack(function, title, args, kwargs, ended, skip)
             return function(*args, **kwargs)
 
         return hook
 
     # --- attacks ---
 
-    def _attack(
+    def attack(
         self, function: Any, title: str, args: Any, kwargs: Any, ended: Ended, skip: int
     ) -> None:
         if title.endswith(("Ir.op", "Ir.emit")):
@@ -419,6 +430,8 @@ class Attacker:
         parameter = bound.signature.parameters[name]
         annotation = TAKEN.get(f"{title}.{place}", parameter.annotation)
         legal = _legal(annotation, parameter.default)
+        if place in ("keepdims", "transA", "transB", "count_include_pad"):
+            legal = LEGAL["Switch"]  # which ONNX has as 0 and 1
         if legal is None and parameter.kind is parameter.VAR_KEYWORD:
             legal = _like(bound.arguments[name][place])
         if title.startswith("frontends.ir.op.") and name == "inputs":
@@ -500,7 +513,7 @@ def _in_a_child(
         if not child:
             os.close(reading)
             attacker.is_busy = True
-            _child(call, values[start:], writing)
+            _child(call, values[start:], attacker.seconds, writing)
         os.close(writing)
         with os.fdopen(reading) as pipe:
             endings = [json.loads(line) for line in pipe if line.endswith("\n")]
@@ -509,24 +522,32 @@ def _in_a_child(
             yield values[start], ending, text
             start += 1
         if start < len(values):
-            is_hung = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM
+            is_hung = os.WIFSIGNALED(status) and os.WTERMSIG(status) in (
+                signal.SIGALRM,
+                signal.SIGPROF,
+            )
             yield values[start], "hang" if is_hung else "crash", f"status {status}"
             start += 1
 
 
-def _child(call: Callable[[Any], tuple[str, str]], values: list[Bad], writing: int) -> None:
+def _child(
+    call: Callable[[Any], tuple[str, str]], values: list[Bad], seconds: float, writing: int
+) -> None:
     """Make the spoiled calls, and end this process."""
     status = 1
     try:
         nothing = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(nothing, stream)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        for number in (signal.SIGALRM, signal.SIGPROF):
+            signal.signal(number, signal.SIG_DFL)
         _limit_memory()
         for bad in values:
-            signal.alarm(SECONDS)
+            signal.setitimer(signal.ITIMER_PROF, seconds)
+            signal.setitimer(signal.ITIMER_REAL, 10 * seconds)
             line = json.dumps(call(bad.make())) + "\n"
-            signal.alarm(0)
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            signal.setitimer(signal.ITIMER_REAL, 0)
             os.write(writing, line.encode())
         status = 0
     finally:
@@ -569,7 +590,7 @@ class _Plugin:
             pytest.skip("enough calls")
 
 
-def attack(group: str, limit: int, seed: int, share: float = 1.0) -> Ended:
+def attack_group(group: str, share: float, seed: int, limit: int = ALL) -> Ended:
     """Spoil the calls that the tests of a group make, in this process."""
     import pytest
 
@@ -583,10 +604,51 @@ def attack(group: str, limit: int, seed: int, share: float = 1.0) -> Ended:
     return attacker.groups[group]
 
 
+def attack_all(count: int, seed: int, only: str = "") -> int:
+    """Spoil about `count` calls, of all groups or of those with `only` in their name, each group in
+    a process of its own. Prints a table, and each call that ended badly. Returns the exit
+    status."""
+    root = Path(__file__).resolve().parents[2]
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(root)}
+    total: Counter[str] = Counter()
+    faults: list[str] = []
+    print(f"{'module':<12}{'calls':>9}{'refused':>9}{'harmless':>10}{'wrong':>7}")
+    for group in [name for name in GROUPS if only in name]:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "ended.json"
+            words = ["-m", "fuzz.arguments", group, str(count / ALL), str(seed), str(path)]
+            run = subprocess.run(
+                [sys.executable, *words],
+                cwd=root / "tests",
+                env=env,
+                capture_output=True,
+                text=True,
+            )
+            if not path.exists():
+                faults.append(
+                    f"{group}: no call was recorded: {run.stdout[-300:]}{run.stderr[-300:]}"
+                )
+                continue
+            endings, wrong, _ = json.loads(path.read_text(encoding="utf-8"))
+        total.update(endings)
+        faults += wrong
+        print(_row(group, Counter(endings)), flush=True)
+    print(_row("all", total))
+    for fault in faults:
+        print(fault)
+    return 1 if faults else 0
+
+
+def _row(name: str, count: Counter[str]) -> str:
+    calls, refused, harmless = count.total(), count["refused"], count["accepted"]
+    wrong = calls - refused - harmless
+    return f"{name:<12}{calls:>9,}{refused:>9,}{harmless:>10,}{wrong:>7,}"
+
+
 def main() -> None:
     """Attack a group, and write how its calls ended to a file."""
-    group, limit, seed, path = sys.argv[1:]
-    ended = attack(group, int(limit), int(seed))
+    group, share, seed, path = sys.argv[1:]
+    ended = attack_group(group, min(float(share), 1.0), int(seed))
     text = json.dumps([ended.count, ended.faults, ended.accepted])
     Path(path).write_text(text, encoding="utf-8")
 
