@@ -176,15 +176,24 @@ def do_softmax_grad(y: Any, g: Any) -> Any:
 
 
 def do_log_softmax(x: Any) -> Any:
-    return np.log(do_softmax(x))
+    x = x - x.max(-1, keepdims=True)
+    return x - np.log(np.exp(x).sum(-1, keepdims=True))
 
 
 def do_cross_entropy(x: Any, labels: Any) -> Any:
     masked = labels == MASKED_LABEL_CODE
     hot = do_one_hot(labels, x.shape[1], None)
-    return -(np.where(hot > 0, np.log(do_softmax(x)), 0)).sum(1), np.where(
+    return -(np.where(hot > 0, do_log_softmax(x), 0)).sum(1), np.where(
         masked[:, None], 0, do_softmax(x) - hot
     )
+
+
+def do_softplus(x: Any) -> Any:
+    return np.logaddexp(x, 0)
+
+
+def do_binary_cross_entropy(x: Any, y: Any) -> Any:
+    return y * np.logaddexp(-x, 0) + (1 - y) * np.logaddexp(x, 0)
 
 
 # --- convolutions and pools -----------------------------------------------------------------------

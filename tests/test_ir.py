@@ -143,7 +143,16 @@ GROUPS: dict[str, dict[str, Case]] = {
         **{k: positive(k) for k in ("log", "log1p", "sqrt", "rsqrt", "inv")},
         **{
             k: anywhere(k)
-            for k in ("relu", "sigmoid", "hard_sigmoid", "tanh", "gelu", "gelu_tanh", "silu")
+            for k in (
+                "relu",
+                "sigmoid",
+                "hard_sigmoid",
+                "tanh",
+                "gelu",
+                "gelu_tanh",
+                "silu",
+                "softplus",
+            )
         },
         **{k: both(k) for k in ("add", "sub", "mul", "div", "max", "min", "atan2")},
         "pow": lambda d: d.op("pow", d.x(4, 3, low=0.3), d.x(3)),
@@ -363,7 +372,7 @@ def by_torch(graph: Ir, loss: Value) -> dict[Value, Any]:
         "pad": lambda x, lower, upper, value=0.0: f.pad(x, pads(lower, upper), value=value), "sum": lambda x, dims: x.sum(tuple(dims)) if dims else x,
         "reduce_max": extreme(torch.amax), "reduce_min": extreme(torch.amin), "reduce_prod": product, "arg_max": lambda x: x.argmax(-1),
         "arg_min": lambda x: x.argmin(-1), "top_k": torch.topk, "one_hot": lambda x, classes, dtype: f.one_hot(x, classes).double(), "softmax": lambda x: x.softmax(-1),
-        "log_softmax": lambda x: x.log_softmax(-1), "gather": lambda x, i: x[i], "scatter": lambda i, u, shape: torch.zeros(shape, dtype=u.dtype).index_add(0, i, u),
+        "log_softmax": lambda x: x.log_softmax(-1), "softplus": f.softplus, "binary_cross_entropy": lambda x, y: f.binary_cross_entropy_with_logits(x, y, reduction="none"), "gather": lambda x, i: x[i], "scatter": lambda i, u, shape: torch.zeros(shape, dtype=u.dtype).index_add(0, i, u),
         "scatter_add": lambda x, i, u: x.index_add(0, i, u), "pick": lambda x, i: x.gather(1, i[:, None])[:, 0], "conv": conv, "conv_input_grad": transposed,
         "max_pool": lambda x, kernel, stride, lower, upper: f.max_pool2d(x, kernel, stride, lower), "avg_pool": avg, "norm": norm,
         "cross_entropy": loss_of, "cast": lambda x, dtype: x.double(), "to_variance": lambda x, eps: 1 / x**2 - eps,

@@ -10,6 +10,8 @@ from functools import cache
 from math import prod
 from typing import Annotated, Any
 
+import numpy as np
+
 from ipu_teach.arguments import Among, Count, Positive, check, check_calls, hints_of
 from ipu_teach.device import IPUModel
 from ipu_teach.errors import ModelError, did_you_mean, shown
@@ -46,11 +48,13 @@ def _hints(function: Callable[..., Any]) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class Group:
-    """Parameters that an optimiser treats alike: by their names, or all."""
+    """Parameters that an optimiser treats alike: by their names, or all. `kind`: the optimiser of
+    this group, where it is not that of `Training`."""
 
     rate: Rate = 0.01
     numbers: Mapping[str, float] = field(default_factory=dict)
     names: Collection[str] | None = None
+    kind: str = ""
 
 
 @dataclass
@@ -70,16 +74,31 @@ class Training:
     phased: bool = False
     schedule: Schedule = ""
 
-    def of(self, graph: Ir, loss: Value, parameters: Iterable[Value] | None = None) -> Ir:
-        """The graph with gradients of `loss` and an update of the `parameters`. Raises
-        `ModelError`."""
-        step, grads = ir.autodiff(needed(graph), loss, parameters, self.scale)
+    def of(
+        self,
+        graph: Ir,
+        loss: Value | None,
+        parameters: Iterable[Value] | None = None,
+        gradients: Mapping[Value, Value] | None = None,
+    ) -> Ir:
+        """The graph with an update of the `parameters`, by `gradients` that it has, or by those of
+        `loss`. Raises `ModelError`."""
+        if gradients is None:
+            assert loss is not None, "gradients of a loss"
+            step, grads = ir.autodiff(needed(graph), loss, parameters, self.scale)
+        else:
+            trained = None if parameters is None else set(parameters)
+            grads = {v: g for v, g in gradients.items() if trained is None or v in trained}
+            outputs = {**graph.outputs, **{f"gradient {v.name}": g for v, g in grads.items()}}
+            step = graph.but(ops=needed(graph.but(outputs=outputs)).ops)
         if self.recompute is not None:
             step = ir.recompute(step, self.recompute)
         for number, group in enumerate(self.groups):
-            mine = {v: g for v, g in grads.items() if v.name in (group.names or [v.name])}
+            names = group.names
+            selected = {v: g for v, g in grads.items() if names is None or v.name in names}
             rate = step.variable(group.rate, rate_of(number), FLOAT)
-            step = ir.optimise(step, mine, self.kind, rate, self.scale, **group.numbers)
+            kind = group.kind or self.kind
+            step = ir.optimise(step, selected, kind, rate, self.scale, **group.numbers)
         step = ir.accumulate(step, self.accumulation, self.reduction)
         step = ir.replicate(step, self.replicas, "MEAN" if self.reduction == "mean" else "ADD")
         step = ir.sharded(step) if self.sharded else step
@@ -112,7 +131,8 @@ def chosen(rows: Any, mode: str, n: int = 1) -> Any:
     """Of what came out of runs, one behind the other: "all", the "final" one, each n-th, "everyn",
     or their "sum"."""
     if mode == "sum":
-        return rows.sum(0, keepdims=True, dtype=rows.dtype)
+        wide = np.float32 if rows.dtype == np.float16 else rows.dtype  # rounded once
+        return rows.sum(0, keepdims=True, dtype=wide).astype(rows.dtype)
     return {"all": rows, "final": rows[-1:], "everyn": rows[n - 1 :: n]}[mode]
 
 

@@ -20,7 +20,7 @@ from ipu_teach.types import FLOAT, UNSIGNED_INT
 __all__ = [
     "along", "attention", "batch_norm", "binary_cross_entropy", "conv", "cross_entropy",
     "dropout", "embedding", "linear", "mean", "nll", "norm", "pool", "recurrent", "reduced",
-    "scan", "seed", "sized", "split", "squared_error", "transpose",
+    "scan", "seed", "sized", "softplus", "split", "squared_error", "transpose",
 ]  # fmt: skip
 
 Ints = Sequence[int]
@@ -83,6 +83,14 @@ def split(ir: Ir, x: Value, sizes: Sequence[Natural], dim: int = 0) -> list[Valu
         ir.op("slice", x, dim=dim, begin=at, end=at + n)
         for at, n in zip(starts, sizes, strict=True)
     ]
+
+
+def softplus(ir: Ir, x: Value, beta: float = 1.0, threshold: float = 20.0) -> Value:
+    """log(1 + exp(beta x)) / beta, or x itself where beta x is above `threshold`."""
+    wide = x if beta == 1 else ir.op("mul", x, beta)
+    y = ir.op("softplus", wide)
+    y = y if beta == 1 else ir.op("mul", y, 1 / beta)
+    return ir.op("select", ir.op("gt", wide, threshold), x, y)
 
 
 # --- layers ---------------------------------------------------------------------------------------
@@ -355,7 +363,7 @@ def nll(
     ir: Ir, x: Value, labels: Value, reduction: Reduction = "mean", ignored: int | None = None
 ) -> Value:
     """As `cross_entropy`, of logarithms of probabilities."""
-    loss = lambda x, y: ir.op("neg", ir.op("pick", x, y))  # noqa: E731
+    loss = lambda x, y: ir.op("neg", ir.cast(ir.op("pick", x, y), FLOAT))  # noqa: E731
     return _by_class(ir, loss, x, labels, reduction, ignored)
 
 
@@ -365,10 +373,8 @@ def squared_error(ir: Ir, x: Value, y: Value, reduction: Reduction = "mean") -> 
 
 
 def binary_cross_entropy(ir: Ir, x: Value, y: Value, reduction: Reduction = "mean") -> Value:
-    """Of what goes into the sigmoid: max(x, 0) - x y + log(1 + exp(-|x|))."""
-    tail = ir.op("log1p", ir.op("exp", ir.op("neg", ir.op("abs", x))))
-    each = ir.op("add", ir.op("sub", ir.op("max", x, 0.0), ir.op("mul", x, y)), tail)
-    return _reduced_loss(ir, each, reduction)
+    """Of what goes into the sigmoid: max(x, 0) - x y + log(1 + exp(-|x|)). FLOAT."""
+    return _reduced_loss(ir, ir.op("binary_cross_entropy", x, y), reduction)
 
 
 check_calls(globals(), misuse)

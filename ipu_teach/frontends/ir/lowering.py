@@ -507,7 +507,7 @@ class Run:
                 {most:,}.
                 next:  number the classes from 0; a loss without weights and smoothing leaves out
                 rows of the number that it ignores.""")
-        if value.ignored is not None:
+        if value.ignored is not None and value.dtype is UNSIGNED_INT:
             wide = np.where(wide == value.ignored, popops.MASKED_LABEL_CODE, wide)
         return wide
 

@@ -16,8 +16,9 @@ from ipu_teach.frontends.ir.values import CONSTANT, OPS, Ir, Op, Out, Row, Shape
 from ipu_teach.graph import concat
 from ipu_teach.poplibs import gcl, optim, popnn, popops, poprand, poputil
 from ipu_teach.poplibs.popops import expr
+from ipu_teach.poplibs.popops.in_float import in_float
 from ipu_teach.program import Copy, PrintTensor
-from ipu_teach.types import BOOL, FLOAT, UNSIGNED_INT, DType
+from ipu_teach.types import BOOL, FLOAT, INT, UNSIGNED_INT, DType
 
 Slopes = list[Value | None]
 Ints = Sequence[int]
@@ -73,6 +74,13 @@ def pair(a: Value, b: Value) -> Out:
     return broadcast(a, b)
 
 
+def integers(x: Value, *others: Value) -> Out:
+    """Return the shape and dtype of one operand, or of two that broadcast: integers."""
+    why = f"{x.dtype.__name__} has no bits to combine"
+    need(x.dtype in (INT, UNSIGNED_INT), why, "cast: graph.op('cast', x, dtype=INT).")
+    return broadcast(x, *others)
+
+
 def axes(x: Value, dims: Ints) -> list[int]:
     """Dimensions counted from the first, each once. Raises `Unfit`."""
     rank = len(x.shape)
@@ -96,6 +104,16 @@ def calls(function: Any) -> Callable[..., Any]:
     return lambda low, *tensors, **attrs: low.call(function, *tensors, **attrs)
 
 
+def fused(expression: Callable[..., Any]) -> Callable[..., Any]:
+    """`lower` of an expression of the tensors, worked out in FLOAT and rounded once."""
+
+    def lower(low: Any, *tensors: Any) -> Any:
+        result, operands = in_float(expression, *tensors, out=low.op.outs[0].dtype)
+        return low.call(popops.map, result, operands)
+
+    return lower
+
+
 def view(shape: Any, lower: Any, grad: Any) -> Row:
     """A row whose result shares memory with its input."""
     return Row(shape, lower, grad, view=True)
@@ -117,11 +135,11 @@ def unbroadcast(ir: Ir, g: Value | None, shape: Shape) -> Value | None:
 # --- elements -------------------------------------------------------------------------------------
 
 
-def one(call: Any, slope: Callable[..., Value], shape: Any = floats) -> Row:
-    """A row of one operand: `slope(graph, x, y)` is multiplied by the gradient."""
+def one(call: Any, gradient: Callable[..., Value], shape: Any = floats) -> Row:
+    """A row of one operand. Its gradient is `gradient(graph, g, x, y)`, for g that of y."""
 
     def grad(ir: Ir, op: Op, g: Value) -> Slopes:
-        return [ir.op("mul", g, slope(ir, op.inputs[0], op.outs[0]))]
+        return [gradient(ir, g, op.inputs[0], op.outs[0])]
 
     return Row(shape, calls(call), grad)
 
@@ -164,24 +182,45 @@ def _m(ir: Ir, first: Value, *others: Any) -> Value:
     return first
 
 
-def _larger(ask: str) -> Callable[..., tuple[Value, Value]]:
-    """The gradient goes to the operand that was taken; where both are equal, to the first."""
+def _extreme(loses: str) -> Callable[..., tuple[Value, Value]]:
+    """The gradients of "max", for "lt", and of "min", for "gt": an operand that `loses` has 0.
+
+    Two equal operands have half of the gradient each, as in torch's maximum and minimum.
+    """
 
     def slopes(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value]:
-        first, nothing = ir.op(ask, a, b), ir.constant(0.0, g.dtype)
-        return ir.op("select", first, g, nothing), ir.op("select", first, nothing, g)
+        share = ir.op("select", ir.op("eq", a, b), _m(ir, g, 0.5), g)
+        nothing = ir.constant(0.0, g.dtype)
+        by_a = ir.op("select", ir.op(loses, a, b), nothing, share)
+        return by_a, ir.op("select", ir.op(loses, b, a), nothing, share)
 
     return slopes
 
 
 def _power(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value | None]:
-    log = None if b.kind == CONSTANT else _m(ir, g, y, ir.op("log", a))
-    return _m(ir, g, b, ir.op("pow", a, ir.op("sub", b, 1.0))), log
+    """The gradients of a ** b. At a = 0 neither b a ** (b - 1) nor y log(a) is a number for
+    every b; where the power is constant, its gradient is 0."""
+    nothing = ir.constant(0.0, g.dtype, g.shape)
+    if b.number == 0:
+        return nothing, None
+    by_a = _m(ir, g, b, ir.op("pow", a, ir.op("sub", b, 1.0)))
+    if b.number is None:
+        by_a = ir.op("select", ir.op("eq", b, 0.0), nothing, by_a)
+    if b.kind == CONSTANT:
+        return by_a, None
+    is_flat = ir.op("logical_and", ir.op("eq", a, 0.0), ir.op("gteq", b, 0.0))
+    log = ir.op("select", is_flat, nothing, ir.op("mul", y, ir.op("log", a)))
+    return by_a, ir.op("mul", g, log)
 
 
 def _quotient(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value | None]:
     share = ir.op("div", g, b)
     return share, None if b.kind == CONSTANT else _m(ir, share, y, -1.0)
+
+
+def softplus(x: Any) -> Any:
+    """The expression of log(1 + exp(x)), of which no part overflows."""
+    return expr.Max(x, 0.0) + expr.Log1p(expr.Exp(-expr.Abs(x)))
 
 
 def _angle(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value]:
@@ -206,6 +245,13 @@ def _clamp_grad(ir: Ir, op: Op, g: Value) -> Slopes:
     return [ir.op("select", inside, g, ir.constant(0.0, g.dtype))]
 
 
+def _other_bits(x: Value, dtype: Kind) -> Out:
+    sizes = [d.size for d in (x.dtype, dtype)]
+    why = f"{x.dtype.__name__} has {sizes[0]} bytes, and {dtype.__name__} {sizes[1]}"
+    need(sizes[0] == sizes[1] and dtype is not BOOL, why, CAST)
+    return Out(x.shape, dtype)
+
+
 def _cast_grad(ir: Ir, op: Op, g: Value) -> Slopes:
     (x,) = op.inputs
     return [ir.op("cast", g, dtype=x.dtype) if x.floating else None]
@@ -213,21 +259,30 @@ def _cast_grad(ir: Ir, op: Op, g: Value) -> Slopes:
 
 OPS |= {
     "neg": Row(like, calls(popops.neg), lambda ir, op, g: [ir.op("neg", g)]),
-    "abs": one(popops.abs, lambda ir, x, y: ir.op("signum", x), like),
-    "exp": one(popops.exp, lambda ir, x, y: y),
-    "expm1": one(popops.expm1, lambda ir, x, y: ir.op("add", y, 1.0)),
-    "log": one(popops.log, lambda ir, x, y: ir.op("inv", x)),
-    "log1p": one(popops.log1p, lambda ir, x, y: ir.op("inv", ir.op("add", x, 1.0))),
-    "sqrt": one(popops.sqrt, lambda ir, x, y: _m(ir, ir.op("inv", y), 0.5)),
-    "rsqrt": one(popops.rsqrt, lambda ir, x, y: _m(ir, y, y, y, -0.5)),
-    "inv": one(popops.inv, lambda ir, x, y: _m(ir, y, y, -1.0)),
-    "square": one(popops.square, lambda ir, x, y: _m(ir, x, 2.0), like),
-    "sin": one(popops.sin, lambda ir, x, y: ir.op("cos", x)),
-    "cos": one(popops.cos, lambda ir, x, y: ir.op("neg", ir.op("sin", x))),
-    "erf": one(popops.erf, lambda ir, x, y: _m(ir, ir.op("exp", _m(ir, x, x, -1.0)), 2 / sqrt(pi))),
+    "abs": one(popops.abs, lambda ir, g, x, y: _m(ir, g, ir.op("signum", x)), like),
+    "exp": one(popops.exp, lambda ir, g, x, y: _m(ir, g, y)),
+    "expm1": one(popops.expm1, lambda ir, g, x, y: _m(ir, g, ir.op("add", y, 1.0))),
+    # a quotient: the inverse alone of a small number overflows, in HALF below 2e-5
+    "log": one(popops.log, lambda ir, g, x, y: ir.op("div", g, x)),
+    "log1p": one(popops.log1p, lambda ir, g, x, y: ir.op("div", g, ir.op("add", x, 1.0))),
+    "sqrt": one(popops.sqrt, lambda ir, g, x, y: ir.op("div", _m(ir, g, 0.5), y)),
+    "rsqrt": one(popops.rsqrt, lambda ir, g, x, y: _m(ir, g, y, y, y, -0.5)),
+    "inv": one(popops.inv, lambda ir, g, x, y: _m(ir, g, y, y, -1.0)),
+    "square": one(popops.square, lambda ir, g, x, y: _m(ir, g, _m(ir, x, 2.0)), like),
+    "sin": one(popops.sin, lambda ir, g, x, y: _m(ir, g, ir.op("cos", x))),
+    "cos": one(popops.cos, lambda ir, g, x, y: _m(ir, g, ir.op("neg", ir.op("sin", x)))),
+    "erf": one(
+        popops.erf,
+        lambda ir, g, x, y: _m(ir, g, ir.op("exp", _m(ir, x, x, -1.0)), 2 / sqrt(pi)),
+    ),
+    "softplus": Row(
+        floats,
+        fused(softplus),
+        lambda ir, op, g: [_m(ir, g, ir.op("sigmoid", op.inputs[0]))],
+    ),
     "signum": Row(like, calls(popops.signum), flat),
     **{
-        n: Row(floats, calls(getattr(popops, n)), flat) for n in ("floor", "ceil", "round", "trunc")
+        n: Row(floats, calls(getattr(popops, n)), flat) for n in ("floor", "ceil", "round", "nearby_int", "trunc")
     },
     **{n: asks(getattr(popops, n), 1) for n in ("is_nan", "is_finite", "logical_not")},
     "relu": non_linearity("RELU"),
@@ -245,10 +300,17 @@ OPS |= {
     "mul": two(popops.mul, lambda ir, g, a, b, y: (_m(ir, g, b), _m(ir, g, a))),
     "div": two(popops.div, _quotient),
     "pow": two(popops.pow, _power),
-    "max": two(popops.max, _larger("gteq")),
-    "min": two(popops.min, _larger("lteq")),
+    "max": two(popops.max, _extreme("lt")),
+    "min": two(popops.min, _extreme("gt")),
     "atan2": two(popops.atan2, _angle),
     "rem": Row(pair, calls(popops.rem), numbers=True),
+    **{
+        f"bitwise_{n}": Row(integers, calls(getattr(popops, f"bitwise_{n}")), flat, numbers=True)
+        for n in ("and", "or", "xor")
+    },
+    "shift_left": Row(integers, calls(popops.shift_left), flat, numbers=True),
+    "shift_right": Row(integers, calls(popops.shift_right_sign_extend), flat, numbers=True),
+    "bitwise_not": Row(integers, calls(popops.bitwise_not), flat),
     **{n: asks(getattr(popops, n)) for n in ("eq", "neq", "lt", "lteq", "gt", "gteq")},
     **{n: asks(getattr(popops, n)) for n in ("logical_and", "logical_or")},
     "select": Row(
@@ -267,6 +329,7 @@ OPS |= {
         lambda low, x, dtype: low.call(popops.cast, x, dtype),
         _cast_grad,
     ),
+    "reinterpret": view(_other_bits, lambda low, x, dtype: x.reinterpret(dtype), flat),
     "copy": Row(like, calls(poputil.duplicate), passed),
     "stop": view(like, lambda low, x: x, flat),  # no gradient goes through it
     "print": view(
@@ -438,7 +501,18 @@ def _extreme_grad(ir: Ir, op: Op, g: Value) -> Slopes:
 
 
 def _product_grad(ir: Ir, op: Op, g: Value) -> Slopes:
-    return [ir.op("div", _seen_again(ir, op, _m(ir, g, op.outs[0])), op.inputs[0])]
+    """For each factor the product of the others: by a quotient where no factor is 0. Of a single 0
+    that is the product of the rest; beside a 0, and of several, it is 0."""
+    (x,), dims = op.inputs, op.attrs["dims"]
+    nothing, zero = ir.constant(0.0, x.dtype), ir.op("eq", x, 0.0)
+    factors = ir.op("select", zero, ir.constant(1.0, x.dtype), x)
+    product = _m(ir, g, ir.op("reduce_prod", factors, dims=dims))
+    zeros = ir.op("sum", ir.op("cast", zero, dtype=x.dtype), dims=dims)
+    without, alone = (
+        _seen_again(ir, op, ir.op("select", ir.op("eq", zeros, count), product, nothing))
+        for count in (0.0, 1.0)
+    )
+    return [ir.op("select", zero, alone, ir.op("div", without, factors))]
 
 
 def _of_rows(x: Value) -> Out:
@@ -564,7 +638,7 @@ def changes(lower: Any, lays: Any = None) -> Row:
 
 
 def _blend(low: Any, v: Any, x: Any, momentum: float) -> None:
-    low.call(popops.map_in_place, expr._1 + (expr._2 - expr._1) * momentum, [v, x])
+    low.call(popops.map_in_place, expr._1 * (1 - momentum) + expr._2 * momentum, [v, x])
 
 
 def _step(call: Any, *names: str) -> Row:

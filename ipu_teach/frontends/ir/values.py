@@ -57,7 +57,8 @@ class Value:
 
     `initial`: of a variable or a constant; with no dimensions it stands for each element. `below`:
     the host feeds whole numbers from 0 to one less. `ignored`: but for this one, which stands for
-    no class. `remote`: a variable that lies in streaming memory, and on the tiles while it is used.
+    no class. `marked`: the host has fed such a number. `remote`: a variable that lies in streaming
+    memory, and on the tiles while it is used.
     """
 
     shape: Shape
@@ -67,6 +68,7 @@ class Value:
     initial: Annotated[Array, Taken(is_numeric, "give an array of real numbers.")] | None = None
     below: int | None = None
     ignored: int | None = None
+    marked: bool = False
     remote: bool = False
     sharded: bool = False
     family: object = None  # shared by a graph and what transforms make of it
@@ -182,6 +184,7 @@ class Row:
 
 
 OPS: dict[str, Row] = {}
+REGISTERED: set[str] = set()  # the names that `register` has added to OPS
 FOLDS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}  # of numbers
 STILL = ("expand", "reshape", "permute", "slice", "reverse")  # and of what looks alike everywhere
 
@@ -193,6 +196,7 @@ def register(name: str, row: Row) -> None:
         raise ModelError(f"""An operation {name!r} was registered, and there is one of that name.
             next:  choose another name, such as 'my_{name}'.""")
     OPS[name] = row
+    REGISTERED.add(name)
 
 
 def row_of(kind: str, where: str = "", line: str = "") -> Row:

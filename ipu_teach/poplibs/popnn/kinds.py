@@ -118,7 +118,7 @@ FUNCTIONS: dict[NonLinearityType, Function] = {
     NonLinearityType.SWISH: lambda x: x * sigmoid(x),
 }
 SLOPES: dict[NonLinearityType, Slope] = {
-    NonLinearityType.RELU: lambda out, gradient: np.where(out > 0, gradient, 0),
+    NonLinearityType.RELU: lambda out, gradient: np.where(out <= 0, 0, gradient),  # also of NaN
     NonLinearityType.SIGMOID: lambda out, gradient: gradient * (out * (1 - out)),
     NonLinearityType.HARD_SIGMOID: lambda out, gradient: np.where(
         (out > 0) & (out < 1), gradient * np.float32(0.2), 0

@@ -47,7 +47,7 @@ from ipu_teach.poplibs.library import (
 )
 from ipu_teach.poplibs.popnn.pool_plan import Ranges, channels_side_by_side, planned
 from ipu_teach.program import Execute, Sequence as Program
-from ipu_teach.types import BOOL, FLOAT, HALF, UNSIGNED_SHORT, Array, DType
+from ipu_teach.types import BOOL, FLOAT, HALF, UNSIGNED_INT, UNSIGNED_SHORT, Array, DType
 
 __all__ = ["PoolParams", "PoolingType", "pool", "pool_input_gradient"]
 
@@ -190,13 +190,13 @@ class MaxPooling(_Windows):
 
 
 class SumPooling(_Windows):
-    """out = the sum of each column of x, in single precision, times scale."""
+    """out = the sum of each column of x, in single precision, divided by `divisor`."""
 
     out: Output[Vector[HALF]]
-    scale: FLOAT
+    divisor: UNSIGNED_INT  # the number, not its inverse, which would be rounded before the product
 
     def compute(self) -> None:
-        self.out = np.sum(self.x.astype(np.float32), axis=0) * self.scale
+        self.out = np.sum(self.x.astype(np.float32), axis=0) / np.float32(self.divisor)
 
 
 class SelectiveScaling(SupervisorVertex):
@@ -315,20 +315,20 @@ class _Call:
         tiles[self.order] = np.repeat([tile for tile, _ in self.blocks], np.diff(self.ends))
         self.graph.set_tile_mapping(flat, tiles)
 
-    def counts(self) -> tuple[float, Tensor | None]:
-        """(1 / the places that every window has within the field, None); where they differ, (1, a
-        tensor of them). A sum's are (1, None)."""
+    def counts(self) -> tuple[int, Tensor | None]:
+        """(the number of places that every window has within the field, None). Where windows
+        differ, (1, a tensor of their numbers). Of a sum (1, None)."""
         params = self.params
         if params.kind is PoolingType.SUM:
-            return 1.0, None
+            return 1, None
         inside: Array = np.ones((), np.int64)
         for d in range(len(params.kernel)):
             inside = inside[..., None] * params._inside(d)
         if inside.min() == inside.max():
-            return 1 / float(inside.max()), None
+            return int(inside.max()), None
         full = self._shape(params.output_shape)
         values = np.broadcast_to(inside[..., None], full).reshape(-1)
-        return 1.0, self.new("counts", UNSIGNED_SHORT, values)
+        return 1, self.new("counts", UNSIGNED_SHORT, values)
 
     def windows(self) -> _Tables:
         """What each window has of x."""
@@ -419,8 +419,7 @@ def pool(
 ) -> Tensor:
     """The windows of x [batch, channels, *field], pooled: [batch, channels, *params.output_field].
 
-    Sums of HALF are carried in FLOAT and rounded once. Raises
-    `PoplibsError`.
+    Sums and averages of HALF are carried in FLOAT, and rounded to HALF once. Raises `PoplibsError`.
     """
     _check(graph, params, "x", x, "input_shape")
     largest = params.kind is PoolingType.MAX
@@ -429,9 +428,9 @@ def pool(
     if largest:
         call.run(MaxPooling, "MAX", out, {}, {"x": (*windows, -np.inf)})
         return call.seen(out, params.output_shape)
-    scale, counts = call.counts()
+    divisor, counts = call.counts()
     sums = out if counts is None else call.new("sums", FLOAT)
-    call.run(SumPooling, "AVG", sums, {}, {"x": (*windows, 0.0)}, scale=scale)
+    call.run(SumPooling, "AVG", sums, {}, {"x": (*windows, 0.0)}, divisor=divisor)
     if counts is not None:
         call.run(SelectiveScaling, "AVG", out, {"x": sums, "counts": counts}, {})
     return call.seen(out, params.output_shape)
@@ -454,7 +453,8 @@ def pool_input_gradient(
     MAX takes what went in, `x`, and what came out, `pooled`; AVG and SUM take None for both. Where
     several elements are the largest of a window, each gets its gradient, as in PopLibs; by
     `use_scaled_gradient` they share it, and with `ties="first"` the first has it alone, as in
-    torch. Where windows overlap, gradients add up. Raises `PoplibsError`.
+    torch. Where windows overlap, gradients add up. Sums and shares of HALF are carried in FLOAT,
+    and rounded to HALF once. Raises `PoplibsError`.
     """
     _check(graph, params, "dy", dy, "output_shape")
     if not isinstance(ties, str) or ties not in _TIES:
@@ -484,10 +484,11 @@ def pool_input_gradient(
         }
         call.run(MaxPoolingGrad, "GRAD", out, {"x": call.flat(x)}, beside)
         return call.seen(out, params.input_shape)
-    windows, scale, slopes = _Call(*given, "MAX" if apart else "AVG"), 1.0, [dy]
+    windows, divisor, slopes = _Call(*given, "MAX" if apart else "AVG"), 1, [dy]
     if apart:  # what each place of a window gets
         size = prod(params.kernel)
-        places = graph.add_variable(dy.dtype, (size, dy.num_elements), f"{debug_context}/apart")
+        dtype = FLOAT if use_scaled_gradient else dy.dtype  # a share is rounded with its sum
+        places = graph.add_variable(dtype, (size, dy.num_elements), f"{debug_context}/apart")
         each = [places[number] for number in range(size)]
         slopes = [windows.seen(place, params.output_shape) for place in each]
         for place in each:
@@ -496,7 +497,7 @@ def pool_input_gradient(
         alike = {"gradient": windows.flat(dy)}
         windows.run(MaxPoolingShares, "MAX", places, alike, wanted, first=ties == "first")
     else:
-        scale, counts = windows.counts()
+        divisor, counts = windows.counts()
         if counts is not None:
             shared = windows.new("shares", FLOAT)
             windows.run(
@@ -505,7 +506,7 @@ def pool_input_gradient(
             slopes = [windows.seen(shared, params.output_shape)]
     slope = concat([call.flat(each) for each in slopes])
     wanted = {"x": (slope, call.windows_of(apart), 0.0)}
-    call.run(SumPooling, "AVG", out, {}, wanted, scale=scale)
+    call.run(SumPooling, "AVG", out, {}, wanted, divisor=divisor)
     return call.seen(out, params.input_shape)
 
 
