@@ -25,7 +25,7 @@ from ipu_teach.arguments import (
     checked,
     kind_of,
 )
-from ipu_teach.errors import IPUTeachError, ModelError, PoplibsError
+from ipu_teach.errors import IPUTeachError, ModelError
 from ipu_teach.frontends import ir
 from ipu_teach.poplibs import optim, popnn
 from ipu_teach.program import Sequence as Program

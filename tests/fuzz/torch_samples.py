@@ -209,14 +209,18 @@ def difference(actual: Any, exact: Any, rounded: Any, tolerance: float) -> str:
 
     `exact` is torch's in float64, and `rounded` in the dtype of the sample.
     """
-    actual, exact, rounded = (np.asarray(array(torch.as_tensor(v))) for v in (actual, exact, rounded))
+    actual, exact, rounded = (
+        np.asarray(array(torch.as_tensor(v))) for v in (actual, exact, rounded)
+    )
     if actual.shape != rounded.shape:
         return f"shape {actual.shape} in place of {rounded.shape}"
     if actual.dtype.kind != rounded.dtype.kind:
         return f"dtype {actual.dtype} in place of {rounded.dtype}"
     if actual.dtype.kind != "f":
         fits = rounded.dtype.kind == "b" or np.array_equal(rounded, rounded.astype(np.int32))
-        if np.array_equal(actual, rounded) or (exact.dtype.kind != "f" and np.array_equal(actual, exact)):
+        if np.array_equal(actual, rounded) or (
+            exact.dtype.kind != "f" and np.array_equal(actual, exact)
+        ):
             return ""
         note = "" if fits else " (beyond 32 bits)"
         return f"{actual.tolist()} in place of {rounded.tolist()}{note}"[:300]
@@ -321,7 +325,11 @@ def tried(chosen: Sequence[Sample], dtype: Any) -> Outcome:
         except Exception:
             return Outcome(invalid=1)
         kind = "" if isinstance(error, IPUTeachError) else "bare "
-        return Outcome(differences=[f"{chosen[0].text}: {kind}{type(error).__name__}: {short(error) if str(error) else ''}"])
+        return Outcome(
+            differences=[
+                f"{chosen[0].text}: {kind}{type(error).__name__}: {short(error) if str(error) else ''}"
+            ]
+        )
 
 
 def outcomes(
