@@ -32,6 +32,7 @@ import numpy as np
 from ipu_teach.errors import IPUTeachError, did_you_mean, shown
 from ipu_teach.types import DType
 
+Kept = TypeVar("Kept", bound=type[Any])
 Call = TypeVar("Call", bound=Callable[..., Any])
 Refusal = Callable[[str, str], IPUTeachError]  # from a sentence and what to do next
 FLAG = bool, np.bool_  # no 1 and no "yes"
@@ -153,14 +154,14 @@ _PLAIN: dict[Any, Kind] = {
     Callable: _plain(types.FunctionType, callable, "give a function."),
 }
 _PLAIN[abc.Callable] = _PLAIN[Callable]
-_ADVICE: dict[type, str] = {}
+ADVICE: dict[type, str] = {}
 
 
-def advised(advice: str) -> Callable[[type[Any]], type[Any]]:
-    """Say what to give where an annotation names the decorated class."""
+def advised(advice: str) -> Callable[[Kept], Kept]:
+    """Return a decorator of a class: `advice` is what to give where an annotation names it."""
 
-    def known(kind: type[Any]) -> type[Any]:
-        _ADVICE[kind] = advice
+    def known(kind: Kept) -> Kept:
+        ADVICE[kind] = advice
         return kind
 
     return known
@@ -199,7 +200,7 @@ def _kind_of(hint: Any) -> Kind | None:
     if plain is None and isinstance(origin, type):
         hint = origin  # as np.ndarray of what is inside
     if plain is None and isinstance(hint, type) and hint not in (object, Any):
-        advice = _ADVICE.get(hint, f"give {_an(hint.__name__)}.")
+        advice = ADVICE.get(hint, f"give {_an(hint.__name__)}.")
         if issubclass(hint, Enum):
             advice = f"give one of {', '.join(map(str, hint))}."
         plain = _plain(hint, lambda v: isinstance(v, hint), advice)
@@ -366,8 +367,8 @@ class _Plan(NamedTuple):
     is_listed: bool
 
 
-def _plan(function: Any, only: Callable[[Any], bool]) -> _Plan:
-    hints = {name: hint for name, hint in hints_of(function).items() if only(hint)}
+def _plan(function: Any, only: type | None) -> _Plan:
+    hints = {n: hint for n, hint in hints_of(function).items() if only is None or hint is only}
     kinds = {name: kind for name, hint in hints.items() if (kind := kind_of(hint)) is not None}
     parameters = [*inspect.signature(function).parameters.values()]
     by_place = [p.name for p in parameters if p.kind in _BY_PLACE]
@@ -387,12 +388,10 @@ def _plan(function: Any, only: Callable[[Any], bool]) -> _Plan:
 _BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
-def checked(
-    refuse: Refusal, only: Callable[[Any], bool] = lambda hint: True
-) -> Callable[[Call], Call]:
+def checked(refuse: Refusal, only: type | None = None) -> Callable[[Call], Call]:
     """Return a decorator whose functions check their arguments before the body runs.
 
-    `refuse(sentence, advice)` makes the error. Only annotations of which `only` is true are read.
+    `refuse(sentence, advice)` makes the error. `only`: check this one annotation, by default all.
     """
 
     def decorated(function: Any) -> Any:

@@ -42,4 +42,4 @@ def _refused(problem: str, advice: str) -> PoplarTypeError:
     return PoplarTypeError(problem, next_step=advice)
 
 
-_checked: Any = checked(_refused, lambda hint: hint is bool)
+_checked: Any = checked(_refused, bool)

@@ -30,7 +30,7 @@ BUDGETS = {
     "saved": 780,
     "poplibs": 11295,
     "host": 450,
-    "sweeps": 170,
+    "sweeps": 171,
     "observer": 200,
     "show": 9435,
     JAVASCRIPT: 2570,

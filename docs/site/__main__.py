@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "site"
 # options of sphinx-build that take the next word
-VALUED = ("-A", "-D", "-b", "-c", "-d", "-j", "-t", "-w", "--builder", "--color", "--jobs", "--tag")
+VALUED = ("-A", "-D", "-b", "-c", "-d", "-j", "-t", "-w", "--builder", "--jobs", "--tag")
 STRICT = ["-q", "-j", "auto", "-E", "-W", "--keep-going"]
 
 

@@ -32,7 +32,7 @@ from typing import (
 
 import numpy as np
 
-from ipu_teach.arguments import FLAG, WORDS, check_class, kind_of
+from ipu_teach.arguments import ADVICE, FLAG, WORDS, advised as advised, check_class, kind_of
 from ipu_teach.errors import InvalidTileMappingError, IPUTeachError, PoplibsError, shown
 from ipu_teach.graph import Graph, Shape, Tensor
 from ipu_teach.graph.layouts import is_whole
@@ -53,7 +53,6 @@ OWN = "the function's name"  # as debug_context: the default becomes the name of
 NAMES = "name", "debug_context"
 NAME = "give a name: text, in quotes."
 MOST_SIZE = 2**63
-_ADVICE: dict[type, str] = {}
 _calling = ContextVar("calling", default="")
 
 
@@ -71,16 +70,6 @@ Loose = Annotated[Tensor, Wants(mapped=False)]  # need not lie on tiles
 Free = Annotated[Tensor, None]  # the function checks it by itself
 # what an argument of the wrong kind ends in where the body does not expect it
 PYTHONS = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError)
-
-
-def advised(advice: str) -> Callable[[C], C]:
-    """A class that may stand in a signature: an argument must be one of it, or what to give."""
-
-    def known(one: C) -> C:
-        _ADVICE[one] = advice
-        return one
-
-    return known
 
 
 def described(kind: C) -> C:
@@ -232,7 +221,7 @@ def _wants(hints: dict[str, Any]) -> tuple[bool, list[str], dict[str, Wants], di
 def _advice(hint: Any) -> str:
     """What to give where a hint says a class that is advised, or that or None."""
     classes = (one for one in (*get_args(hint), hint) if isinstance(one, type))
-    return next((_ADVICE[one] for one in classes if one in _ADVICE), "")
+    return next((ADVICE[one] for one in classes if one in ADVICE), "")
 
 
 def _check(

@@ -212,6 +212,15 @@ LEGAL: dict[str, set[str]] = {
 TAKEN: dict[str, str] = {}
 # Parameters that ignore what they are given, or take anything: with the reason.
 ANYTHING: dict[str, str] = {
+    **dict.fromkeys(
+        (f"frontends.popart.Opset.{name}.strides" for name in ("conv", "maxpool", "averagepool")),
+        "one for all dimensions",
+    ),
+    **dict.fromkeys(
+        (f"frontends.popart.Opset.{name}.axes" for name in ("reducesum", "reducemean", "slice")),
+        "all dimensions",
+    ),
+    "frontends.keras.layers.Conv2D.__init__.input_shape": "the model's first layer has one",
     "poplibs.popnn.pooling.pool_input_gradient.x": "an average's gradient does not read it",
     "poplibs.popnn.pooling.pool_input_gradient.pooled": "an average's gradient does not read it",
     "frontends.keras.ipu.IPUStrategy.run.args": "what the function takes is its own affair",
