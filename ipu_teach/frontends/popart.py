@@ -162,12 +162,27 @@ def _nll(
     ignoreIndex: int | None = None,
     inputIsLogProbability: bool = False,
 ) -> Value:
-    """Of chances that a softmax made, or of their logarithms."""
+    """Of probabilities, or of their logarithms. The loss of what a softmax made is that of its
+    scores, in FLOAT: PopART takes the logarithm of no less than 1e-7, which ends at 16.1."""
     how: Any = {"reduction": reduction.lower(), "ignored": ignoreIndex}
     before = below(g, x, "log_softmax" if inputIsLogProbability else "softmax")
     if before is not None:
         return ir.cross_entropy(g, before, labels, **how)
-    return ir.nll(g, x if inputIsLogProbability else g.op("log", x), labels, **how)
+    return ir.nll(g, x if inputIsLogProbability else _logarithms(g, x), labels, **how)
+
+
+def _logarithms(g: Ir, x: Value) -> Value:
+    """The logarithms of probabilities, in FLOAT: of no less than one bound, with the gradient
+    1 / x of an x of no less than another, both as PopART has them."""
+    least, least_divisor = (6.104e-5, 6.104e-5) if x.dtype is HALF else (1e-7, 1e-10)
+
+    def valued(with_gradient: Value, value: Value) -> Value:
+        difference = g.op("sub", value, with_gradient)
+        return g.op("add", with_gradient, g.op("stop", difference))
+
+    x = g.cast(x, FLOAT)
+    divisor = valued(x, g.op("max", x, least_divisor))
+    return valued(g.op("log", divisor), g.op("log", g.op("max", x, least)))
 
 
 def _plain(kind: str) -> Callable[..., Value]:
@@ -439,6 +454,7 @@ class SGD:
         "defaultMomentum": "momentum",
         "defaultWeightDecay": "weight_decay",
     }
+    defaults: Mapping[str, float] = {"momentum": 0.0, "weight_decay": 0.0}
 
     def __init__(self, options: Mapping[str, tuple[Rate, bool]]) -> None:
         known = ["defaultLearningRate", "lossScaling", *self.names]
@@ -447,7 +463,7 @@ class SGD:
         check(call, "lossScaling", scale, Positive, misuse)
         self.rate = given.pop("defaultLearningRate", 0.1)
         self.scale = given.pop("lossScaling", 1.0)
-        self.numbers = {self.names[n]: v for n, v in given.items() if v}
+        self.numbers = {**self.defaults, **{self.names[n]: v for n, v in given.items()}}
 
 
 def ConstSGD(learningRate: Rate, weightDecay: Rate = 0.0) -> SGD:
@@ -457,9 +473,13 @@ def ConstSGD(learningRate: Rate, weightDecay: Rate = 0.0) -> SGD:
 
 
 class Adam(SGD):
-    """By running means of the gradient and of its square."""
+    """By running means of the gradient and of its square.
 
-    kind = "adam"
+    The weights decay apart from the gradient, PopART's `WeightDecayMode.Decay`.
+    """
+
+    kind = "adamw"
+    defaults: Mapping[str, float] = {"eps": 1e-6, "weight_decay": 0.0}
     names = {
         "defaultBeta1": "beta1",
         "defaultBeta2": "beta2",

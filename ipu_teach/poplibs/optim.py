@@ -123,9 +123,9 @@ class _Step:
         map_in_place(self.graph, result, tensors, self.prog, self.name)
 
     def scalar(self, expression: Any, *given: Any) -> Tensor | float:
-        """The value of an expression of scalars, in a tensor; a number if none of them is one."""
+        """The value of an expression of scalars, in a tensor; a number if no tensor is in it."""
         result, tensors = in_float(expression, *given)
-        if not tensors:
+        if not isinstance(result, expr.Expr):
             return float(result)
         return mapped(self.graph, result, tensors, self.prog, f"{self.name}/scalar")
 
@@ -146,13 +146,15 @@ def sgd(
     *,
     momentum: float = 0.0,
     weight_decay: float = 0.0,
+    scaled_velocity: bool = False,
     state: State | None = None,
 ) -> State:
     """A step of stochastic descent: v = momentum v + g, w -= rate v, where g is the slope plus
     `weight_decay` times w.
 
-    State: "velocity", v; none without momentum. As torch.optim.SGD without dampening. Raises
-    `PoplibsError`.
+    As torch.optim.SGD without dampening. With `scaled_velocity` v = momentum v + rate g and w -= v,
+    as in Keras: the steps differ as soon as the rate changes. State: "velocity", v; none without
+    momentum. Raises `PoplibsError`.
     """
     numbers = {"momentum": momentum, "weight_decay": weight_decay}
     step = _Step(graph, parameter, slope, rate, prog, debug_context, numbers, state, "velocity")
@@ -161,6 +163,11 @@ def sgd(
         step.set(parameter, lambda w, d, rate: w - rate * g(d, w), slope, step.rate)
         return step.state
     v = step.keep("velocity")
+    if scaled_velocity:
+        both = slope, parameter, step.rate
+        step.set(v, lambda v, d, w, rate: v * momentum + rate * g(d, w), *both)
+        step.set(parameter, lambda w, v: w - v, v)
+        return step.state
     step.set(v, lambda v, d, w: v * momentum + g(d, w), slope, parameter)
     step.set(parameter, lambda w, v, rate: w - rate * v, v, step.rate)
     return step.state
@@ -178,6 +185,7 @@ def _adam(
     beta1: float = 0.9,
     beta2: float = 0.999,
     eps: float = 1e-8,
+    eps_hat: bool = False,
     weight_decay: float | None = None,
     state: State | None = None,
 ) -> State:
@@ -196,11 +204,12 @@ def _adam(
         return -expr.Expm1(n * log(beta)) if beta else 1.0
 
     length = step.scalar(lambda rate, n: rate / left(beta1, n), step.rate, count)
-    root = step.scalar(lambda n: expr.Sqrt(left(beta2, n)) if beta2 else n / n, count)
+    root = step.scalar(lambda n: expr.Sqrt(left(beta2, n)) if beta2 else 1.0, count)
     shrink = step.scalar(lambda rate: 1 - rate * decay, step.rate) if apart else 1.0
 
     def stepped(w: Any, m: Any, v: Any, length: Any, root: Any, shrink: Any) -> Any:
-        return w * shrink - length * m / (expr.Sqrt(v) / root + eps)
+        divisor = (expr.Sqrt(v) + eps) / root if eps_hat else expr.Sqrt(v) / root + eps
+        return w * shrink - length * m / divisor
 
     step.set(parameter, stepped, first, second, length, root, shrink)
     return step.state
@@ -211,8 +220,9 @@ def adam() -> None:
     """A step of Adam: by running means of the slope and of its square, both freed of their first 0.
 
     State: "first", "second", and "step", the number of steps, one FLOAT. `weight_decay`, 0 if not
-    given, times the parameter is a part of the slope, as in torch.optim.Adam. Raises
-    `PoplibsError`.
+    given, times the parameter is a part of the slope, as in torch.optim.Adam. With `eps_hat`, `eps`
+    is added to the root of the running mean before that is freed of its first 0, as in Keras.
+    Raises `PoplibsError`.
     """
 
 

@@ -236,23 +236,29 @@ def attention(
     scale: float | None = None,
     p: Fraction = 0.0,
 ) -> Value:
-    """softmax(q kᵀ scale + mask) v, of [..., length, width]. `mask`: of floats, added; of BOOL,
-    true where one may look."""
+    """softmax(q kᵀ scale + mask) v, of [..., length, width].
+
+    A `mask` of floats is added. One of BOOL is true where a query sees a key; a query that sees
+    none has 0. `causal`: a query sees the keys up to its own place. Raises `ModelError` for both.
+    """
     if causal and mask is not None:
         raise misuse(
-            f"attention() was given the mask {mask!r} and causal=True.",
-            "give one of them: a mask may say both.",
+            "attention() was given a mask, and causal=True.",
+            "give one of the two: a mask that is also causal, or none.",
         )
     scores = ir.op("matmul", q, turned(ir, k))
     scores = ir.op("mul", scores, 1 / sqrt(q.shape[-1]) if scale is None else scale)
+    lowest = float(np.finfo(q.dtype.numpy).min)
     if causal:
         lower = np.tri(scores.shape[-2], scores.shape[-1])
-        mask = ir.constant(np.where(lower > 0, 0.0, -1e4), q.dtype)
-    if mask is not None and not mask.floating:
-        scores = ir.op("select", mask, scores, ir.constant(-1e4, q.dtype))
-    elif mask is not None:
-        scores = ir.op("add", scores, mask)
-    return ir.op("matmul", dropout(ir, ir.op("softmax", scores), p), v)
+        mask = ir.constant(np.where(lower > 0, 0.0, lowest), q.dtype)
+    if mask is None or mask.floating:
+        scores = scores if mask is None else ir.op("add", scores, mask)
+        return ir.op("matmul", dropout(ir, ir.op("softmax", scores), p), v)
+    hidden = ir.op("select", mask, scores, ir.constant(lowest, q.dtype))
+    # a second mask: in a row of which everything is hidden, softmax shares 1 among all
+    weights = ir.op("select", mask, ir.op("softmax", hidden), ir.constant(0.0, q.dtype))
+    return ir.op("matmul", dropout(ir, weights, p), v)
 
 
 def embedding(ir: Ir, table: Value, index: Value) -> Value:

@@ -310,6 +310,8 @@ class Lowering:
 
     def _input(self, value: Value, stage: int) -> Tensor:
         """What the host feeds a stage; several stages are fed the same."""
+        if not value.size:
+            return self.make(value, stage)
         handle = value.name if value.name not in self.streams else f"{value.name} {stage}"
         self.streams[handle] = value
         stream = self.whole.add_host_to_device_fifo(handle, value.dtype, value.size)
@@ -320,7 +322,7 @@ class Lowering:
     def _send(self, wanted: Callable[[Value], bool], into: Programs) -> None:
         """The outputs that are wanted here go to the host."""
         for name, value in self.ir.outputs.items():
-            if wanted(value):
+            if value.size and wanted(value):
                 stage = self._homes.get(value, 0)
                 op = Op("output", (value,), (), {}, stage)
                 self.place(op)
@@ -528,7 +530,8 @@ class Run:
             if name in self.low.each_step:
                 count = self.low.iterations * self.ir.replicas
             outs[name] = np.empty((count, *value.shape), value.dtype.numpy)
-            self.engine.connect_stream(f"output {name}", outs[name].reshape(-1))
+            if value.size:
+                self.engine.connect_stream(f"output {name}", outs[name].reshape(-1))
         with Interrupts():  # Ctrl-C waits for the end of the run: no weight is half of a step
             self.engine.run()
         return outs

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.frontends.ir.values import CONSTANT, OPS, Ir, Op, Out, Row, Shape, Unfit, Value
-from ipu_teach.graph import concat
+from ipu_teach.graph import Tensor, concat
 from ipu_teach.poplibs import gcl, optim, popnn, popops, poprand, poputil
 from ipu_teach.poplibs.popops import expr
 from ipu_teach.poplibs.popops.in_float import in_float
 from ipu_teach.program import Copy, PrintTensor
-from ipu_teach.types import BOOL, FLOAT, INT, UNSIGNED_INT, DType
+from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, DType
 
 Slopes = list[Value | None]
 Ints = Sequence[int]
@@ -53,6 +53,19 @@ def floats(x: Value) -> Out:
     return like(x)
 
 
+def numeric(x: Value) -> Out:
+    """As `like`, of numbers: not of BOOL."""
+    need(x.dtype is not BOOL, "BOOL is no number", CAST)
+    return like(x)
+
+
+def with_rows(x: Value) -> Value:
+    """x, whose last dimension has elements. Raises `Unfit`."""
+    need(x.shape, "one number has no last dimension", "give a tensor.")
+    need(x.shape[-1], "its rows have no elements", "give a tensor with elements.")
+    return x
+
+
 def alike(*values: Value) -> None:
     """Raise `Unfit` for dtypes that differ."""
     names = [v.dtype.__name__ for v in values]
@@ -79,6 +92,18 @@ def integers(x: Value, *others: Value) -> Out:
     why = f"{x.dtype.__name__} has no bits to combine"
     need(x.dtype in (INT, UNSIGNED_INT), why, "cast: graph.op('cast', x, dtype=INT).")
     return broadcast(x, *others)
+
+
+def numeric_pair(a: Value, b: Value) -> Out:
+    """As `pair`, of numbers."""
+    numeric(a)
+    return pair(a, b)
+
+
+def float_pair(a: Value, b: Value) -> Out:
+    """As `pair`, of floats."""
+    floats(a)
+    return pair(a, b)
 
 
 def axes(x: Value, dims: Ints) -> list[int]:
@@ -144,21 +169,28 @@ def one(call: Any, gradient: Callable[..., Value], shape: Any = floats) -> Row:
     return Row(shape, calls(call), grad)
 
 
-def two(call: Any, slopes: Callable[..., tuple[Value | None, Value | None]]) -> Row:
+def two(
+    call: Any, slopes: Callable[..., tuple[Value | None, Value | None]], shape: Any = numeric_pair
+) -> Row:
     """A row of two operands that broadcast: `slopes(graph, gradient, a, b, y)`."""
 
     def grad(ir: Ir, op: Op, g: Value) -> Slopes:
         a, b = slopes(ir, g, *op.inputs, op.outs[0])
         return [unbroadcast(ir, a, op.inputs[0].shape), unbroadcast(ir, b, op.inputs[1].shape)]
 
-    return Row(pair, calls(call), grad, numbers=True)
+    return Row(shape, calls(call), grad, numbers=True)
 
 
-def asks(call: Any, n: int = 2) -> Row:
-    """A row whose answers are BOOL, of one or two operands."""
+def asks(call: Any, n: int = 2, kinds: Sequence[Kind] = ()) -> Row:
+    """A row whose answers are BOOL, of one or two operands, of these dtypes or of any."""
 
     def shape(*values: Value) -> Out:
         need(len(values) == n, f"it was given {len(values)} tensors", f"give {n}.")
+        for value in values:
+            names = " or ".join(kind.__name__ for kind in kinds)
+            advice = f"cast: graph.op('cast', x, dtype={names.split()[0]})." if kinds else ""
+            why = f"{value.dtype.__name__} is not {names}"
+            need(not kinds or value.dtype in kinds, why, advice)
         return broadcast(*values, dtype=BOOL)
 
     return Row(shape, calls(call), flat, numbers=n == 2)
@@ -224,13 +256,22 @@ def softplus(x: Any) -> Any:
 
 
 def _angle(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value]:
-    share = ir.op("div", g, ir.op("add", _m(ir, a, a), _m(ir, b, b)))
+    squares = ir.op("add", _m(ir, a, a), _m(ir, b, b))
+    is_origin = ir.op("eq", squares, 0.0)
+    share = ir.op("div", g, ir.op("select", is_origin, ir.constant(1.0, g.dtype), squares))
     return _m(ir, share, b), _m(ir, share, a, -1.0)
 
 
 def _select_shape(mask: Value, a: Value, b: Value) -> Out:
     need(mask.dtype is BOOL, f"the mask is {mask.dtype.__name__}", "give a BOOL, as gt makes it.")
     return broadcast(Value(mask.shape, a.dtype), a, b)
+
+
+def _select(low: Any, mask: Any, a: Any, b: Any) -> Any:
+    """One of the two may be a number."""
+    if not isinstance(a, Tensor) and not isinstance(b, Tensor):
+        a = low.constant(low.op.outs[0].dtype, low.op.outs[0].shape, a)
+    return low.call(popops.select, a, b, mask)
 
 
 def _select_grad(ir: Ir, op: Op, g: Value) -> Slopes:
@@ -258,8 +299,8 @@ def _cast_grad(ir: Ir, op: Op, g: Value) -> Slopes:
 
 
 OPS |= {
-    "neg": Row(like, calls(popops.neg), lambda ir, op, g: [ir.op("neg", g)]),
-    "abs": one(popops.abs, lambda ir, g, x, y: _m(ir, g, ir.op("signum", x)), like),
+    "neg": Row(numeric, calls(popops.neg), lambda ir, op, g: [ir.op("neg", g)]),
+    "abs": one(popops.abs, lambda ir, g, x, y: _m(ir, g, ir.op("signum", x)), numeric),
     "exp": one(popops.exp, lambda ir, g, x, y: _m(ir, g, y)),
     "expm1": one(popops.expm1, lambda ir, g, x, y: _m(ir, g, ir.op("add", y, 1.0))),
     # a quotient: the inverse alone of a small number overflows, in HALF below 2e-5
@@ -268,7 +309,7 @@ OPS |= {
     "sqrt": one(popops.sqrt, lambda ir, g, x, y: ir.op("div", _m(ir, g, 0.5), y)),
     "rsqrt": one(popops.rsqrt, lambda ir, g, x, y: _m(ir, g, y, y, y, -0.5)),
     "inv": one(popops.inv, lambda ir, g, x, y: _m(ir, g, y, y, -1.0)),
-    "square": one(popops.square, lambda ir, g, x, y: _m(ir, g, _m(ir, x, 2.0)), like),
+    "square": one(popops.square, lambda ir, g, x, y: _m(ir, g, 2.0, x), numeric),
     "sin": one(popops.sin, lambda ir, g, x, y: _m(ir, g, ir.op("cos", x))),
     "cos": one(popops.cos, lambda ir, g, x, y: _m(ir, g, ir.op("neg", ir.op("sin", x)))),
     "erf": one(
@@ -280,11 +321,13 @@ OPS |= {
         fused(softplus),
         lambda ir, op, g: [_m(ir, g, ir.op("sigmoid", op.inputs[0]))],
     ),
-    "signum": Row(like, calls(popops.signum), flat),
+    "signum": Row(numeric, calls(popops.signum), flat),
     **{
-        n: Row(floats, calls(getattr(popops, n)), flat) for n in ("floor", "ceil", "round", "nearby_int", "trunc")
+        n: Row(floats, calls(getattr(popops, n)), flat)
+        for n in ("floor", "ceil", "round", "nearby_int", "trunc")
     },
-    **{n: asks(getattr(popops, n), 1) for n in ("is_nan", "is_finite", "logical_not")},
+    **{n: asks(getattr(popops, n), 1, (FLOAT, HALF)) for n in ("is_nan", "is_finite")},
+    "logical_not": asks(popops.logical_not, 1, (BOOL,)),
     "relu": non_linearity("RELU"),
     "sigmoid": non_linearity("SIGMOID"),
     "hard_sigmoid": non_linearity("HARD_SIGMOID"),
@@ -302,8 +345,8 @@ OPS |= {
     "pow": two(popops.pow, _power),
     "max": two(popops.max, _extreme("lt")),
     "min": two(popops.min, _extreme("gt")),
-    "atan2": two(popops.atan2, _angle),
-    "rem": Row(pair, calls(popops.rem), numbers=True),
+    "atan2": two(popops.atan2, _angle, float_pair),
+    "rem": Row(numeric_pair, calls(popops.rem), numbers=True),
     **{
         f"bitwise_{n}": Row(integers, calls(getattr(popops, f"bitwise_{n}")), flat, numbers=True)
         for n in ("and", "or", "xor")
@@ -312,15 +355,15 @@ OPS |= {
     "shift_right": Row(integers, calls(popops.shift_right_sign_extend), flat, numbers=True),
     "bitwise_not": Row(integers, calls(popops.bitwise_not), flat),
     **{n: asks(getattr(popops, n)) for n in ("eq", "neq", "lt", "lteq", "gt", "gteq")},
-    **{n: asks(getattr(popops, n)) for n in ("logical_and", "logical_or")},
+    **{n: asks(getattr(popops, n), 2, (BOOL,)) for n in ("logical_and", "logical_or")},
     "select": Row(
         _select_shape,
-        lambda low, m, a, b: low.call(popops.select, a, b, m),
+        _select,
         _select_grad,
         numbers=True,
     ),
     "clamp": Row(
-        lambda x, least, most: like(x),
+        lambda x, least, most: numeric(x),
         lambda low, x, least, most: low.call(popops.clamp, x, least, most),
         _clamp_grad,
     ),
@@ -471,16 +514,24 @@ OPS |= {
 
 
 def _reduced(x: Value, dims: Ints) -> Out:
+    numeric(x)
     gone = axes(x, dims)
     return Out(tuple(n for i, n in enumerate(x.shape) if i not in gone), x.dtype)
 
 
-def _reduce(operation: str, grad: Any) -> Row:
+def _extreme_shape(x: Value, dims: Ints) -> Out:
+    out = _reduced(x, dims)
+    has_extremes = x.size > 0 or 0 in out.shape
+    need(has_extremes, "no elements have no extreme", "give a tensor with elements.")
+    return out
+
+
+def _reduce(operation: str, grad: Any, shape: Any = _reduced) -> Row:
     def lower(low: Any, x: Any, dims: Ints) -> Any:
         gone = [d % x.rank for d in dims]
         return low.call(popops.reduce, x, gone, operation=operation) if gone else x
 
-    return Row(_reduced, lower, grad)
+    return Row(shape, lower, grad)
 
 
 def _seen_again(ir: Ir, op: Op, y: Value) -> Value:
@@ -516,7 +567,7 @@ def _product_grad(ir: Ir, op: Op, g: Value) -> Slopes:
 
 
 def _of_rows(x: Value) -> Out:
-    need(x.shape, "one number has no last dimension", "give a tensor.")
+    numeric(with_rows(x))
     return Out(x.shape[:-1], UNSIGNED_INT)
 
 
@@ -548,8 +599,8 @@ def _one_hot(low: Any, x: Any, classes: int, dtype: Kind) -> Any:
 
 OPS |= {
     "sum": _reduce("ADD", lambda ir, op, g: [_seen_again(ir, op, g)]),
-    "reduce_max": _reduce("MAX", _extreme_grad),
-    "reduce_min": _reduce("MIN", _extreme_grad),
+    "reduce_max": _reduce("MAX", _extreme_grad, _extreme_shape),
+    "reduce_min": _reduce("MIN", _extreme_grad, _extreme_shape),
     "reduce_prod": _reduce("MUL", _product_grad),
     "arg_max": Row(_of_rows, calls(popops.arg_max), flat),
     "arg_min": Row(_of_rows, calls(popops.arg_min), flat),

@@ -21,15 +21,19 @@ from ipu_teach.types import FLOAT, INT, UNSIGNED_INT, DType
 
 def _matmul_shape(a: Value, b: Value) -> Out:
     alike(a, b)
+    r.floats(a)
     good = min(len(a.shape), len(b.shape)) > 1 and a.shape[-1] == b.shape[-2]
     why = f"{list(a.shape)} times {list(b.shape)} does not fit"
     need(good, why, "give [..., m, k] and [..., k, n].")
+    need(a.shape[-1], f"{list(a.shape)} has rows without elements", "give one or more.")
     batch = r.pair(Value(a.shape[:-2], a.dtype), Value(b.shape[:-2], a.dtype)).shape
     return Out((*batch, a.shape[-2], b.shape[-1]), a.dtype)
 
 
 def _matmul(low: Any, a: Any, b: Any) -> Any:
     shape = low.op.outs[0].shape
+    if not a.num_elements or not b.num_elements:
+        return low.constant(low.op.outs[0].dtype, shape, 0.0)
     product: Any = poplin.mat_mul if b.rank == 2 else poplin.mat_mul_grouped
     if b.rank == 2:
         a = a.reshape((a.num_elements // a.shape[-1], a.shape[-1]))
@@ -50,7 +54,7 @@ def _matmul_grad(ir: Ir, op: Op, g: Value) -> Slopes:
 def _matmul_lays(low: Any, op: Op, place: int) -> Any:
     a, b = op.inputs
     grouped = "grouped_" if len(b.shape) > 2 else ""
-    if grouped and a.shape[:-2] != b.shape[:-2]:
+    if not a.size or not b.size or (grouped and a.shape[:-2] != b.shape[:-2]):
         return None
     make: Any = getattr(poplin, f"create_mat_mul_{grouped}input_{'rhs' if place else 'lhs'}")
     batch = (prod(b.shape[:-2]),) if grouped else ()
@@ -93,6 +97,7 @@ def _params(
 
 def _conv_shape(x: Value, w: Value, **how: Any) -> Out:
     alike(x, w)
+    r.floats(x)
     advice = "give [batch, channels, *field] and [out, channels / groups, *kernel]."
     given = f"{list(x.shape)} and weights {list(w.shape)} in {how['groups']} groups"
     need(len(x.shape) == len(w.shape) > 2, f"{given} have other dimensions", advice)
@@ -275,6 +280,7 @@ def _indices(index: Value) -> None:
 def _gather_shape(x: Value, index: Value) -> Out:
     _indices(index)
     need(x.shape, "one number has no rows", "give a tensor [rows, …].")
+    need(x.shape[0] or not index.size, "it has no rows", "give a tensor with rows.")
     return Out((*index.shape, *x.shape[1:]), x.dtype)
 
 
@@ -367,7 +373,7 @@ def _pick_shape(x: Value, index: Value) -> Out:
     good = len(x.shape) == 2 and index.shape == x.shape[:1]
     why = f"{list(x.shape)} and numbers {list(index.shape)} do not fit"
     need(good, why, "give [rows, columns] and a number for each row.")
-    return Out(index.shape, x.dtype)
+    return Out(index.shape, r.floats(r.with_rows(x)).dtype)
 
 
 def _pick_grad(ir: Ir, op: Op, g: Value) -> Slopes:
@@ -393,9 +399,7 @@ OPS |= {
         _scatter_add,
         lambda ir, op, g: [g, None, ir.op("gather", g, op.inputs[1])],
     ),
-    "scatter_set": Row(
-        _scatter_add_shape, _scatter_with(popops.multi_update), _scatter_set_grad
-    ),
+    "scatter_set": Row(_scatter_add_shape, _scatter_with(popops.multi_update), _scatter_set_grad),
     "scatter_max": Row(
         _scatter_add_shape, _scatter_with(popops.multi_update_max), _scatter_max_grad
     ),
@@ -412,8 +416,7 @@ def _as_rows(x: Any) -> Any:
 
 def _by_rows(call: Any, grad: Any) -> Row:
     def shape(x: Value) -> Out:
-        need(x.shape, "one number has no last dimension", "give a tensor.")
-        return r.floats(x)
+        return r.floats(r.with_rows(x))
 
     return Row(shape, lambda low, x: low.call(call, _as_rows(x)).reshape(x.shape), grad)
 

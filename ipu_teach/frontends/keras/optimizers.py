@@ -24,7 +24,7 @@ class Optimizer:
 
     kind, scale = "sgd", 1.0
 
-    def __init__(self, learning_rate: Rate, **numbers: float) -> None:
+    def __init__(self, learning_rate: Rate, **numbers: float | bool) -> None:
         self.learning_rate, self.numbers = learning_rate, numbers
 
     @property
@@ -41,14 +41,17 @@ class Optimizer:
 
 
 class SGD(Optimizer):
-    """w -= rate g; with momentum v = momentum v + g and w -= rate v."""
+    """w -= rate g; with momentum v = momentum v + rate g and w -= v."""
 
     def __init__(self, learning_rate: Rate = 0.01, momentum: Fraction = 0.0) -> None:
-        super().__init__(learning_rate, momentum=momentum)
+        super().__init__(learning_rate, momentum=momentum, scaled_velocity=momentum > 0)
 
 
 class Adam(Optimizer):
-    """By running means of the gradient and of its square."""
+    """By running means of the gradient and of its square.
+
+    In step t, w -= rate sqrt(1 - beta_2^t) / (1 - beta_1^t) m / (sqrt(v) + epsilon).
+    """
 
     kind = "adam"
 
@@ -60,7 +63,9 @@ class Adam(Optimizer):
         epsilon: Decay = 1e-7,
         **more: float,
     ) -> None:
-        super().__init__(learning_rate, beta1=beta_1, beta2=beta_2, eps=epsilon, **more)
+        super().__init__(
+            learning_rate, beta1=beta_1, beta2=beta_2, eps=epsilon, eps_hat=True, **more
+        )
 
 
 class AdamW(Adam):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import getitem
 from typing import Any
 
@@ -307,6 +307,7 @@ class Lowerer:
     def _end(self) -> None:
         """Add assignments, outputs and gradients."""
         graph, captured = self.graph, self.captured
+        graph.ops = _with_parts(graph.ops)
         captured.backward = [op for op in graph.ops if op.part == BACKWARD]
         captured.grads = {graph.variables[n]: self._final(v) for n, v in self.gradients.items()}
         captured.kept = [v for v in map(self._final, self.kept) if v.kind == "made"]
@@ -320,9 +321,9 @@ class Lowerer:
                 with graph.at(path=path, line=NOWHERE, stage=stage, part=FORWARD):
                     graph.emit("assign", variable, graph.cast(value, variable.dtype))
         places = [i for i, v in enumerate(self.joint.form[0]) if isinstance(v, torch.Tensor)]
-        for place, node, like in zip(places, self.outputs, self.joint.outputs, strict=True):
+        for place, node, dtype in zip(places, self.outputs, self.joint.outputs, strict=True):
             graph.output(f"{place}", self._final(node))
-            captured.outputs[f"{place}"] = like.dtype
+            captured.outputs[f"{place}"] = dtype
         if self.joint.loss is not None:
             captured.loss_at = f"{places[self.joint.loss]}"
         self._fuse_updates()
@@ -341,6 +342,21 @@ class Lowerer:
         self.graph.outputs = outputs | {f"later {i}": v for i, v in enumerate(later)}
         fuse_updates(self.graph, self.captured.backward)
         self.graph.outputs = outputs
+
+
+def _with_parts(ops: list[Op]) -> list[Op]:
+    """Return operations of which all that read from the backward pass are in it.
+
+    torch adds some operations to a gradient after the hooks that label it have run.
+    """
+    made: set[Value] = set()
+    result = []
+    for op in ops:
+        if op.part == BACKWARD or not made.isdisjoint(op.inputs):
+            op = replace(op, part=BACKWARD)
+            made.update(op.outs)
+        result.append(op)
+    return result
 
 
 def _listed(value: Any) -> list[Any]:

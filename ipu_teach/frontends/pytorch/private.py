@@ -34,6 +34,7 @@ __all__ = [
     "has_step_hooks",
     "is_compiled",
     "is_mutable",
+    "memory",
     "note_step",
     "operation_name",
     "pytree",
@@ -93,6 +94,11 @@ def traced_graph() -> torch.fx.Graph | None:
     """Return the graph that is being traced, or None."""
     mode = get_proxy_mode()
     return None if mode is None else mode.tracer.graph
+
+
+def memory(tensor: torch.Tensor) -> int:
+    """Return a number of the memory that a tensor and its views share."""
+    return int(tensor.untyped_storage()._cdata)
 
 
 def gradient_hooks(tensor: torch.Tensor) -> list[Any]:

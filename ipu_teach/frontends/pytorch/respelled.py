@@ -19,7 +19,6 @@ from ipu_teach.errors import ModelError
 Tensor = Any
 
 
-
 def _weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
     return v * (g / torch.norm_except_dim(v, 2, dim))
 
@@ -37,7 +36,7 @@ def _cdist(a: Tensor, b: Tensor, p: float = 2.0, compute_mode: Any = None) -> Te
     powers = (apart.square() if p == 2 else _power(apart, p)).sum(-1)
     is_zero = powers == 0
     root = torch.where(is_zero, torch.ones_like(powers), powers)
-    root = root.sqrt() if p == 2 else root**(1 / p)
+    root = root.sqrt() if p == 2 else root ** (1 / p)
     return torch.where(is_zero, torch.zeros_like(powers), root)
 
 
@@ -127,9 +126,7 @@ def _grid_sampled(
     from torch._decomp import decomposition_table
 
     modes, paddings = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
-    spelled: Callable[..., Tensor] = decomposition_table[
-        torch.ops.aten.grid_sampler_2d.default
-    ]
+    spelled: Callable[..., Tensor] = decomposition_table[torch.ops.aten.grid_sampler_2d.default]
     places = modes.index(mode), paddings.index(padding_mode), bool(align_corners)
     return spelled(input, grid, *places)
 
@@ -140,4 +137,3 @@ RESPELLED: dict[Any, Callable[..., Tensor]] = {
     functional.embedding_bag: _embedding_bag,
     functional.grid_sample: _grid_sampled,
 }
-

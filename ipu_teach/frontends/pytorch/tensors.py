@@ -26,7 +26,9 @@ def dtype_of(dtype: torch.dtype) -> type[DType] | None:
 
 def array(tensor: torch.Tensor) -> Array:
     """Return the elements of a tensor, which share its memory where they can."""
-    elements: Array = tensor.detach().contiguous().numpy()
+    elements: Array = (
+        tensor.detach().contiguous().numpy(force=True)
+    )  # also of torch's zeros without memory
     return elements
 
 

@@ -445,14 +445,14 @@ def _attention(
     factor = 1 / sqrt(query.shape[-1]) if scale is None else scale
     scores = query @ key.transpose(-2, -1) * factor
     if is_causal:
-        seen = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
-        scores = scores.masked_fill(~seen, float("-inf"))
-    elif attn_mask is not None and attn_mask.dtype == torch.bool:
-        scores = scores.masked_fill(~attn_mask, float("-inf"))
-    elif attn_mask is not None:
+        attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        hidden = torch.zeros(attn_mask.shape, dtype=scores.dtype)
+        attn_mask = hidden.masked_fill(~attn_mask, float("-inf"))
+    if attn_mask is not None:
         scores = scores + attn_mask
     # a query that sees no key has 0, and with a causal mask each sees one
-    softmax = torch.softmax if attn_mask is None else torch._safe_softmax
+    softmax = torch.softmax if is_causal or attn_mask is None else torch._safe_softmax
     shares = softmax(scores, -1)
     if dropout_p > 0:
         shares = torch.dropout(shares, dropout_p, True)

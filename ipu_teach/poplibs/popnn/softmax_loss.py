@@ -46,7 +46,8 @@ class SoftmaxCrossEntropy(Vertex):
         losses = np.where(column < scores.shape[1], losses, np.float32(np.nan))
         is_masked = column == MASKED_LABEL_CODE
         self.loss = np.where(is_masked, 0, losses).reshape(-1)
-        self.deltas = np.where(is_masked, 0, exponentials / total - hit)
+        shares = exponentials / total
+        self.deltas = np.where(is_masked, shares * 0, shares - hit)  # 0, or NaN as in PyTorch
 
     def cycles(self, target: Target) -> int:
         rows, classes = self.scores.shape

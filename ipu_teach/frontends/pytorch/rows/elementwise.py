@@ -6,6 +6,8 @@ from collections.abc import Callable
 from math import log, pi
 from typing import Any
 
+import numpy as np
+
 from ipu_teach.frontends.ir import Ir, Unfit, Value
 from ipu_teach.frontends.pytorch.rows.registry import (
     ROWS,
@@ -29,17 +31,56 @@ def unary(*names: str) -> Callable[[Unary], Unary]:
 
     def add(function: Unary) -> Unary:
         for name in names:
-            ROWS[name] = lambda graph, results, x: function(graph, as_dtype(graph, x, results.dtype))
+            ROWS[name] = lambda graph, results, x: function(
+                graph, as_dtype(graph, x, results.dtype)
+            )
         return function
 
     return add
 
 
-for _name in "neg exp expm1 log log1p sqrt rsqrt sin cos erf sigmoid tanh silu".split():
-    unary(_name)(lambda graph, x, kind=_name: graph.op(kind, x))
-unary("reciprocal")(lambda graph, x: graph.op("inv", x))
-for _name in "floor ceil trunc".split():  # integers are whole already
-    unary(_name)(lambda graph, x, kind=_name: graph.op(kind, x) if x.floating else x)
+def composed(*names: str) -> Callable[[Unary], Unary]:
+    """Add a row for a function of several operations: in FLOAT, so that halves are rounded once."""
+
+    def add(function: Unary) -> Unary:
+        def of(graph: Ir, results: Results, x: Value) -> Value:
+            wide = as_dtype(graph, as_dtype(graph, x, results.dtype), FLOAT)
+            return as_dtype(graph, function(graph, wide), results.dtype)
+
+        row(*names)(of)
+        return function
+
+    return add
+
+
+def _plain(kind: str, keeps_integers: bool = False) -> Unary:
+    """Return a function of one row of the IR; integers can be the same already."""
+
+    def of(graph: Ir, x: Value) -> Value:
+        return x if keeps_integers and not x.floating else graph.op(kind, x)
+
+    return of
+
+
+for _name in [
+    "neg",
+    "exp",
+    "expm1",
+    "log",
+    "log1p",
+    "sqrt",
+    "rsqrt",
+    "sin",
+    "cos",
+    "erf",
+    "sigmoid",
+    "tanh",
+    "silu",
+]:
+    unary(_name)(_plain(_name))
+for _name in ["floor", "ceil", "trunc"]:
+    unary(_name)(_plain(_name, keeps_integers=True))
+unary("reciprocal")(_plain("inv"))
 
 
 def _nan_to(graph: Ir, x: Value, y: Value) -> Value:
@@ -118,17 +159,17 @@ def _is_power(graph: Ir, x: Value, y: Value, base: float) -> Value:
     return graph.op("select", is_exact, whole, y)
 
 
-unary("log2")(lambda graph, x: _is_power(graph, x, _log_by(graph, x, 2), 2.0))
-unary("log10")(lambda graph, x: _is_power(graph, x, _log_by(graph, x, 10), 10.0))
+composed("log2")(lambda graph, x: _is_power(graph, x, _log_by(graph, x, 2), 2.0))
+composed("log10")(lambda graph, x: _is_power(graph, x, _log_by(graph, x, 10), 10.0))
 
 
 def _log_by(graph: Ir, x: Value, base: int) -> Value:
     return graph.op("mul", graph.op("log", x), 1 / log(base))
 
 
-unary("exp2")(lambda graph, x: graph.op("pow", graph.constant(2.0, x.dtype), x))
-unary("tan")(lambda graph, x: graph.op("div", graph.op("sin", x), graph.op("cos", x)))
-unary("atan")(lambda graph, x: graph.op("atan2", x, graph.constant(1.0, x.dtype)))
+composed("exp2")(lambda graph, x: graph.op("pow", graph.constant(2.0, x.dtype), x))
+composed("tan")(lambda graph, x: graph.op("div", graph.op("sin", x), graph.op("cos", x)))
+composed("atan")(lambda graph, x: graph.op("atan2", x, graph.constant(1.0, x.dtype)))
 
 
 def _other_side(graph: Ir, x: Value) -> Value:
@@ -137,8 +178,8 @@ def _other_side(graph: Ir, x: Value) -> Value:
     return graph.op("sqrt", graph.op("mul", graph.op("sub", one, x), graph.op("add", one, x)))
 
 
-unary("asin")(lambda graph, x: graph.op("atan2", x, _other_side(graph, x)))
-unary("acos")(lambda graph, x: graph.op("atan2", _other_side(graph, x), x))
+composed("asin")(lambda graph, x: graph.op("atan2", x, _other_side(graph, x)))
+composed("acos")(lambda graph, x: graph.op("atan2", _other_side(graph, x), x))
 
 
 def _halves_of_exp(graph: Ir, magnitude: Value) -> tuple[Value, Value]:
@@ -148,7 +189,7 @@ def _halves_of_exp(graph: Ir, magnitude: Value) -> tuple[Value, Value]:
     return growing, graph.op("mul", graph.op("exp", graph.op("neg", magnitude)), 0.5)
 
 
-@unary("cosh")
+@composed("cosh")
 def _cosh(graph: Ir, x: Value) -> Value:
     return graph.op("add", *_halves_of_exp(graph, graph.op("abs", x)))
 
@@ -161,7 +202,7 @@ def _odd(graph: Ir, x: Value, near: Value, far: Value, limit: float) -> Value:
     return graph.op("select", graph.op("eq", x, 0.0), x, y)
 
 
-@unary("sinh")
+@composed("sinh")
 def _sinh(graph: Ir, x: Value) -> Value:
     """(t + t / (t + 1)) / 2 with t = exp(x) - 1 up to 1, where exp(x) - exp(-x) would cancel."""
     magnitude = graph.op("abs", x)
@@ -170,7 +211,7 @@ def _sinh(graph: Ir, x: Value) -> Value:
     return _odd(graph, x, near, graph.op("sub", *_halves_of_exp(graph, magnitude)), 1.0)
 
 
-@unary("asinh")
+@composed("asinh")
 def _asinh(graph: Ir, x: Value) -> Value:
     """log1p(x + x² / (1 + sqrt(x² + 1))), and log(2 x) where the square would overflow."""
     magnitude = graph.op("abs", x)
@@ -181,7 +222,7 @@ def _asinh(graph: Ir, x: Value) -> Value:
     return _odd(graph, x, near, far, 100.0)
 
 
-@unary("acosh")
+@composed("acosh")
 def _acosh(graph: Ir, x: Value) -> Value:
     """log1p(t + sqrt(t (t + 2))) with t = x - 1; log(2 x) where the square would overflow."""
     t = graph.op("sub", x, 1.0)
@@ -191,9 +232,11 @@ def _acosh(graph: Ir, x: Value) -> Value:
     return graph.op("select", graph.op("lt", graph.op("abs", x), 100.0), near, far)
 
 
-@unary("atanh")
+@composed("atanh")
 def _atanh(graph: Ir, x: Value) -> Value:
-    ratio = graph.op("div", graph.op("mul", x, 2.0), graph.op("sub", graph.constant(1.0, x.dtype), x))
+    ratio = graph.op(
+        "div", graph.op("mul", x, 2.0), graph.op("sub", graph.constant(1.0, x.dtype), x)
+    )
     y = graph.op("mul", graph.op("log1p", ratio), 0.5)
     return graph.op("select", graph.op("eq", x, 0.0), x, y)
 
@@ -204,7 +247,7 @@ _TAIL = (  # of erfc, by a Chebyshev fit to log(erfc(x) / t) + x², with t = 1 /
 )  # fmt: skip
 
 
-@unary("erfc")
+@composed("erfc")
 def _erfc(graph: Ir, x: Value) -> Value:
     """1 - erf(x) up to 0.5, and beyond a formula whose relative error stays small."""
     t = graph.op("inv", graph.op("add", graph.op("mul", x, 0.5), 1.0))
@@ -236,15 +279,56 @@ def _silu_backward(graph: Ir, results: Results, gradient: Value, x: Value) -> Va
 
 @row("elu")
 def _elu(
-    graph: Ir, results: Results, x: Value, alpha: float = 1.0, scale: float = 1.0, inner: float = 1.0
+    graph: Ir,
+    results: Results,
+    x: Value,
+    alpha: float = 1.0,
+    scale: float = 1.0,
+    inner: float = 1.0,
 ) -> Value:
     below = graph.op("mul", graph.op("expm1", graph.op("mul", x, inner)), alpha * scale)
     return graph.op("select", graph.op("gt", x, 0.0), graph.op("mul", x, scale), below)
 
 
+@row("hardtanh_backward", kept=True)
+def _hardtanh_backward(
+    graph: Ir, results: Results, gradient: Value, x: Value, low: float, high: float
+) -> Value:
+    """The gradient inside the bounds, and 0 elsewhere and where x is NaN."""
+    inside = graph.op("logical_and", graph.op("gt", x, low), graph.op("lt", x, high))
+    return graph.op("select", inside, gradient, graph.constant(0.0, gradient.dtype))
+
+
+@row("smooth_l1_loss_backward", kept=True)
+def _smooth_l1_backward(
+    graph: Ir, results: Results, gradient: Value, x: Value, y: Value, reduction: int, beta: float
+) -> Value:
+    """1 with a sign from `beta` on, the difference divided by it below, and NaN where that is."""
+    apart = graph.op("sub", x, y)
+    scale = 1 / max(apart.size, 1) if reduction == 1 else 1.0
+    slope = _sign(graph, results, apart)
+    if beta:
+        is_far = graph.op("gteq", graph.op("abs", apart), beta)
+        slope = graph.op("select", is_far, slope, graph.op("mul", apart, 1 / beta))
+    return graph.op("mul", graph.op("mul", slope, scale), gradient)
+
+
 @row("leaky_relu")
 def _leaky_relu(graph: Ir, results: Results, x: Value, slope: float = 0.01) -> Value:
     return graph.op("select", graph.op("gt", x, 0.0), x, graph.op("mul", x, slope))
+
+
+@row("linspace", kept=True)
+def _linspace(graph: Ir, results: Results, start: Any, end: Any, steps: int, **_: Any) -> Value:
+    """Evenly spaced numbers, counted from the nearer end as torch does."""
+    first, last = (as_dtype(graph, as_dtype(graph, v, results.dtype), FLOAT) for v in (start, end))
+    step = graph.op("mul", graph.op("sub", last, first), 1 / max(steps - 1, 1))
+    places = np.arange(steps)
+    up = graph.op("mul", step, graph.constant(places, FLOAT))
+    down = graph.op("mul", step, graph.constant(steps - 1 - places, FLOAT))
+    is_first_half = graph.constant(places < steps // 2 + (steps == 1), BOOL)
+    rising, falling = graph.op("add", first, up), graph.op("sub", last, down)
+    return as_dtype(graph, graph.op("select", is_first_half, rising, falling), results.dtype)
 
 
 @row("angle")
@@ -327,13 +411,30 @@ row("fmin")(_but_nan("min"))
 
 @row("clamp", "clamp_min", "clamp_max")
 def _clamp(graph: Ir, results: Results, x: Value, min: Any = None, max: Any = None) -> Value:
+    dtype = getattr(results.tensors[0], "dtype", None)
     x = as_dtype(graph, x, results.dtype)
-    if min is not None:
-        x = graph.op("max", x, as_dtype(graph, min, results.dtype))
-    return x if max is None else graph.op("min", x, as_dtype(graph, max, results.dtype))
+    for kind, bound in (("max", min), ("min", max)):
+        if bound is not None:
+            limit = as_dtype(graph, _number_in(dtype, bound), results.dtype)
+            x = extreme(graph, kind, x, limit)
+    return x
 
 
 ROWS["clamp_max"] = lambda graph, results, x, max: _clamp(graph, results, x, None, max)
+
+
+@row("hypot")
+def _hypot(graph: Ir, results: Results, a: Any, b: Any) -> Value:
+    """sqrt(a² + b²) as the larger times sqrt(1 + ratio²), which overflows only where the result
+    does; infinite if either is."""
+    a, b = (graph.op("abs", v) for v in in_dtype(graph, results, a, b))
+    large, small = graph.op("max", a, b), graph.op("min", a, b)
+    ratio = graph.op("div", small, large)
+    y = graph.op("mul", large, graph.op("sqrt", graph.op("add", graph.op("square", ratio), 1.0)))
+    y = graph.op("select", graph.op("eq", large, 0.0), large, y)
+    for v in (a, b):
+        y = graph.op("select", graph.op("eq", v, float("inf")), v, y)
+    return y
 
 
 @row("hardtanh")

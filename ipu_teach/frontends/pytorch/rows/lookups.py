@@ -28,7 +28,9 @@ from ipu_teach.frontends.pytorch.rows.registry import (
 )
 from ipu_teach.types import BOOL, FLOAT, INT, UNSIGNED_INT
 
-MASKS = Unfit("how many elements a mask selects depends on its values", "use torch.where(mask, x, 0).")
+MASKS = Unfit(
+    "how many elements a mask selects depends on its values", "use torch.where(mask, x, 0)."
+)
 
 
 # --- indices --------------------------------------------------------------------------------------
@@ -222,6 +224,18 @@ def _index_put(
     y = graph.op(kind, subscript.rows, subscript.place, values)
     y = reshaped(graph, y, subscript.front.shape)
     return permuted(graph, y, [int(d) for d in np.argsort(subscript.order)])
+
+
+@row("put")
+def _put(
+    graph: Ir, results: Results, x: Value, index: Value, source: Value, accumulate: bool = False
+) -> Value:
+    """Elements of the flattened x are replaced, or added to."""
+    if not index.size:
+        return x
+    at = reshaped(graph, unsigned(graph, index, x.size, is_subscript=True), (index.size,))
+    kind = "scatter_add" if accumulate else "scatter_set"
+    return reshaped(graph, graph.op(kind, _column(graph, x), at, _column(graph, source)), x.shape)
 
 
 def _masked_put(

@@ -8,6 +8,7 @@ from typing import Any
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Unfit, Value
 from ipu_teach.frontends.pytorch.rows.registry import Ints, Results, reshaped, row
+from ipu_teach.types import FLOAT
 
 Saved = dict[Any, Any]
 
@@ -30,6 +31,22 @@ def _normed(
     shift = graph.constant(0.0, x.dtype, (channels,)) if beta is None else beta
     scale, shift = (graph.cast(v, x.dtype) for v in (scale, shift))
     return graph.emit("norm", x, scale, shift, kind=kind, eps=eps, **options)
+
+
+def _statistics(graph: Ir, results: Results, mean: Value, inverse: Value) -> list[Value]:
+    """Return the means and 1 / the standard deviations with torch's shapes and dtypes."""
+    return [
+        graph.cast(reshaped(graph, v, results.shapes[i]), results.dtypes[i] or v.dtype)
+        for i, v in ((1, mean), (2, inverse))
+    ]
+
+
+def _zeros(
+    graph: Ir, mask: Ints, *likes: tuple[Value | None, tuple[int, ...]]
+) -> list[Value | None]:
+    """Return the gradients that `mask` asks for where no element takes part in them."""
+    zeros = [graph.constant(0.0, FLOAT if v is None else v.dtype, shape) for v, shape in likes]
+    return [v if is_wanted else None for v, is_wanted in zip(zeros, mask, strict=True)]
 
 
 def _gradients(
@@ -68,12 +85,13 @@ def _batch_norm(
         y = _with_statistics(graph, x, gamma, beta, mean, var, eps)
         return [y, nothing, nothing, mean, var]
     y, white, average, inverse = _normed(graph, "batch", x, gamma, beta, eps)
-    saved[average] = white
+    mean_out, inverse_out = _statistics(graph, results, average, inverse)
+    saved[mean_out] = white, inverse
     count = x.size // x.shape[1]
     variance = graph.op("to_variance", inverse, eps=eps)
     unbiased = graph.op("mul", variance, count / max(count - 1, 1))
     blended = (_blended(graph, *pair, momentum) for pair in ((mean, average), (var, unbiased)))
-    return [y, average, inverse, *blended]
+    return [y, mean_out, inverse_out, *blended]
 
 
 def _with_statistics(
@@ -90,9 +108,10 @@ def _batch_norm_alone(
     eps: float, saved: Saved,
 ) -> list[Value]:  # fmt: skip
     """Without running statistics."""
-    y, white, average, inverse = _normed(graph, "batch", x, gamma, beta, eps)
-    saved[average] = white
-    return [y, average, inverse]
+    y, white, *found = _normed(graph, "batch", x, gamma, beta, eps)
+    average, inverse_out = _statistics(graph, results, *found)
+    saved[average] = white, found[1]
+    return [y, average, inverse_out]
 
 
 @row("_native_batch_norm_legit_no_training")
@@ -110,7 +129,8 @@ def _batch_norm_backward(
     var: Any, average: Any, inverse: Any, training: bool, eps: float, mask: Ints, saved: Saved,
 ) -> list[Value | None]:  # fmt: skip
     if training:
-        return _gradients(graph, "batch", saved[average], gradient, inverse, gamma, mask)
+        white, inverse = saved[average]
+        return _gradients(graph, "batch", white, gradient, inverse, gamma, mask)
     by_x = by_gamma = by_beta = None
     column = (x.shape[1], *(1,) * (len(x.shape) - 2))
     dims = (0, *range(2, len(x.shape)))
@@ -140,9 +160,7 @@ def _layer_norm(
     rows = reshaped(graph, x, (x.size // max(size, 1), size))
     gamma, beta = (v if v is None else reshaped(graph, v, (size,)) for v in (gamma, beta))
     y, white, mean, inverse = _normed(graph, "layer", rows, gamma, beta, eps)
-    mean, inverse_out = (
-        reshaped(graph, v, results.shapes[i]) for i, v in ((1, mean), (2, inverse))
-    )
+    mean, inverse_out = _statistics(graph, results, mean, inverse)
     saved[mean] = white, inverse
     return [reshaped(graph, y, x.shape), mean, inverse_out]
 
@@ -152,6 +170,8 @@ def _layer_norm_backward(
     graph: Ir, results: Results, gradient: Value, x: Value, shape: Ints, mean: Value, inverse: Any,
     gamma: Any, beta: Any, mask: Ints, saved: Saved,
 ) -> list[Value | None]:  # fmt: skip
+    if not x.size:
+        return _zeros(graph, mask, (x, x.shape), (gamma, tuple(shape)), (beta, tuple(shape)))
     white, inverse = saved[mean]
     size = prod(shape)
     rows = reshaped(graph, gradient, white.shape)
@@ -167,9 +187,7 @@ def _group_norm(
     field: int, groups: int, eps: float, saved: Saved,
 ) -> list[Value]:  # fmt: skip
     y, white, mean, inverse = _normed(graph, "group", x, gamma, beta, eps, groups=groups)
-    mean, inverse_out = (
-        reshaped(graph, v, results.shapes[i]) for i, v in ((1, mean), (2, inverse))
-    )
+    mean, inverse_out = _statistics(graph, results, mean, inverse)
     saved[mean] = white, inverse
     return [y, mean, inverse_out]
 
@@ -179,5 +197,7 @@ def _group_norm_backward(
     graph: Ir, results: Results, gradient: Value, x: Value, mean: Value, inverse: Any, gamma: Any,
     batch: int, channels: int, field: int, groups: int, mask: Ints, saved: Saved,
 ) -> list[Value | None]:  # fmt: skip
+    if not x.size:
+        return _zeros(graph, mask, (x, x.shape), (gamma, (channels,)), (gamma, (channels,)))
     white, inverse = saved[mean]
     return _gradients(graph, "group", white, gradient, inverse, gamma, mask)

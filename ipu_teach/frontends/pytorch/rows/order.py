@@ -9,9 +9,10 @@ from collections.abc import Callable
 from math import log
 from typing import Any
 
+import numpy as np
 
 from ipu_teach.frontends import ir
-from ipu_teach.frontends.ir import Ir, Value
+from ipu_teach.frontends.ir import Ir, Unfit, Value
 from ipu_teach.frontends.pytorch.rows.registry import (
     Results,
     as_dtype,
@@ -25,13 +26,13 @@ from ipu_teach.frontends.pytorch.rows.registry import (
     sliced,
 )
 from ipu_teach.frontends.pytorch.rows.views import at_places
-from ipu_teach.types import INT
+from ipu_teach.types import FLOAT, INT, UNSIGNED_INT
 
 # --- places of extremes ---------------------------------------------------------------------------
 
 
 def _place(graph: Ir, kind: str, rows: Value) -> Value:
-    """Return INT [rows]: the place of the first largest or smallest element, or of the first NaN."""
+    """Return INT [rows]: the place of the first largest or smallest element, or first NaN."""
     return graph.op("reinterpret", graph.op(f"arg_{kind}", rows), dtype=INT)
 
 
@@ -131,6 +132,28 @@ def _median(
     return value if dim is None else [value, reshaped(graph, place, results.shape)]
 
 
+@row("nanmedian")
+def _nanmedian(
+    graph: Ir, results: Results, x: Value, dim: int | None = None, keepdim: bool = False
+) -> Any:
+    """The lower one of two in the middle of those that are not NaN; NaN if all are."""
+    if not x.floating:
+        return _median(graph, results, x, dim, keepdim)
+    rows = reshaped(graph, x, (1, x.size)) if dim is None else as_rows(graph, x, dim)
+    values, places = ranked(graph, rows, rows.shape[1], 1, largest=False)  # NaN last
+    is_number = graph.op("logical_not", graph.op("is_nan", rows))
+    count = ir.reduced(graph, "sum", graph.cast(is_number, INT), [1])
+    middle = graph.op("max", graph.op("shift_right", graph.op("sub", count, 1), 1), 0)
+    middle = graph.op("reinterpret", middle, dtype=UNSIGNED_INT)
+    value = reshaped(graph, graph.op("pick", values, middle), results.shape)
+    if dim is None:
+        return value
+    starts = graph.constant(np.arange(rows.shape[0]) * rows.shape[1], UNSIGNED_INT)
+    column = reshaped(graph, places, (x.size, 1))
+    place = graph.op("gather", column, graph.op("add", middle, starts))
+    return [value, reshaped(graph, place, results.shape)]
+
+
 # --- running sums, products and extremes ----------------------------------------------------------
 
 Combine = Callable[[Value, Value], Value]
@@ -159,8 +182,6 @@ def _cumulative(kind: str) -> Callable[..., Value]:
 
 
 def _accumulator(dtype: Any) -> Any:
-    from ipu_teach.types import FLOAT
-
     return FLOAT if is_float(dtype) else dtype
 
 
@@ -213,17 +234,17 @@ def _searchsorted(
     is_bucketize = "bucketize" in str(results.node.target)
     values, sorted_numbers = (first, second) if is_bucketize else (second, first)
     if sorter is not None:
-        from ipu_teach.frontends.ir import Unfit
-
-        raise Unfit("a sorter is not offered", "sort the sequence first: sequence.gather(-1, sorter).")
+        raise Unfit(
+            "a sorter is not offered", "sort the sequence first: sequence.gather(-1, sorter)."
+        )
     common, dtype = results.promoted()
     values = as_dtype(graph, values, dtype)
     values = reshaped(graph, values, (*values.shape, 1))
     numbers = as_dtype(graph, sorted_numbers, dtype)
     if len(numbers.shape) > 1:
         numbers = reshaped(graph, numbers, (*numbers.shape[:-1], 1, numbers.shape[-1]))
-    is_below = graph.op("lteq" if right or side == "right" else "lt", numbers, values)
+    is_right = right or side == "right"
+    # NaN is behind all numbers, so that what is not in front of it counts
+    is_below = graph.op("logical_not", graph.op("gt" if is_right else "gteq", numbers, values))
     count = ir.reduced(graph, "sum", graph.cast(is_below, INT), [len(is_below.shape) - 1])
     return reshaped(graph, count, results.shape)
-
-

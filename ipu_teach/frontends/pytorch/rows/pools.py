@@ -33,9 +33,7 @@ def _batched(graph: Ir, x: Value, rank: int) -> Value:
 # --- windows --------------------------------------------------------------------------------------
 
 
-def _axis(
-    size: int, outputs: int, kernel: int, stride: int, padding: int, dilation: int
-) -> Axis:
+def _axis(size: int, outputs: int, kernel: int, stride: int, padding: int, dilation: int) -> Axis:
     starts = [i * stride - padding for i in range(outputs)]
     return [
         [at for k in range(kernel) if 0 <= (at := start + k * dilation) < size] for start in starts
@@ -43,9 +41,7 @@ def _axis(
 
 
 def _adaptive_axis(size: int, outputs: int) -> Axis:
-    return [
-        list(range(i * size // outputs, -(-(i + 1) * size // outputs))) for i in range(outputs)
-    ]
+    return [list(range(i * size // outputs, -(-(i + 1) * size // outputs))) for i in range(outputs)]
 
 
 def _table(field: Ints, axes: list[Axis]) -> Any:
@@ -298,9 +294,7 @@ def _avg_pool_row(rank: int) -> None:
         if is_plain(sizes, full, outputs, divisor):
             y = _plain_gradient(graph, full, gradient, sizes, count_include_pad)
         else:
-            windows, counts = _avg_windows(
-                graph, full, outputs, sizes, count_include_pad, divisor
-            )
+            windows, counts = _avg_windows(graph, full, outputs, sizes, count_include_pad, divisor)
             y = _mean_gradient(windows, gradient, counts)
         return reshaped(graph, y, results.shape)
 
@@ -363,4 +357,3 @@ for _rank in (2, 3):
     _adaptive_max_row(_rank)
     _avg_pool_row(_rank)
     _adaptive_avg_row(_rank)
-

@@ -7,7 +7,7 @@ from typing import Any
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Unfit, Value
 from ipu_teach.frontends.pytorch.rows.elementwise import in_dtype
-from ipu_teach.frontends.pytorch.rows.registry import Ints, Results, reshaped, row
+from ipu_teach.frontends.pytorch.rows.registry import Ints, Results, corner, reshaped, row
 
 # --- matrices -------------------------------------------------------------------------------------
 
@@ -35,7 +35,30 @@ def _addmm(
     return graph.op("add", y, c if beta == 1 else graph.op("mul", c, beta))
 
 
+@row("addmv")
+def _addmv(
+    graph: Ir, results: Results, c: Value, a: Value, b: Value, beta: float = 1, alpha: float = 1
+) -> Value:
+    c, b = (reshaped(graph, v, (*v.shape, 1)) if v.shape else v for v in (c, b))
+    return reshaped(graph, _addmm(graph, results, c, a, b, beta, alpha), results.shape)
+
+
+@row("addbmm")
+def _addbmm(
+    graph: Ir, results: Results, c: Value, a: Value, b: Value, beta: float = 1, alpha: float = 1
+) -> Value:
+    """The products of a batch, summed: one product of matrices that are side by side."""
+    count, rows, inner = a.shape
+    wide = graph.op("permute", a, dims=(1, 0, 2))
+    wide = reshaped(graph, wide, (rows, count * inner))
+    tall = reshaped(graph, b, (count * inner, b.shape[2]))
+    return _addmm(graph, results, c, wide, tall, beta, alpha)
+
+
 # --- convolutions ---------------------------------------------------------------------------------
+
+
+NAMES = "stride", "lower", "dilation"  # sizes that place a transposed convolution's elements
 
 
 def _check_floats(x: Value) -> None:
@@ -68,30 +91,34 @@ def _per_channel(graph: Ir, bias: Value, rank: int) -> Value:
     return reshaped(graph, bias, (bias.size, *(1,) * rank))
 
 
-def _transposed(
-    graph: Ir, x: Value, weights: Value, field: Ints, groups: int, sizes: dict[str, Any]
-) -> Value:
-    """Return the gradient of a convolution's input of shape `field`, whose output is x.
+def _reached(
+    x: Value, weights: Value, field: Ints, sizes: dict[str, Any]
+) -> tuple[list[int], dict[str, Any]]:
+    """Return the part of a transposed convolution's output that x reaches, and the sizes with it.
 
-    Output padding of a stride or more adds places that the convolution does not reach: the
-    gradient there is 0, and they are joined afterwards.
+    The margin behind the field is such that a convolution of this part has exactly x's shape.
+    Output padding makes it smaller than the one in front. Behind the part, the output is 0.
     """
-    reached = [
-        (n - 1) * stride - low - high + dilation * (kernel - 1) + 1
-        for n, kernel, stride, low, high, dilation in zip(
-            x.shape[2:], weights.shape[2:], *sizes.values(), strict=True
-        )
-    ]
-    inner = [
-        min(n, limit + stride - 1)
-        for n, limit, stride in zip(field[2:], reached, sizes["stride"], strict=True)
-    ]
-    y = graph.op(
-        "conv_input_grad", x, weights, field=(*field[:2], *inner), groups=groups, **sizes
-    )
-    if inner == list(field[2:]):
+    inner, upper = [], []
+    for n, kernel, size, stride, low, dilation in zip(
+        x.shape[2:], weights.shape[2:], field, *(sizes[k] for k in NAMES), strict=True
+    ):
+        end = (n - 1) * stride + dilation * (kernel - 1) + 1 - low
+        inner.append(min(size, end))
+        upper.append(max(end - size, 0))
+    return inner, {**sizes, "upper": tuple(upper)}
+
+
+def _transposed(
+    graph: Ir, x: Value, weights: Value, shape: Ints, groups: int, sizes: dict[str, Any]
+) -> Value:
+    """Return the gradient of a convolution's input of some shape, whose output is x."""
+    inner, sizes = _reached(x, weights, shape[2:], sizes)
+    field = (*shape[:2], *inner)
+    y = graph.op("conv_input_grad", x, weights, field=field, groups=groups, **sizes)
+    if field == tuple(shape):
         return y
-    upper = (0, 0, *(n - m for n, m in zip(field[2:], inner, strict=True)))
+    upper = tuple(n - m for n, m in zip(shape, field, strict=True))
     return graph.op("pad", y, lower=(0,) * len(upper), upper=upper)
 
 
@@ -108,11 +135,12 @@ def _convolution_backward(
         zeros = [graph.constant(0.0, x.dtype, v.shape) for v in (x, weights)]
         by_input, by_weights = (v if m else None for v, m in zip(zeros, mask, strict=False))
     elif transposed:
-        inner = _reached(graph, gradient, x, weights, sizes)
+        inner, sizes = _reached(x, weights, gradient.shape[2:], sizes)
+        part = corner(graph, gradient, (*gradient.shape[:2], *inner))
         if mask[0]:
-            by_input = graph.op("conv", inner, weights, **sizes)
+            by_input = graph.op("conv", part, weights, **sizes)
         if mask[1]:
-            by_weights = graph.op("conv_weight_grad", x, inner, shape=weights.shape, **sizes)
+            by_weights = graph.op("conv_weight_grad", x, part, shape=weights.shape, **sizes)
     else:
         if mask[0]:
             by_input = graph.op("conv_input_grad", gradient, weights, field=x.shape, **sizes)
@@ -121,17 +149,3 @@ def _convolution_backward(
     if mask[2]:
         by_bias = graph.op("sum", gradient, dims=(0, *range(2, rank + 2)))
     return [by_input, by_weights, by_bias]
-
-
-def _reached(
-    graph: Ir, gradient: Value, x: Value, weights: Value, sizes: dict[str, Any]
-) -> Value:
-    """Return the part of a transposed convolution's gradient that its output padding leaves."""
-    names = ("stride", "lower", "upper", "dilation")
-    for dim, (n, kernel, stride, low, high, dilation) in enumerate(
-        zip(x.shape[2:], weights.shape[2:], *(sizes[k] for k in names), strict=True)
-    ):
-        limit = (n - 1) * stride - low - high + dilation * (kernel - 1) + stride
-        if limit < gradient.shape[dim + 2]:
-            gradient = graph.op("slice", gradient, dim=dim + 2, begin=0, end=limit)
-    return gradient

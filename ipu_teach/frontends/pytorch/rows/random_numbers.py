@@ -177,5 +177,3 @@ def _gumbel(graph: Ir, shape: Any) -> Value:
     u = graph.op("max", drawn(graph, "uniform", shape, FLOAT), SMALLEST)
     u = graph.op("min", u, 1 - 2.0**-24)
     return graph.op("neg", graph.op("log", graph.op("neg", graph.op("log", u))))
-
-

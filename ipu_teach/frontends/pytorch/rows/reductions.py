@@ -84,17 +84,13 @@ row("amin")(_extreme("reduce_min"))
 
 
 @row("any")
-def _any(
-    graph: Ir, results: Results, x: Value, dim: Any = None, keepdim: bool = False
-) -> Value:
+def _any(graph: Ir, results: Results, x: Value, dim: Any = None, keepdim: bool = False) -> Value:
     count = reduced(graph, results, "sum", graph.cast(as_bool(graph, x), INT), dim, 0)
     return as_dtype(graph, graph.op("gt", count, 0), results.dtype)
 
 
 @row("all")
-def _all(
-    graph: Ir, results: Results, x: Value, dim: Any = None, keepdim: bool = False
-) -> Value:
+def _all(graph: Ir, results: Results, x: Value, dim: Any = None, keepdim: bool = False) -> Value:
     fails = graph.cast(graph.op("logical_not", as_bool(graph, x)), INT)
     count = reduced(graph, results, "sum", fails, dim, 0)
     return as_dtype(graph, graph.op("eq", count, 0), results.dtype)
@@ -113,7 +109,9 @@ def _var(
     if not x.size:
         return graph.constant(NAN, x.dtype, results.shape)
     dims = dimensions(x, dim)
-    centred = graph.op("sub", x, ir.mean(graph, x, dims, True)) if x.shape else graph.op("sub", x, x)
+    centred = (
+        graph.op("sub", x, ir.mean(graph, x, dims, True)) if x.shape else graph.op("sub", x, x)
+    )
     count = max(x.size / _size(results.shape) - float(correction), 0.0)
     return _total(graph, results, graph.op("square", centred), dim, count)
 
@@ -149,6 +147,11 @@ def _vector_norm(
     if ord in (0, 1):
         return total
     return graph.op("sqrt", total) if ord == 2 else graph.op("pow", total, 1 / ord)
+
+
+@row("dist")
+def _dist(graph: Ir, results: Results, a: Value, b: Value, p: float = 2) -> Value:
+    return _vector_norm(graph, results, graph.op("sub", a, b), p)
 
 
 def _along(kind: str) -> Callable[..., Value]:

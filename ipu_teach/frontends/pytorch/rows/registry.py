@@ -9,7 +9,7 @@ rules of its own for promotion or broadcasting.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,10 +19,11 @@ from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, DType
 Kind = type[DType]
 Ints = Sequence[int]
 RowFunction = Callable[..., Any]
+AnyRow = TypeVar("AnyRow", bound=RowFunction)
 
 ROWS: dict[str, RowFunction] = {}
 SAVING: set[str] = set()  # rows with a keyword `saved`: a dict from the forward to the backward
-KEPT: set[str] = set()  # rows that torch's decompositions would replace, and must not
+KEPT: set[str] = set()  # rows that torch's decompositions would replace by what differs from it
 MOVES: set[str] = set()  # rows that only move elements, so that no integer leaves its width
 
 
@@ -74,10 +75,10 @@ class Results:
 
 def row(
     *names: str, saves: bool = False, kept: bool = False, moves: bool = False
-) -> Callable[[RowFunction], RowFunction]:
+) -> Callable[[AnyRow], AnyRow]:
     """Add a row under several names of torch."""
 
-    def add(function: RowFunction) -> RowFunction:
+    def add(function: AnyRow) -> AnyRow:
         for name in names:
             ROWS[name] = function
             for is_member, members in ((saves, SAVING), (kept, KEPT), (moves, MOVES)):

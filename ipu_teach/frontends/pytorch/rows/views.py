@@ -276,9 +276,23 @@ def _triangle(graph: Ir, results: Results, x: Value, diagonal: int = 0) -> Value
     return graph.op("select", graph.constant(mask, BOOL), x, nothing)
 
 
+@row(*(f"replication_pad{n}d_backward" for n in (1, 2, 3)), kept=True)
+def _replication_backward(
+    graph: Ir, results: Results, gradient: Value, x: Value, margins: Ints
+) -> Value:
+    """The sum over all copies of each element."""
+    places = _numbered(x)
+    pairs = [(margins[i], margins[i + 1]) for i in range(0, len(margins), 2)]
+    for dim, (low, high) in enumerate(pairs):
+        axis = len(x.shape) - 1 - dim
+        along = np.clip(np.arange(-low, x.shape[axis] + high), 0, x.shape[axis] - 1)
+        places = places.take(along, axis)
+    index = graph.constant(places.reshape(-1), UNSIGNED_INT)
+    updates = reshaped(graph, gradient, (gradient.size, 1))
+    return reshaped(graph, graph.op("scatter", index, updates, shape=(x.size, 1)), x.shape)
+
+
 def at_places(graph: Ir, shape: Ints, dim: int) -> Value:
     """Return INT: for each element of a shape, its place along a dimension."""
     places = np.broadcast_to(along_axis(np.arange(shape[dim]), len(shape), dim), shape)
     return graph.constant(np.ascontiguousarray(places), INT)
-
-
