@@ -188,6 +188,7 @@ LEGAL: dict[str, set[str]] = {
     "Array": {"array"},
     "PathLike": {"text"},
     "Natural": {"whole", "huge"},
+    "Ipu": {"whole"},
     "Word": {"whole", "huge"},
     "Positive": {"whole", "number", "huge"},
     "Epsilon": {"whole", "number", "huge"},
@@ -212,6 +213,10 @@ LEGAL: dict[str, set[str]] = {
 TAKEN: dict[str, str] = {}
 # Parameters that ignore what they are given, or take anything: with the reason.
 ANYTHING: dict[str, str] = {
+    **dict.fromkeys(
+        (f"frontends.poptorch.PoplarExecutor.__call__.{name}" for name in ("flag", "mode", "k")),
+        "what forward takes is the module's own affair",
+    ),
     **dict.fromkeys(
         (f"frontends.popart.Opset.{name}.strides" for name in ("conv", "maxpool", "averagepool")),
         "one for all dimensions",
@@ -255,7 +260,7 @@ def _legal(annotation: Any, default: Any) -> set[str] | None:
     text = text or str(annotation)
     words = set(_words(text))
     if text.startswith("Callable"):
-        return LEGAL["Callable"]
+        return LEGAL["Callable"] | ({"none"} if "None" in words else set())
     if "Any" in words or "object" in words or annotation is inspect.Parameter.empty:
         return None
     legal = set[str]().union(*(LEGAL.get(w, set()) for w in words))
