@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from ipu_teach import FLOAT, IPUModel, show
+from ipu_teach.errors import ModelError
 from ipu_teach.frontends.session import compiled, needed
 
 torch = pytest.importorskip("torch", reason="torch is not installed: the extra `torch` adds it")
@@ -19,7 +20,9 @@ from torch.nn import functional as F  # noqa: E402
 from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
 
 from ipu_teach import poptorch  # noqa: E402
-from ipu_teach.frontends import from_torch  # noqa: E402
+from ipu_teach.frontends.pytorch import capture, whole  # noqa: E402
+from ipu_teach.frontends.pytorch.markers import LOWERINGS  # noqa: E402
+from ipu_teach.frontends.pytorch.tensors import array  # noqa: E402
 
 Loss = Callable[..., Any]
 INF, NAN = float("inf"), float("nan")
@@ -50,7 +53,7 @@ class Module(nn.Module):
 
 def captured(loss: Loss, weight: Any, *inputs: Any) -> Any:
     marked = [i for i, t in enumerate(inputs) if not t.is_floating_point() and (t == -100).any()]
-    return from_torch.captured(Module(loss, weight), inputs, {}, marked, True)
+    return capture.captured(Module(loss, weight), inputs, {}, marked, True)
 
 
 def on_the_device(loss: Loss, weight: Any, *inputs: Any) -> tuple[Any, Any]:
@@ -60,7 +63,7 @@ def on_the_device(loss: Loss, weight: Any, *inputs: Any) -> tuple[Any, Any]:
     graph.ops = [*graph.ops, *result.backward]
     (gradient,) = result.grads.values()
     graph.outputs = {"loss": next(iter(graph.outputs.values())), "gradient": gradient}
-    fed = {n: from_torch.array(t)[None] for n, t in zip(result.inputs, inputs, strict=True)}
+    fed = {n: array(t)[None] for n, t in zip(result.inputs, inputs, strict=True)}
     run = compiled("", needed(graph), IPUModel("ipu2", tiles_per_ipu=4))(**fed)
     return torch.tensor(run["loss"][0]), torch.tensor(run["gradient"][0])
 
@@ -254,7 +257,7 @@ def test_an_operation_with_a_gradient_of_its_own_keeps_it() -> None:
     try:
         agree("stepped", lambda x: (stepped(x) * FACTORS.to(x.dtype)).sum(), FINITE)
     finally:
-        del from_torch.LOWERINGS["kit_tests::stepped"]
+        del LOWERINGS["kit_tests::stepped"]
 
 
 def test_an_operation_without_one_has_that_of_its_lowering() -> None:
@@ -276,12 +279,58 @@ def test_an_operation_without_one_has_that_of_its_lowering() -> None:
         _, gradient = on_the_device(loss, FINITE)
         torch.testing.assert_close(gradient, 3 * FACTORS + 2 * (FINITE + 3))
     finally:
-        del from_torch.LOWERINGS["kit_tests::twice"]
+        del LOWERINGS["kit_tests::twice"]
+
+
+class Cells(nn.Module):
+    def __init__(self, kind: Any, how: str) -> None:
+        super().__init__()
+        more = {"proj_size": 2} if how == "projected" else {}
+        twice = {"num_layers": 2, "bidirectional": True} if how == "two layers" else {}
+        self.cells, self.how = kind(3, 4, batch_first=how != "steps first", **more, **twice), how
+
+    def forward(self, x: Any) -> Any:
+        y, state = self.cells(x[0] if self.how == "no batch" else x)
+        return y, y.square().sum() + sum(
+            s.sum() for s in (state if type(state) is tuple else [state])
+        )
+
+
+@pytest.mark.parametrize("how", ["", "steps first", "two layers", "no batch", "projected"])
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_layers_of_cells(kind: Any, how: str) -> None:
+    if how == "projected" and kind is not nn.LSTM:
+        return
+    torch.manual_seed(0)
+    net, x = Cells(kind, how), drawn(2, 5, 3)
+    plain = copy.deepcopy(net)
+    program = training(net)
+    y, loss = program(x)
+    expected, value = plain(x)
+    torch.testing.assert_close(y, expected.detach(), rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(loss, value.detach(), rtol=1e-4, atol=1e-6)
+    value.backward()
+    torch.optim.SGD(plain.parameters(), 0.1).step()
+    program.detachFromDevice()
+    for a, b in zip(net.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_sequences_that_are_packed_are_refused() -> None:
+    class Packed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.cells = nn.LSTM(3, 4)
+
+        def forward(self, x: Any) -> Any:
+            packed = nn.utils.rnn.pack_padded_sequence(x, torch.tensor([5, 2]))
+            return self.cells(packed)[0].data
+
+    with pytest.raises(ModelError, match="asks for a number that is on the device"):
+        poptorch.inferenceModel(Packed())(drawn(5, 2, 3))
 
 
 def test_nothing_outlives_a_capture() -> None:
-    from ipu_teach.frontends.pytorch import whole
-
     captured(attention(causal=True), drawn(5, 12))
     assert whole.current is None
     q = drawn(1, 2, 5, 4)
@@ -383,7 +432,9 @@ def test_transforms_keep_what_is_kept_whole(how: str) -> None:
         place = poptorch.TensorLocationSettings().useOnChipStorage(False)
         opts.TensorLocations.setOptimizerLocation(place)
     x, y = drawn(4, 5, 4), torch.tensor([0, 2, -100, 1])
-    program = poptorch.trainingModel(net, opts, torch.optim.SGD(net.parameters(), 0.1, momentum=0.9))
+    program = poptorch.trainingModel(
+        net, opts, torch.optim.SGD(net.parameters(), 0.1, momentum=0.9)
+    )
     optimizer = torch.optim.SGD(plain.parameters(), 0.1, momentum=0.9)
     for _ in range(2):
         program(x, y)

@@ -34,7 +34,6 @@ import numpy as np
 from ipu_teach.device import IPUModel
 from ipu_teach.errors import InvalidOptionError, ModelError, WithoutSome, shown
 from ipu_teach.frontends import ir, session
-from ipu_teach.frontends.aten import IGNORED
 from ipu_teach.frontends.ir import Ir
 from ipu_teach.frontends.pytorch import (
     capture,
@@ -56,6 +55,7 @@ from ipu_teach.frontends.pytorch.mirror import (
     tensors_of,
 )
 from ipu_teach.frontends.pytorch.paths import with_paths
+from ipu_teach.frontends.pytorch.rows.likelihoods import IGNORED
 from ipu_teach.frontends.pytorch.tensors import filled, tensor_of
 from ipu_teach.frontends.session import Training, chosen, compiled, rate_of, spelt
 from ipu_teach.interrupts import Interrupts
