@@ -145,6 +145,11 @@ def test_likelihoods_and_other_forms_of_cross_entropy(scores: str) -> None:
     }
     for name, loss in forms.items():
         agree(name, loss, x, y)
+    got, gradient = on_the_device(lambda x, y: F.cross_entropy(x, y), x.half(), y)
+    expected, by_x = in_torch(lambda x, y: F.cross_entropy(x, y), x.half(), y)
+    assert got.dtype == gradient.dtype == torch.float16
+    torch.testing.assert_close(got.double(), expected, rtol=1e-3, atol=0, equal_nan=True)
+    torch.testing.assert_close(gradient.double(), by_x, rtol=1e-3, atol=1e-6, equal_nan=True)
     nothing = torch.tensor([2, 2])
     agree("all of a class", lambda x, y: F.cross_entropy(x, y, ignore_index=2), x[:2], nothing)
 
@@ -404,7 +409,9 @@ def test_the_loss_on_the_line_of_the_model_is_told_from_it() -> None:
     assert list(dict.fromkeys(paths)) == ["loss", "b", "Line", "a"]
 
 
-@pytest.mark.parametrize("how", ["one", "accumulation", "replicas", "recompute", "off chip"])
+@pytest.mark.parametrize(
+    "how", ["one", "accumulation", "replicas", "recompute", "off chip", "pipeline"]
+)
 def test_transforms_keep_what_is_kept_whole(how: str) -> None:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -416,8 +423,9 @@ def test_transforms_keep_what_is_kept_whole(how: str) -> None:
             h = self.bn(self.lstm(x)[0])
             if how == "recompute":
                 h = poptorch.recomputationCheckpoint(h)
-            o = self.out(torch.relu(self.attend(h, h, h, need_weights=False)[0].mean(1)))
-            return o, F.cross_entropy(o, y)
+            with poptorch.Block(ipu_id=1 if how == "pipeline" else 0):
+                o = self.out(torch.relu(self.attend(h, h, h, need_weights=False)[0].mean(1)))
+                return o, F.cross_entropy(o, y)
 
     torch.manual_seed(0)
     net = Net()
@@ -426,12 +434,14 @@ def test_transforms_keep_what_is_kept_whole(how: str) -> None:
     parts = 1
     if how == "accumulation":
         opts.Training.gradientAccumulation(parts := 2)
+    if how == "pipeline":
+        opts.Training.gradientAccumulation(parts := 4)
     if how == "replicas":
         opts.replicationFactor(parts := 2)
     if how == "off chip":
         place = poptorch.TensorLocationSettings().useOnChipStorage(False)
         opts.TensorLocations.setOptimizerLocation(place)
-    x, y = drawn(4, 5, 4), torch.tensor([0, 2, -100, 1])
+    x, y = drawn(8, 5, 4), torch.tensor([0, 2, -100, 1, 1, 0, 2, -100])
     program = poptorch.trainingModel(
         net, opts, torch.optim.SGD(net.parameters(), 0.1, momentum=0.9)
     )

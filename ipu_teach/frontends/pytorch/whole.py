@@ -306,7 +306,7 @@ def _cross_entropy(
 ) -> Any:  # fmt: skip
     soft = target.is_floating_point() or weight is not None or label_smoothing
     old = size_average is not None or reduce is not None
-    if soft or old or input.dim() < 2 or input.dtype == torch.float16:
+    if soft or old or input.dim() < 2:
         number = {"none": 0, "mean": 1, "sum": 2}[reduction]
         return private.cross_entropy_loss(
             input, target, weight, number, ignore_index, label_smoothing
@@ -323,11 +323,12 @@ def _cross_entropy_rows(
     numbers, is_masked = class_numbers(graph, labels, rows.shape[1], ignored)
     each, _ = graph.emit("cross_entropy", rows, numbers)
     if reduction == "none":
-        return [graph.op("reshape", each, shape=labels.shape)]
-    total = ir.reduced(graph, "sum", each)
-    if reduction == "sum":
-        return [total]
-    return [mean_of(graph, total, count_of(graph, numbers, is_masked))]
+        loss = graph.op("reshape", each, shape=labels.shape)
+    else:
+        loss = ir.reduced(graph, "sum", each)
+    if reduction == "mean":
+        loss = mean_of(graph, loss, count_of(graph, numbers, is_masked))
+    return [graph.cast(loss, x.dtype)]
 
 
 SPELLED[torch.nn.functional.cross_entropy] = _cross_entropy
