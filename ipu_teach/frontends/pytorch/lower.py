@@ -319,9 +319,9 @@ class Lowerer:
                 with graph.at(path=path, line=NOWHERE, stage=stage, part=FORWARD):
                     graph.emit("assign", variable, graph.cast(value, variable.dtype))
         places = [i for i, v in enumerate(self.joint.form[0]) if isinstance(v, torch.Tensor)]
-        for place, node, like in zip(places, self.outputs, self.joint.outputs, strict=True):
+        for place, node, dtype in zip(places, self.outputs, self.joint.outputs, strict=True):
             graph.output(f"{place}", self._final(node))
-            captured.outputs[f"{place}"] = like.dtype
+            captured.outputs[f"{place}"] = dtype
         if self.joint.loss is not None:
             captured.loss_at = f"{places[self.joint.loss]}"
         self._fuse_updates()

@@ -27,12 +27,17 @@ __all__ = [
     "FakeTensor",
     "UnsupportedOperatorException",
     "accumulation_hooks",
+    "attributes_of_module",
     "cross_entropy_loss",
     "fake_mode",
     "fake_of",
     "gradient_hooks",
     "has_gradient",
+    "has_step_hooks",
+    "is_compiled",
     "is_mutable",
+    "memory",
+    "note_step",
     "operation_name",
     "pytree",
     "recurrent",
@@ -42,7 +47,9 @@ __all__ = [
     "traced",
     "traced_graph",
     "tracing_on",
+    "version",
     "without_mkldnn",
+    "without_subclass",
     "written_arguments",
 ]
 
@@ -92,6 +99,11 @@ def traced_graph() -> torch.fx.Graph | None:
     """Return the graph that is being traced, or None."""
     mode = get_proxy_mode()
     return None if mode is None else mode.tracer.graph
+
+
+def memory(tensor: torch.Tensor) -> int:
+    """Return a number of the memory that a tensor and its views share."""
+    return int(tensor.untyped_storage()._cdata)
 
 
 def gradient_hooks(tensor: torch.Tensor) -> list[Any]:
@@ -166,3 +178,34 @@ def cross_entropy_loss(*args: Any) -> torch.Tensor:
 def recurrent(kind: str) -> Any:
     """Return the function that `torch.nn.LSTM`, GRU and RNN call: "lstm", "gru", "rnn_tanh"."""
     return getattr(torch._VF, kind)
+
+
+def is_compiled(module: torch.nn.Module) -> bool:
+    """Whether a module is one of torch.compile, or compiled in place."""
+    return hasattr(module, "_orig_mod") or module._compiled_call_impl is not None
+
+
+def attributes_of_module(module: torch.nn.Module) -> dict[str, Any]:
+    """Return a module's attributes, hooks among them, without parameters, buffers and parts."""
+    held = ("_parameters", "_buffers", "_modules")
+    return {name: value for name, value in vars(module).items() if name not in held}
+
+
+def version(tensor: torch.Tensor) -> int:
+    """Return how often a tensor was changed in place."""
+    return 0 if tensor.is_inference() else int(tensor._version)
+
+
+def has_step_hooks(optimizer: Any) -> bool:
+    """Whether an optimiser calls functions before or after its step."""
+    return bool(optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks)
+
+
+def note_step(optimizer: Any) -> None:
+    """Tell a scheduler that a step was taken, for which it asks before it warns."""
+    optimizer._opt_called = True
+
+
+def without_subclass() -> Any:
+    """Return a context in which subclasses of Tensor are as Tensor is."""
+    return torch._C.DisableTorchFunctionSubclass()
