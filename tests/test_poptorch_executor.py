@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from ipu_teach import IPUModel
-from ipu_teach.errors import InvalidOptionError, ModelError, NoHardwareError
+from ipu_teach.errors import InvalidOptionError, ModelError, NoHardwareError, NotOfferedError
 
 torch = pytest.importorskip("torch", reason="torch is not installed: the extra `torch` adds it")
 
@@ -703,6 +703,72 @@ def test_edits_of_weights_between_calls() -> None:
     assert pair.module.n.num_batches_tracked == pair.plain.n.num_batches_tracked
 
 
+def test_an_edit_before_a_detach_is_kept() -> None:
+    pair = Pair(new())
+    pair.step()
+    pair.both(lambda m, o: nn.init.constant_(m.a.bias, 0.7))
+    pair.executor.detachFromDevice()
+    assert_equal(pair.module, pair.plain)
+    for use in (pair.executor.copyWeightsToHost, pair.executor.copyWeightsToDevice):
+        assert "is not attached" in refused(use)
+    pair.step()
+    nn.init.constant_(pair.module.a.bias, 0.7)
+    pair.executor.copyWeightsToHost()  # the device's, as its name says
+    assert_equal(pair.module, pair.plain)
+
+
+def test_a_call_that_fails_leaves_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = Pair(new(), lambda m: torch.optim.Adam(m.parameters(), 0.05))
+    pair.step()
+    run = pair.executor.run.__class__.__call__
+
+    def failing(self: Any, **fed: Any) -> Any:
+        run(self, **fed)
+        raise ArithmeticError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pair.executor.run.__class__, "__call__", failing)
+        pytest.raises(ArithmeticError, pair.executor, X, Y)
+    assert_equal(pair.module, pair.plain)
+    pair.step()
+    pair.step()
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+@pytest.mark.parametrize("on_chip", [False, True])
+def test_replicas_with_state_of_the_optimiser_elsewhere(is_shared: bool, on_chip: bool) -> None:
+    class Scaled(Net):
+        def __init__(self) -> None:
+            super().__init__()
+            self.factor = 1.0
+
+        def between(self, h: Any) -> Any:
+            return h * self.factor
+
+    opts = options().replicationFactor(2)
+    opts.Training.gradientAccumulation(2)
+    where = poptorch.TensorLocationSettings().useOnChipStorage(on_chip)
+    opts.TensorLocations.setOptimizerLocation(where.useReplicatedTensorSharding(is_shared))
+    module = new(Scaled)
+    plain = copy.deepcopy(module)
+    optimizer = torch.optim.Adam(module.parameters(), 0.05)
+    reference = torch.optim.Adam(plain.parameters(), 0.05)
+    executor = poptorch.trainingModel(module, opts, optimizer)
+    x, y = drawn(8, 6), drawn(8, 3, seed=4)
+    for number in range(4):
+        if number == 2:  # another program goes on with the state
+            module.factor = plain.factor = 0.5
+            for net in (module, plain):
+                nn.init.constant_(net.b.bias, 0.2)
+        executor(x, y)
+        step(plain, reference, x, y)
+        assert_equal(module, plain)
+        for ours, theirs in zip(module.parameters(), plain.parameters(), strict=True):
+            for key, values in reference.state[theirs].items():
+                torch.testing.assert_close(optimizer.state[ours][key], values, rtol=1e-4, atol=1e-6)
+    assert executor.compiles == 2
+
+
 def test_the_host_sees_the_weights_after_each_call() -> None:
     pair = Pair(new(Normed), lambda m: torch.optim.Adam(m.parameters(), 0.01))
     averaged = [torch.optim.swa_utils.AveragedModel(m) for m in (pair.module, pair.plain)]
@@ -949,6 +1015,12 @@ def test_optimisers_that_are_refused(name: str) -> None:
         assert "poptorch.optim.SGD, Adam or AdamW" in text
 
 
+def test_optimisers_of_poptorch_that_are_not_here() -> None:
+    for name in ("LAMB", "RMSprop"):
+        text = refused(lambda n=name: getattr(poptorch.optim, n), NotOfferedError)
+        assert "poptorch.optim.SGD, Adam or AdamW" in text
+
+
 def test_every_argument_of_the_optimisers_is_known() -> None:
     """A newer PyTorch may add one that changes the result."""
     from ipu_teach.frontends.pytorch import optimizers
@@ -1155,6 +1227,12 @@ def test_loaders_that_are_refused() -> None:
     assert "given a batch_sampler" in text and "sampler=" in text
     text = refused(lambda: poptorch.DataLoader(options(), data, batch_size=11))
     assert "10 examples make no batch, and each run takes 11" in text
+    text = refused(lambda: poptorch.DataLoader(options(), data, worker=2))
+    assert "DataLoader has no argument 'worker'" in text
+    text = refused(
+        lambda: poptorch.DataLoader(options(), data, 2, shuffle=True, sampler=sampler.sampler)
+    )
+    assert "torch's DataLoader cannot be: sampler option is mutually exclusive" in text
     assert len(poptorch.DataLoader(options(), data, 2, sampler=sampler.sampler)) == 5
 
 

@@ -52,7 +52,7 @@ class Group:
     this group, where it is not that of `Training`."""
 
     rate: Rate = 0.01
-    numbers: Mapping[str, float] = field(default_factory=dict)
+    numbers: Mapping[str, float | bool] = field(default_factory=dict)
     names: Collection[str] | None = None
     kind: str = ""
 

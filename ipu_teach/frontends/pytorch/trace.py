@@ -19,6 +19,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ipu_teach.errors import ModelError
 from ipu_teach.frontends.pytorch import losses, private, respelled, whole
+from ipu_teach.frontends.pytorch.arguments import refuse_hidden_outputs
 from ipu_teach.frontends.pytorch.labels import Label, Labels, innermost_line
 from ipu_teach.frontends.pytorch.markers import LOWERINGS, Marks, capturing
 from ipu_teach.frontends.pytorch.private import pytree
@@ -237,6 +238,7 @@ class _Step(torch.nn.Module):  # type: ignore[misc]
             labels.set(path="")
             flat, spec = pytree.tree_flatten(result)
             outputs = [v for v in flat if isinstance(v, torch.Tensor)]
+            refuse_hidden_outputs(type(self.module).__name__, flat)
             if self.scale is not None:
                 loss = self._loss(outputs)
                 joint.loss = next((i for i, t in enumerate(outputs) if t is loss), None)
