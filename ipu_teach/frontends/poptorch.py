@@ -37,7 +37,6 @@ from ipu_teach.arguments import Among, Between, Count, Natural, Taken, check_cal
 from ipu_teach.device import IPUModel
 from ipu_teach.errors import InvalidOptionError, ModelError, NoHardwareError, WithoutSome, shown
 from ipu_teach.frontends import ir
-from ipu_teach.frontends.aten import IGNORED
 from ipu_teach.frontends.ir import Ir
 from ipu_teach.frontends.pytorch import (
     capture,
@@ -61,6 +60,7 @@ from ipu_teach.frontends.pytorch.mirror import (
 )
 from ipu_teach.frontends.pytorch.paths import with_paths
 from ipu_teach.frontends.pytorch.reads import Reads
+from ipu_teach.frontends.pytorch.rows.likelihoods import IGNORED
 from ipu_teach.frontends.pytorch.tensors import filled, tensor_of
 from ipu_teach.frontends.session import Training, chosen, compiled, rate_of, spelt
 from ipu_teach.graph.source import caller, in_words

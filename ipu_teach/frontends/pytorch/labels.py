@@ -21,7 +21,12 @@ from torch.overrides import TorchFunctionMode
 from ipu_teach.frontends.ir.values import BACKWARD, FORWARD
 from ipu_teach.frontends.pytorch import whole
 from ipu_teach.frontends.pytorch.markers import Marks
-from ipu_teach.frontends.pytorch.private import TensorWeakRef, operation_name, pytree
+from ipu_teach.frontends.pytorch.private import (
+    FakeTensor,
+    TensorWeakRef,
+    operation_name,
+    pytree,
+)
 from ipu_teach.graph.source import NOWHERE, Line
 
 _TORCH = str(Path(torch.__file__).parent) + os.sep
@@ -121,7 +126,8 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
     def note(self, results: Any) -> None:
         """Label the nodes of autograd that made the results, unless they have a label."""
         tensors = [t for t in pytree.tree_leaves(results) if isinstance(t, torch.Tensor)]
-        self.tensors += [(TensorWeakRef(t), self.label.line) for t in tensors]
+        fakes = [t for t in tensors if isinstance(t, FakeTensor)]  # others are older, as of x.to(…)
+        self.tensors += [(TensorWeakRef(t), self.label.line) for t in fakes]
         waiting = [t.grad_fn for t in tensors]
         while waiting:
             node = waiting.pop()

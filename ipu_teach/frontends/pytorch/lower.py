@@ -223,8 +223,6 @@ class Lowerer:
             return self.joint.calls.lower(self.graph, full_name, args)
         if name in _FILLED:
             return self._filled(name, results, args)
-        if name in whole.LOWERED:
-            return whole.LOWERED[name](self.graph, results, *args, **kwargs)
         if name in ROWS:
             saved = {"saved": self.saved} if name in SAVING else {}
             return ROWS[name](self.graph, results, *args, **kwargs, **saved)

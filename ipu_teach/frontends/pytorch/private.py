@@ -6,7 +6,7 @@ says what stops working without it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -32,9 +32,11 @@ __all__ = [
     "accumulation_hooks",
     "decomposed",
     "attributes_of_module",
+    "cross_entropy_loss",
     "fake_mode",
     "fake_of",
     "gradient_hooks",
+    "has_gradient",
     "has_step_hooks",
     "is_compiled",
     "is_composite",
@@ -43,7 +45,10 @@ __all__ = [
     "note_step",
     "operation_name",
     "pytree",
+    "recurrent",
+    "respell",
     "returns_alias",
+    "safe_softmax",
     "tracing_on",
     "version",
     "without_mkldnn",
@@ -144,6 +149,38 @@ def returns_alias(target: Any) -> bool:
     return schema.arguments[0].alias_info is not None and any(
         result.alias_info is not None for result in schema.returns
     )
+
+
+def has_gradient(operation: Any) -> bool:
+    """Whether `register_autograd` was called for an operation of a library."""
+    name = operation._schema.name
+    defined = torch._library.custom_ops.OPDEFS.get(name)
+    if defined is not None:
+        return defined._backward_fn is not None
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, "Autograd"))
+
+
+def respell(operation: Any, function: Callable[..., Any]) -> None:
+    """Call `function` for an operation that is composed of others, where the dispatcher of Python
+    is on, as in a capture; `operation.decompose` calls torch's own."""
+    operation.py_impl(torch._C.DispatchKey.CompositeImplicitAutograd)(function)
+
+
+def safe_softmax(x: torch.Tensor, dim: int) -> torch.Tensor:
+    """Return the softmax, and 0 where all elements of a row are -inf, as attention has it."""
+    result: torch.Tensor = torch._safe_softmax(x, dim)
+    return result
+
+
+def cross_entropy_loss(*args: Any) -> torch.Tensor:
+    """Return the loss as torch spells it, of every kind of class numbers and shares."""
+    loss: torch.Tensor = torch._C._nn.cross_entropy_loss(*args)
+    return loss
+
+
+def recurrent(kind: str) -> Any:
+    """Return the function that `torch.nn.LSTM`, GRU and RNN call: "lstm", "gru", "rnn_tanh"."""
+    return getattr(torch._VF, kind)
 
 
 def is_compiled(module: torch.nn.Module) -> bool:
