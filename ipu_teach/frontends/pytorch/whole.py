@@ -26,8 +26,7 @@ from ipu_teach.frontends import ir
 from ipu_teach.frontends.aten import ATEN, IGNORED
 from ipu_teach.frontends.ir import OPS, Ir, Op, Unfit, Value
 from ipu_teach.frontends.ir.autodiff import swept
-from ipu_teach.frontends.pytorch.markers import LIBRARY as _library
-from ipu_teach.frontends.pytorch.markers import LOWERINGS
+from ipu_teach.frontends.pytorch.markers import LIBRARY as _library, LOWERINGS
 from ipu_teach.poplibs.popops import MASKED_LABEL_CODE
 from ipu_teach.types import FLOAT, HALF, INT, UNSIGNED_INT
 
@@ -307,6 +306,8 @@ def _product(g: Ir, told: Any, a: Value, b: Value) -> Value:
     another; the product of the transposes, transposed, lies as the weights do."""
     if told.dtype not in (FLOAT, HALF):
         raise Unfit("whole numbers are not multiplied as matrices", "x.float() @ y.float().")
+    if not a.size or not b.size:
+        return g.constant(0.0, told.dtype, told.shape)
     a, b = g.cast(a, told.dtype), g.cast(b, told.dtype)
     maker = g.maker()
     is_turned = [v in maker and maker[v].kind == "permute" for v in (a, b)]
