@@ -8,7 +8,7 @@ import torch
 
 from ipu_teach.errors import IPUTeachError, ModelError
 from ipu_teach.frontends.pytorch import private
-from ipu_teach.frontends.pytorch.labels import is_own
+from ipu_teach.frontends.pytorch.labels import is_own, is_torchs
 from ipu_teach.graph.source import in_words
 
 _VALUE_TEXTS = ("data-dependent", "get value out of a tracing tensor", "numpy() is not supported")
@@ -18,7 +18,7 @@ def raised(module: torch.nn.Module, error: Exception, path: str) -> Exception:
     """Return the error to raise in the place of one that the capture of a module met, in the
     submodule of that path.
 
-    Errors of the kit, and those that the learner's own code raises, stay as they are.
+    Errors that the kit raises, or the learner's own code, stay as they are.
     """
     frames = traceback.extract_tb(error.__traceback__)
     own = [(f.filename, f.lineno or 0) for f in frames if is_own(f.filename)]
@@ -35,7 +35,7 @@ def raised(module: torch.nn.Module, error: Exception, path: str) -> Exception:
             next_step="compute both and choose by torch.where(condition, a, b), or decide by "
             "shapes and by numbers of Python.",
         )
-    if frames and is_own(frames[-1].filename):
+    if frames and not is_torchs(frames[-1].filename):
         return error
     first = next((part.strip() for part in text.splitlines() if part.strip()), "")
     return ModelError(

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import torch
 from torch.nn.modules.module import (
@@ -23,12 +24,18 @@ from ipu_teach.frontends.pytorch.markers import Marks
 from ipu_teach.frontends.pytorch.private import operation_name, pytree, traced_graph
 from ipu_teach.graph.source import NOWHERE, Line
 
+_TORCH = str(Path(torch.__file__).parent) + os.sep
 _NOT_THE_LEARNERS = (
-    str(Path(torch.__file__).parent) + os.sep,
+    _TORCH,
     str(Path(__file__).parents[2]) + os.sep,
     "<frozen ",
     "<eval_with_key>",
 )
+
+
+def is_torchs(path: str) -> bool:
+    """Whether a file is torch's; those of torchvision and the like are not."""
+    return path.startswith(_TORCH)
 
 
 def is_own(path: str) -> bool:
@@ -78,6 +85,7 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
         self._names = {id(part): name for name, part in module.named_modules()}
         self._paths = [""]
         self._of_autograd: dict[Any, Label] = {}
+        self.tensors: list[tuple[Any, Line]] = []
 
     def set(self, **changes: Any) -> None:
         """Label the nodes so far, and change the label for those that follow."""
@@ -110,6 +118,7 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
     def note(self, results: Any) -> None:
         """Label the nodes of autograd that made the results, unless they have a label."""
         tensors = [t for t in pytree.tree_leaves(results) if isinstance(t, torch.Tensor)]
+        self.tensors += [(ref(t), self.label.line) for t in tensors]
         waiting = [t.grad_fn for t in tensors]
         while waiting:
             node = waiting.pop()

@@ -223,8 +223,6 @@ class Lowerer:
             return self.joint.calls.lower(self.graph, full_name, args)
         if name in _FILLED:
             return self._filled(name, results, args)
-        if name in whole.LOWERED:
-            return whole.LOWERED[name](self.graph, results, *args, **kwargs)
         if name in ROWS:
             saved = {"saved": self.saved} if name in SAVING else {}
             return ROWS[name](self.graph, results, *args, **kwargs, **saved)
@@ -321,9 +319,9 @@ class Lowerer:
                 with graph.at(path=path, line=NOWHERE, stage=stage, part=FORWARD):
                     graph.emit("assign", variable, graph.cast(value, variable.dtype))
         places = [i for i, v in enumerate(self.joint.form[0]) if isinstance(v, torch.Tensor)]
-        for place, node, like in zip(places, self.outputs, self.joint.outputs, strict=True):
+        for place, node, dtype in zip(places, self.outputs, self.joint.outputs, strict=True):
             graph.output(f"{place}", self._final(node))
-            captured.outputs[f"{place}"] = like.dtype
+            captured.outputs[f"{place}"] = dtype
         if self.joint.loss is not None:
             captured.loss_at = f"{places[self.joint.loss]}"
         self._fuse_updates()

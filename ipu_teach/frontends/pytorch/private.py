@@ -27,17 +27,29 @@ __all__ = [
     "FakeTensor",
     "UnsupportedOperatorException",
     "accumulation_hooks",
+    "attributes_of_module",
+    "cross_entropy_loss",
     "fake_mode",
     "fake_of",
     "gradient_hooks",
+    "has_gradient",
+    "has_step_hooks",
+    "is_compiled",
     "is_mutable",
+    "memory",
+    "note_step",
     "operation_name",
     "pytree",
+    "recurrent",
+    "respell",
     "returns_alias",
+    "safe_softmax",
     "traced",
     "traced_graph",
     "tracing_on",
+    "version",
     "without_mkldnn",
+    "without_subclass",
     "written_arguments",
 ]
 
@@ -89,6 +101,11 @@ def traced_graph() -> torch.fx.Graph | None:
     return None if mode is None else mode.tracer.graph
 
 
+def memory(tensor: torch.Tensor) -> int:
+    """Return a number of the memory that a tensor and its views share."""
+    return int(tensor.untyped_storage()._cdata)
+
+
 def gradient_hooks(tensor: torch.Tensor) -> list[Any]:
     """Return the functions that `tensor.register_hook` was given."""
     return list((tensor._backward_hooks or {}).values())
@@ -129,3 +146,66 @@ def returns_alias(target: Any) -> bool:
     return schema.arguments[0].alias_info is not None and any(
         result.alias_info is not None for result in schema.returns
     )
+
+
+def has_gradient(operation: Any) -> bool:
+    """Whether `register_autograd` was called for an operation of a library."""
+    name = operation._schema.name
+    defined = torch._library.custom_ops.OPDEFS.get(name)
+    if defined is not None:
+        return defined._backward_fn is not None
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, "Autograd"))
+
+
+def respell(operation: Any, function: Callable[..., Any]) -> None:
+    """Call `function` for an operation that is composed of others, where the dispatcher of Python
+    is on, as in a capture; `operation.decompose` calls torch's own."""
+    operation.py_impl(torch._C.DispatchKey.CompositeImplicitAutograd)(function)
+
+
+def safe_softmax(x: torch.Tensor, dim: int) -> torch.Tensor:
+    """Return the softmax, and 0 where all elements of a row are -inf, as attention has it."""
+    result: torch.Tensor = torch._safe_softmax(x, dim)
+    return result
+
+
+def cross_entropy_loss(*args: Any) -> torch.Tensor:
+    """Return the loss as torch spells it, of every kind of class numbers and shares."""
+    loss: torch.Tensor = torch._C._nn.cross_entropy_loss(*args)
+    return loss
+
+
+def recurrent(kind: str) -> Any:
+    """Return the function that `torch.nn.LSTM`, GRU and RNN call: "lstm", "gru", "rnn_tanh"."""
+    return getattr(torch._VF, kind)
+
+
+def is_compiled(module: torch.nn.Module) -> bool:
+    """Whether a module is one of torch.compile, or compiled in place."""
+    return hasattr(module, "_orig_mod") or module._compiled_call_impl is not None
+
+
+def attributes_of_module(module: torch.nn.Module) -> dict[str, Any]:
+    """Return a module's attributes, hooks among them, without parameters, buffers and parts."""
+    held = ("_parameters", "_buffers", "_modules")
+    return {name: value for name, value in vars(module).items() if name not in held}
+
+
+def version(tensor: torch.Tensor) -> int:
+    """Return how often a tensor was changed in place."""
+    return 0 if tensor.is_inference() else int(tensor._version)
+
+
+def has_step_hooks(optimizer: Any) -> bool:
+    """Whether an optimiser calls functions before or after its step."""
+    return bool(optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks)
+
+
+def note_step(optimizer: Any) -> None:
+    """Tell a scheduler that a step was taken, for which it asks before it warns."""
+    optimizer._opt_called = True
+
+
+def without_subclass() -> Any:
+    """Return a context in which subclasses of Tensor are as Tensor is."""
+    return torch._C.DisableTorchFunctionSubclass()

@@ -1,8 +1,10 @@
 """Leave a module as it was before it was captured.
 
 The forward of a module may keep tensors, count its calls, and append to lists. While it is
-captured, these tensors have no elements. `Snapshot` records the attributes of all submodules, the
-containers and objects in them, and what their hooks refer to, and puts everything back.
+captured, these tensors have no elements. A `Snapshot` records what a module's code can reach: the
+attributes of all submodules and of their classes, the containers and objects in them, and the
+global and enclosing variables of methods and hooks. It can tell what has changed, and put
+everything back.
 """
 
 from __future__ import annotations
@@ -17,166 +19,217 @@ from typing import Any
 import numpy as np
 import torch
 
-_LIMIT = 100_000  # objects that are visited, and elements of one container
+_LIMIT = 100_000  # objects that are visited, and elements of a container
 _LARGEST = 1 << 24  # bytes of an array that is copied
-_LIBRARIES = ("torch", "numpy", "builtins", "ipu_teach", *sys.stdlib_module_names)
+_LIBRARIES = {"torch", "numpy", "builtins", "ipu_teach", *sys.stdlib_module_names} - {"__main__"}
+_INNER = ("_modules", "_parameters", "_buffers")  # dicts that are no attributes to a learner
+
+Named = tuple[str, Any]
 
 
 class Snapshot:
-    """The state of a module's Python objects. `restore` puts them back."""
+    """The state of the Python objects that a module can reach."""
 
     def __init__(self, module: torch.nn.Module) -> None:
-        self._entries: list[tuple[str, Callable[[], bool], Callable[[], None]]] = []
-        self._seen: set[int] = set()
-        self._alive: list[Any] = []  # so that no other object gets a number of `_seen`
-        waiting: list[tuple[str, Any]] = [("", module)]
+        self._records: list[_Record] = []
+        self._seen: dict[int, Any] = {}  # values by their number, which they keep while alive
+        waiting: list[Named] = [("", module)]
         while waiting and len(self._seen) < _LIMIT:
             name, value = waiting.pop()
-            if isinstance(value, (str, bytes, int, float, torch.Tensor, type, ModuleType)):
-                continue
-            if id(value) in self._seen:
-                continue
-            self._seen.add(id(value))
-            self._alive.append(value)
-            waiting += self._visited(name, value)
-
-    def _visited(self, name: str, value: Any) -> Iterable[tuple[str, Any]]:
-        """Record a value, and return those in it, by what they are called."""
-        if isinstance(value, dict):
-            return self._dict(name, value)
-        if isinstance(value, (list, deque)):
-            before = list(value)
-            self._add(name, lambda: _same(value, before), lambda: _refill(value, before))
-            return _elements(name, before)
-        if isinstance(value, set):
-            members = set(value)
-            self._add(name, lambda: value == members, lambda: _reset(value, members))
-            return _elements(name, members)
-        if isinstance(value, (tuple, frozenset)):
-            return _elements(name, value)
-        if isinstance(value, np.ndarray):
-            return self._array(name, value)
-        if isinstance(value, FunctionType):
-            return self._function(name, value)
-        if isinstance(value, MethodType):
-            return [(name, value.__self__), (name, value.__func__)]
-        if isinstance(value, partial):
-            return [(name, value.func), (name, value.args), (name, value.keywords)]
-        if isinstance(value, torch.nn.Module) or _is_users(value):
-            return self._dict(name, vars(value), is_object=True)
-        return ()
-
-    def _dict(
-        self, name: str, value: dict[Any, Any], is_object: bool = False
-    ) -> Iterable[tuple[str, Any]]:
-        before = dict(value)
-        names = _names(name, before, is_object)
-        if is_object:  # an attribute at a time, which is what an error names
-            self._add(name, lambda: _same_keys(value, before), lambda: _reset(value, before))
-            for key, known in before.items():
-                self._add(
-                    names[key],
-                    lambda key=key, known=known: value.get(key) is known,  # type: ignore[misc]
-                    lambda: None,
-                )
-        else:
-            self._add(name, lambda: _same_items(value, before), lambda: _reset(value, before))
-        if len(before) > _LIMIT:
-            return ()
-        return [(names[key], known) for key, known in before.items()]
-
-    def _array(self, name: str, value: Any) -> Iterable[tuple[str, Any]]:
-        if value.dtype == object or value.nbytes > _LARGEST or not value.flags.writeable:
-            return ()
-        before = value.copy()
-        self._add(
-            name,
-            lambda: value.tobytes() == before.tobytes(),
-            lambda: np.copyto(value, before),
-        )
-        return ()
-
-    def _function(self, name: str, value: FunctionType) -> Iterable[tuple[str, Any]]:
-        inner = [(name, v) for v in (value.__dict__, value.__defaults__, value.__kwdefaults__) if v]
-        for cell in value.__closure__ or ():
-            try:
-                before = cell.cell_contents
-            except ValueError:  # not yet assigned
-                continue
-            self._add(
-                name,
-                lambda cell=cell, before=before: _content(cell) is before,  # type: ignore[misc]
-                lambda cell=cell, before=before: setattr(cell, "cell_contents", before),  # type: ignore[misc]
-            )
-            inner.append((name, before))
-        return inner
-
-    def _add(self, name: str, is_same: Callable[[], bool], restore: Callable[[], None]) -> None:
-        self._entries.append((name, is_same, restore))
+            if id(value) not in self._seen and not isinstance(value, _PLAIN):
+                self._seen[id(value)] = value
+                waiting += self._visit(name, value)
 
     def changed(self) -> list[str]:
-        """Return the names of attributes and containers that are not as they were."""
-        return list(dict.fromkeys(name for name, is_same, _ in self._entries if not is_same()))
+        """Return the names of attributes, containers and variables that are not as they were."""
+        return list(dict.fromkeys(n for record in self._records for n in record.changed()))
 
     def restore(self) -> None:
         """Put everything back."""
-        for _, _, restore in self._entries:
-            restore()
+        for record in self._records:
+            if record.changed():
+                record.restore()
+
+    def _visit(self, name: str, value: Any) -> Iterable[Named]:
+        """Record a value, and return the values in it."""
+        if isinstance(value, FunctionType):
+            return self._function(value) if _is_users(value.__module__) else ()
+        if isinstance(value, MethodType):
+            return [(name, value.__self__), ("", value.__func__)]
+        if isinstance(value, partial):
+            return [(name, v) for v in (value.func, value.args, value.keywords)]
+        if isinstance(value, type):
+            return self._class(value) if _is_users(value.__module__) else ()
+        if isinstance(value, torch.nn.Module):
+            return [*self._dict(name, vars(value), is_object=True), *self._bases(value)]
+        if isinstance(value, np.ndarray):
+            return self._array(name, value)
+        if isinstance(value, (list, deque, set, dict)):
+            return self._container(name, value)
+        if isinstance(value, (tuple, frozenset)):
+            return [(name, v) for v in value] if len(value) <= _LIMIT else ()
+        if _is_users(type(value).__module__) and hasattr(value, "__dict__"):
+            return self._dict(name, vars(value), is_object=True)
+        return ()
+
+    def _container(self, name: str, value: Any) -> Iterable[Named]:
+        if len(value) > _LIMIT:
+            return ()
+        if isinstance(value, dict):
+            return self._dict(name, value)
+        before = list(value)
+        fill = value.update if isinstance(value, set) else value.extend
+        self._records.append(_Container(name, value, before, fill))
+        return [(name, v) for v in before]
+
+    def _dict(self, name: str, value: dict[Any, Any], is_object: bool = False) -> Iterable[Named]:
+        record = _Dict(name, value, dict(value), is_object)
+        self._records.append(record)
+        return [(record.name_of(key), member) for key, member in record.before.items()]
+
+    def _array(self, name: str, value: Any) -> Iterable[Named]:
+        if value.dtype != object and value.nbytes <= _LARGEST and value.flags.writeable:
+            self._records.append(_Array(name, value, value.copy()))
+        return ()
+
+    def _bases(self, value: Any) -> list[Named]:
+        return [("", base) for base in type(value).__mro__]
+
+    def _class(self, value: type) -> Iterable[Named]:
+        for name, member in vars(value).items():
+            function = getattr(member, "__func__", getattr(member, "fget", member))
+            yield f"{value.__name__}.{name}", function
+
+    def _function(self, function: FunctionType) -> Iterable[Named]:
+        """The variables of a function: global ones, those of the function around it, defaults."""
+        for default in (function.__dict__, function.__defaults__, function.__kwdefaults__):
+            if default:
+                yield f"{function.__name__}'s defaults", default
+        names = function.__code__.co_freevars
+        for name, cell in zip(names, function.__closure__ or (), strict=True):
+            record = _Cell(name, cell, _content(cell))
+            self._records.append(record)
+            yield name, record.before
+        variables = function.__globals__
+        for name in function.__code__.co_names:
+            if name in variables and not isinstance(variables[name], ModuleType):
+                self._records.append(_Variable(name, variables, variables[name]))
+                yield name, variables[name]
 
 
-def _is_users(value: Any) -> bool:
-    """Whether a value has attributes, and its class is not of a library that has its own state."""
-    package = str(getattr(type(value), "__module__", "")).partition(".")[0]
-    return package not in _LIBRARIES and hasattr(value, "__dict__") and not callable_class(value)
+class _Record:
+    """One place, with its value before."""
+
+    name: str
+
+    def changed(self) -> list[str]:
+        """Return the names of what has changed in it."""
+        raise NotImplementedError
+
+    def restore(self) -> None:
+        """Put the value back."""
+        raise NotImplementedError
 
 
-def callable_class(value: Any) -> bool:
-    """Whether a value is a class."""
-    return isinstance(value, type)
+class _Container(_Record):
+    """The elements of a list, deque or set."""
+
+    def __init__(self, name: str, value: Any, before: list[Any], fill: Callable[..., Any]) -> None:
+        self.name, self.value, self.before, self.fill = name, value, before, fill
+
+    def changed(self) -> list[str]:
+        now = list(self.value)
+        is_same = len(now) == len(self.before) and all(map(_is, now, self.before))
+        return [] if is_same else [self.name]
+
+    def restore(self) -> None:
+        self.value.clear()
+        self.fill(self.before)
 
 
-def _names(name: str, members: dict[Any, Any], is_object: bool) -> dict[Any, str]:
-    """Return what the members of an object or a dict are called."""
-    if not is_object:
-        return {key: f"{name}[{key!r}]" if isinstance(key, (str, int)) else name for key in members}
-    inner = {"_modules": name, "_parameters": name, "_buffers": name}
-    dot = f"{name}." if name else ""
-    return {key: inner.get(key, f"{dot}{key}") for key in members}
+class _Dict(_Record):
+    """The members of a dict, or the attributes of an object."""
+
+    def __init__(
+        self, name: str, value: dict[Any, Any], before: dict[Any, Any], is_object: bool
+    ) -> None:
+        self.name, self.value, self.before, self.is_object = name, value, before, is_object
+
+    def name_of(self, key: Any) -> str:
+        """Return what a member is called."""
+        if self.is_object:
+            own = "" if key in _INNER else str(key)
+            return f"{self.name}.{own}".strip(".")
+        is_path = self.name.rpartition(".")[2] == "" or not isinstance(key, (str, int))
+        return f"{self.name}.{key}".strip(".") if is_path else f"{self.name}[{key!r}]"
+
+    def changed(self) -> list[str]:
+        keys = dict.fromkeys((*self.before, *self.value))
+        missing = object()
+        return [
+            self.name_of(key)
+            for key in keys
+            if self.value.get(key, missing) is not self.before.get(key, missing)
+        ]
+
+    def restore(self) -> None:
+        self.value.clear()
+        self.value.update(self.before)
 
 
-def _elements(name: str, values: Iterable[Any]) -> list[tuple[str, Any]]:
-    elements = list(values)
-    return [(name, v) for v in elements] if len(elements) <= _LIMIT else []
+class _Array(_Record):
+    """The elements of an array of numpy."""
+
+    def __init__(self, name: str, value: Any, before: Any) -> None:
+        self.name, self.value, self.before = name, value, before
+
+    def changed(self) -> list[str]:
+        return [] if self.value.tobytes() == self.before.tobytes() else [self.name]
+
+    def restore(self) -> None:
+        np.copyto(self.value, self.before)
 
 
-def _same(values: Iterable[Any], before: list[Any]) -> bool:
-    now = list(values)
-    return len(now) == len(before) and all(a is b for a, b in zip(now, before, strict=True))
+class _Cell(_Record):
+    """A variable of the function around a function."""
+
+    def __init__(self, name: str, cell: Any, before: Any) -> None:
+        self.name, self.cell, self.before = name, cell, before
+
+    def changed(self) -> list[str]:
+        return [] if _content(self.cell) is self.before else [self.name]
+
+    def restore(self) -> None:
+        self.cell.cell_contents = self.before
 
 
-def _same_keys(value: dict[Any, Any], before: dict[Any, Any]) -> bool:
-    return value.keys() == before.keys()
+class _Variable(_Record):
+    """A global variable."""
+
+    def __init__(self, name: str, variables: dict[str, Any], before: Any) -> None:
+        self.name, self.variables, self.before = name, variables, before
+
+    def changed(self) -> list[str]:
+        return [] if self.variables.get(self.name) is self.before else [self.name]
+
+    def restore(self) -> None:
+        self.variables[self.name] = self.before
 
 
-def _same_items(value: dict[Any, Any], before: dict[Any, Any]) -> bool:
-    return value.keys() == before.keys() and all(value[k] is v for k, v in before.items())
+_PLAIN = (str, bytes, int, float, complex, type(None), torch.Tensor, ModuleType)
 
 
-def _refill(value: Any, before: list[Any]) -> None:
-    if not _same(value, before):
-        value.clear()
-        value.extend(before)
+def _is(a: Any, b: Any) -> bool:
+    return a is b
 
 
-def _reset(value: Any, before: Any) -> None:
-    if isinstance(value, dict) and _same_items(value, before):
-        return
-    value.clear()
-    value.update(before)
+def _is_users(module: str | None) -> bool:
+    """Whether a module of Python, by its name, is of no library that keeps its own state."""
+    return (module or "").partition(".")[0] not in _LIBRARIES
 
 
 def _content(cell: Any) -> Any:
     try:
         return cell.cell_contents
-    except ValueError:
+    except ValueError:  # not yet assigned
         return None

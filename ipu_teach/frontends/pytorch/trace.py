@@ -19,13 +19,31 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ipu_teach.errors import ModelError
 from ipu_teach.frontends.pytorch import losses, private, respelled, whole
-from ipu_teach.frontends.pytorch.labels import Label, Labels
+from ipu_teach.frontends.pytorch.arguments import refuse_hidden_outputs
+from ipu_teach.frontends.pytorch.labels import Label, Labels, innermost_line
 from ipu_teach.frontends.pytorch.markers import LOWERINGS, Marks, capturing
 from ipu_teach.frontends.pytorch.private import pytree
 from ipu_teach.frontends.pytorch.rows import KEPT
-from ipu_teach.graph.source import in_words
+from ipu_teach.graph.source import NOWHERE, Line, in_words
 
-_SPELLINGS = {**respelled.RESPELLED, **whole.SPELLED}
+
+def _set_data(tensor: torch.Tensor, value: torch.Tensor) -> None:
+    """Do `tensor.data = value` by a copy, which is an operation that can be traced."""
+    if tensor.shape != value.shape or tensor.dtype != value.dtype:
+        raise ModelError(
+            f"tensor.data, {list(tensor.shape)} {tensor.dtype}, was replaced by "
+            f"{list(value.shape)} {value.dtype}.",
+            line=in_words(innermost_line()),
+            next_step="give the result a name of its own: y = x.data.",
+        )
+    tensor.detach().copy_(value)
+
+
+_SPELLINGS = {
+    **respelled.RESPELLED,
+    **whole.SPELLED,
+    torch.Tensor.data.__set__: _set_data,
+}
 
 
 @dataclass
@@ -38,27 +56,16 @@ class JointGraph:
     pass. `copy_` nodes change placeholders.
     """
 
-    module: torch.fx.GraphModule
     labels: dict[torch.fx.Node, Label]
     states: dict[str, torch.Tensor]
     inputs: list[str]
-    outputs: list[torch.Tensor]
-    form: Any  # what forward returns, flattened: tensors of no elements among the other values
-    gradients: list[str]
-    assigned: list[str]
-    loss: int | None = None  # which of the outputs
-    calls: Any = None  # of the operations that are kept whole
-
-
-@dataclass
-class _Run:
-    """What the module returned while it was traced."""
-
-    form: Any = None
-    outputs: list[torch.Tensor] = field(default_factory=list)
+    calls: whole.Capture  # of the operations that are kept whole
+    module: torch.fx.GraphModule = None
+    outputs: list[torch.dtype] = field(default_factory=list)
+    form: Any = None  # what forward returns, flattened: tensors of no elements among other values
     gradients: list[str] = field(default_factory=list)
     assigned: list[str] = field(default_factory=list)
-    loss: int | None = None
+    loss: int | None = None  # which of the outputs
 
 
 class Tracer:
@@ -87,6 +94,7 @@ class Tracer:
         self._places = [i for i, v in enumerate(self._flat) if isinstance(v, torch.Tensor)]
         self.fake = private.fake_mode()
         self.labels: Labels | None = None
+        self.tensors: list[tuple[Any, Line]] = []  # weak references, and where they were made
 
     @property
     def path(self) -> str:
@@ -99,6 +107,18 @@ class Tracer:
         :raises ModelError: for a module that is trained and returns no loss, and one that changes
             its inputs or a constant.
         """
+        joint = self._run(training, scale)
+        self._check_changes(joint)
+        nodes = joint.module.graph.nodes
+        if any(private.is_mutable(n.target) for n in nodes if n.op == "call_function"):
+            self._functionalise(joint)
+        return joint
+
+    def forward(self) -> torch.fx.GraphModule:
+        """Return what the module computes when it is run now."""
+        return self._run(training=False, scale=1.0).module
+
+    def _run(self, training: bool, scale: float) -> JointGraph:
         with ExitStack() as stack:
             marks = stack.enter_context(capturing())
             calls = stack.enter_context(whole.capture())
@@ -106,25 +126,10 @@ class Tracer:
             stack.enter_context(private.without_mkldnn())
             stack.enter_context(_without_fast_attention())
             self.labels = labels = Labels(self.module, marks, _SPELLINGS)
-            run = _Run()
-            function = self._function(labels, marks, run, training, scale)
-            traced = self._traced(function)
+            joint = JointGraph(labels.of, self.states, self.names, calls)
+            joint.module = self._traced(self._function(joint, labels, marks, training, scale))
             labels.forget()
-        self._check_changes(traced, labels.of)
-        joint = JointGraph(
-            traced,
-            labels.of,
-            self.states,
-            self.names,
-            run.outputs,
-            run.form,
-            run.gradients,
-            run.assigned,
-            run.loss,
-            calls,
-        )
-        if any(private.is_mutable(n.target) for n in traced.graph.nodes if n.op == "call_function"):
-            self._functionalise(joint)
+        self.tensors += labels.tensors
         return joint
 
     def _traced(self, function: Callable[..., Any]) -> torch.fx.GraphModule:
@@ -135,77 +140,48 @@ class Tracer:
             return private.traced(function, _table())(*fakes)
 
     def _function(
-        self, labels: Labels, marks: Marks, run: _Run, training: bool, scale: float
+        self, joint: JointGraph, labels: Labels, marks: Marks, training: bool, scale: float
     ) -> Callable[..., list[torch.Tensor]]:
         """Return the function that is traced, of the states and the inputs."""
 
         def function(*tensors: torch.Tensor) -> list[torch.Tensor]:
             states = dict(zip(self.states, tensors, strict=False))
-            for name in self.trained:
-                states[name].requires_grad_(True)
-                for hook in private.gradient_hooks(self.states[name]):
-                    states[name].register_hook(hook)
-                for hook in private.accumulation_hooks(self.states[name]):
-                    states[name].register_post_accumulate_grad_hook(hook)
+            self._require_gradients(states)
             values = list(self._flat)
             for place, tensor in zip(self._places, tensors[len(states) :], strict=True):
                 values[place] = tensor
             args, kwargs = pytree.tree_unflatten(values, self._spec)
-            named = {name: states[first] for name, first in self.first_name.items()}
-            with torch.enable_grad(), labels:
-                with labels.in_modules():
-                    result = torch.func.functional_call(self.module, named, args, kwargs)
-                labels.set(path="")
-                flat, spec = pytree.tree_flatten(result)
-                run.outputs = [v for v in flat if isinstance(v, torch.Tensor)]
-                run.form = (
-                    [torch.empty(0) if isinstance(v, torch.Tensor) else v for v in flat],
-                    spec,
-                )
-                if training:
-                    self._backward(labels, self._loss(marks, run), scale, states)
+            named = {f"module.{n}": states[first] for n, first in self.first_name.items()}
+            step = _Step(self.module, joint, labels, marks, scale if training else None)
+            # the backward pass too, as checkpoints run the forward again with the parameters
+            outputs = torch.func.functional_call(step, named, args, kwargs)
             gradients = {n: states[n].grad for n in self.trained if states[n].grad is not None}
-            assigned = {
-                self.first_name[n]: t
-                for n, t in named.items()
-                if t is not states[self.first_name[n]]
-            }
-            run.gradients, run.assigned = list(gradients), list(assigned)
-            changed = [*run.outputs, *gradients.values(), *assigned.values()]
-            labels.set(line=("", 0), stage=0)
-            return [*(t.detach() for t in changed if t is not None), *marks.kept]
+            first = self.first_name
+            after = {n.removeprefix("module."): t for n, t in named.items()}
+            assigned = {first[n]: t for n, t in after.items() if t is not states[first[n]]}
+            joint.gradients, joint.assigned = list(gradients), list(assigned)
+            results = [*outputs, *gradients.values(), *assigned.values()]
+            labels.set(line=NOWHERE, stage=0)
+            return [*(t.detach() for t in results if t is not None), *marks.kept]
 
         return function
 
-    def _loss(self, marks: Marks, run: _Run) -> torch.Tensor:
-        loss = losses.final(marks.losses)
-        if loss is None and run.outputs:
-            loss = run.outputs[-1]
-        if loss is None or loss.numel() != 1 or not loss.is_floating_point():
-            kind = "nothing" if loss is None else f"{list(loss.shape)} {str(loss.dtype)[6:]}"
-            raise ModelError(f"""{type(self.module).__name__} is trained, and the last output of its
-                forward is {kind}, which is not a loss.
-                next:  return the loss last, one number: return output, loss.""")
-        run.loss = next((i for i, t in enumerate(run.outputs) if t is loss), None)
-        return loss
+    def _require_gradients(self, states: Mapping[str, torch.Tensor]) -> None:
+        """Let the parameters have gradients, and the hooks of the module's own."""
+        for name in self.trained:
+            states[name].requires_grad_(True)
+            for hook in private.gradient_hooks(self.states[name]):
+                states[name].register_hook(hook)
+            for hook in private.accumulation_hooks(self.states[name]):
+                states[name].register_post_accumulate_grad_hook(hook)
 
-    def _backward(
-        self, labels: Labels, loss: torch.Tensor, scale: float, states: dict[str, torch.Tensor]
-    ) -> None:
-        wanted = [states[name] for name in self.trained]
-        if not loss.requires_grad or not wanted:
-            return
-        with labels.in_backward(loss):
-            torch.autograd.backward(loss, torch.full_like(loss, scale), inputs=wanted)
-
-    def _check_changes(
-        self, traced: torch.fx.GraphModule, labels: Mapping[torch.fx.Node, Label]
-    ) -> None:
+    def _check_changes(self, joint: JointGraph) -> None:
         """Raise `ModelError` if the graph changes an input, or a tensor of the module that is
         neither a parameter nor a buffer."""
-        placeholders = [n for n in traced.graph.nodes if n.op == "placeholder"]
+        nodes, labels = list(joint.module.graph.nodes), joint.labels
+        placeholders = [n for n in nodes if n.op == "placeholder"]
         inputs = dict(zip(placeholders[len(self.states) :], self.names, strict=True))
-        for node in traced.graph.nodes:
+        for node in nodes:
             if node.op != "call_function" or not private.is_mutable(node.target):
                 continue
             for written in private.written_arguments(node):
@@ -236,6 +212,60 @@ class Tracer:
         with torch.no_grad():
             joint.module = self._traced(torch.func.functionalize(carrier.run))
         joint.labels = carrier.labels
+
+
+class _Step(torch.nn.Module):  # type: ignore[misc]
+    """The forward of a module, and its backward if there is a `scale` of the loss."""
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        joint: JointGraph,
+        labels: Labels,
+        marks: Marks,
+        scale: float | None,
+    ) -> None:
+        super().__init__()
+        self.module, self.joint, self.labels, self.marks = module, joint, labels, marks
+        self.scale = scale
+
+    def forward(self, *args: Any, **kwargs: Any) -> list[torch.Tensor]:
+        """Return the tensors among the module's results."""
+        joint, labels = self.joint, self.labels
+        with torch.enable_grad(), labels:
+            with labels.in_modules():
+                result = self.module(*args, **kwargs)
+            labels.set(path="")
+            flat, spec = pytree.tree_flatten(result)
+            outputs = [v for v in flat if isinstance(v, torch.Tensor)]
+            refuse_hidden_outputs(type(self.module).__name__, flat)
+            if self.scale is not None:
+                loss = self._loss(outputs)
+                joint.loss = next((i for i, t in enumerate(outputs) if t is loss), None)
+                self._backward(loss, self.scale)
+        joint.outputs = [t.dtype for t in outputs]
+        joint.form = [torch.empty(0) if isinstance(v, torch.Tensor) else v for v in flat], spec
+        return outputs
+
+    def _loss(self, outputs: list[torch.Tensor]) -> torch.Tensor:
+        loss: Any = losses.final(self.marks.losses)
+        if loss is None and outputs:
+            loss = outputs[-1]
+        if loss is None or loss.numel() != 1 or not loss.is_floating_point():
+            kind = "nothing" if loss is None else f"{list(loss.shape)} {str(loss.dtype)[6:]}"
+            raise ModelError(f"""{type(self.module).__name__} is trained, and the last output of its
+                forward is {kind}, which is not a loss.
+                next:  return the loss last, one number: return output, loss.""")
+        result: torch.Tensor = loss
+        return result
+
+    def _backward(self, loss: torch.Tensor, scale: float) -> None:
+        if not loss.requires_grad:
+            return
+        with self.labels.in_backward(loss):
+            # of an edge, not a tensor, so that `labels` stay on: checkpoints run the forward again
+            edge = torch.autograd.graph.get_gradient_edge(loss)
+            torch.autograd.backward(edge, torch.full_like(loss, scale))
 
 
 class _Carrier(torch.fx.Interpreter):  # type: ignore[misc]
@@ -283,7 +313,8 @@ def _table() -> Any:
 def _table_without(names: frozenset[str]) -> Any:
     """Return torch's table of operations that it spells out in others, but for these names and
     those that the kit has a row for."""
-    names |= {f"aten::{name}" for name in KEPT}
+    # without "detach" the results that autograd saves would hold themselves, and never be freed
+    names |= {f"aten::{name}" for name in (*KEPT, "detach")}
     table = torch.export.default_decompositions().items()
     rest = {op: spelled for op, spelled in table if private.operation_name(op) not in names}
     return whole.decompositions(rest)
