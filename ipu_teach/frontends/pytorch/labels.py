@@ -12,6 +12,7 @@ from typing import Any
 from weakref import ref
 
 import torch
+import torch.utils.checkpoint
 from torch.nn.modules.module import (
     register_module_forward_hook,
     register_module_forward_pre_hook,
@@ -86,6 +87,7 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
         self._paths = [""]
         self._of_autograd: dict[Any, Label] = {}
         self.tensors: list[tuple[Any, Line]] = []
+        self.is_recomputed = False
 
     def set(self, **changes: Any) -> None:
         """Label the nodes so far, and change the label for those that follow."""
@@ -106,14 +108,23 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
             self.set(path=self._paths[-1], line=line, stage=self.marks.stage)
         kwargs = kwargs or {}
         if whole.is_learners(operation_name(func)):
+            self._note_checkpoint()
             result = whole.learners(func, args, kwargs)
         elif spelling := self.spellings.get(func):
+            self._note_checkpoint()
             with self:  # labels the functions that the spelling calls
                 result = spelling(*args, **kwargs)
         else:
             result = func(*args, **kwargs)
         self.note(result)
         return result
+
+    def _note_checkpoint(self) -> None:
+        """Remember that a checkpoint will call a function again for which another one stands."""
+        frame = sys._getframe(2)
+        while frame is not None and not self.is_recomputed:
+            self.is_recomputed = frame.f_code.co_filename == torch.utils.checkpoint.__file__
+            frame = frame.f_back  # type: ignore[assignment]
 
     def note(self, results: Any) -> None:
         """Label the nodes of autograd that made the results, unless they have a label."""

@@ -90,7 +90,11 @@ def tracing_on(mode: Any) -> Iterator[None]:
 def traced(function: Callable[..., Any], table: Any) -> Callable[..., torch.fx.GraphModule]:
     """Return a function that traces `function`, with operations spelled out by a table."""
     made: Callable[..., torch.fx.GraphModule] = make_fx(
-        function, decomposition_table=table, tracing_mode="real", _allow_non_fake_inputs=True
+        function,
+        decomposition_table=table,
+        tracing_mode="real",
+        _allow_non_fake_inputs=True,
+        _disable_torch_fn_metadata_mode=True,  # which would take a third of the time
     )
     return made
 

@@ -8,7 +8,7 @@ place, replaces the changes by new tensors; changes of parameters and buffers ar
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
 from operator import getitem
@@ -232,10 +232,9 @@ class _Step(torch.nn.Module):  # type: ignore[misc]
     def forward(self, *args: Any, **kwargs: Any) -> list[torch.Tensor]:
         """Return the tensors among the module's results."""
         joint, labels = self.joint, self.labels
-        with torch.enable_grad(), labels:
-            with labels.in_modules():
+        with torch.enable_grad():
+            with labels, labels.in_modules():
                 result = self.module(*args, **kwargs)
-            labels.set(path="")
             flat, spec = pytree.tree_flatten(result)
             outputs = [v for v in flat if isinstance(v, torch.Tensor)]
             refuse_hidden_outputs(type(self.module).__name__, flat)
@@ -263,9 +262,11 @@ class _Step(torch.nn.Module):  # type: ignore[misc]
         if not loss.requires_grad:
             return
         with self.labels.in_backward(loss):
-            # of an edge, not a tensor, so that `labels` stay on: checkpoints run the forward again
+            # of an edge, not a tensor, as a mode that is on would be off in a function of tensors
             edge = torch.autograd.graph.get_gradient_edge(loss)
-            torch.autograd.backward(edge, torch.full_like(loss, scale))
+            gradient = torch.full_like(loss, scale)
+            with self.labels if self.labels.is_recomputed else nullcontext():
+                torch.autograd.backward(edge, gradient)
 
 
 class _Carrier(torch.fx.Interpreter):  # type: ignore[misc]
