@@ -1,0 +1,56 @@
+"""PyTorch's `DataLoader`, with batches for a whole call of an executor."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+
+from ipu_teach.errors import ModelError, did_you_mean
+
+
+def has_examples(value: Any) -> bool:
+    """Return whether a value is a dataset of PyTorch: one that is iterated, or one with a length
+    and examples by number."""
+    if isinstance(value, torch.utils.data.IterableDataset):
+        return True
+    try:
+        return len(value) >= 0 and hasattr(value, "__getitem__")
+    except TypeError:
+        return False
+
+
+class Loader(torch.utils.data.DataLoader):  # type: ignore[misc]
+    """PyTorch's loader with batches of `count` examples, as `product` explains. Raises
+    `ModelError` for data that end in a smaller batch, or that fill none."""
+
+    def __init__(
+        self, dataset: Any, count: int, product: str, drop_last: bool, **options: Any
+    ) -> None:
+        if options.get("batch_sampler") is not None:
+            raise ModelError(f"""DataLoader was given a batch_sampler, and the size of a batch is
+                {product}.
+                next:  give batch_size, and sampler= for the order of the examples.""")
+        examples = len(dataset) if hasattr(dataset, "__len__") else None
+        if examples is not None and examples % count and not drop_last:
+            raise ModelError(f"""{examples:,} examples end in a batch of {examples % count:,}, and
+                each run takes {count:,}: {product}.
+                next:  leave the rest out with drop_last=True, or choose a batch_size with which it
+                comes out even.""")
+        if examples is not None and examples < count and options.get("sampler") is None:
+            raise ModelError(f"""{examples:,} examples make no batch, and each run takes {count:,}:
+                {product}.
+                next:  choose a smaller batch_size, or give more examples.""")
+        known = inspect.signature(torch.utils.data.DataLoader.__init__).parameters
+        for name in options:
+            if name not in known:
+                raise ModelError(f"""DataLoader has no argument {name!r}.
+                    next:  {did_you_mean(name, known)}leave it out.""")
+        try:
+            super().__init__(dataset, batch_size=count, drop_last=drop_last, **options)
+        except (TypeError, ValueError) as error:
+            raise ModelError(
+                f"torch's DataLoader cannot be: {error}.",
+                next_step="give arguments that torch.utils.data.DataLoader takes together.",
+            ) from error
