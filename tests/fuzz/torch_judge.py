@@ -18,7 +18,7 @@ RUNS = 12  # with rounding errors
 ULPS = 4
 EXACT = frozenset(
     """abs neg relu maximum minimum clamp max min amax amin where sort topk gather index
-    index_select select slice view expand permute transpose t cat stack clone copy _to_copy detach
+    index_select select slice view expand permute transpose t cat stack clone copy detach
     zeros_like ones_like full_like full zeros ones scalar_tensor arange argmax argmin argsort sign
     sgn floor ceil round trunc eq ne lt le gt ge threshold_backward hardtanh masked_fill flip roll
     constant_pad_nd _reshape_alias _unsafe_view unsqueeze squeeze repeat lift_fresh alias
@@ -112,12 +112,15 @@ def unlike(
 
 
 def _close(actual: Any, narrow: Any, wide: Any, floor: float) -> Any:
-    same = (actual == narrow) | (actual.isnan() & narrow.isnan())
+    same = (actual == narrow) | (actual.isnan() & (narrow.isnan() | wide.isnan()))
+    same |= (actual == wide) & actual.isinf()
     error = (narrow - wide).abs()
     error = torch.where(error.isfinite(), error, 0.0)
     room = floor * narrow.abs() + 8 * error + _absolute(narrow, floor)
     near = ((actual - wide).abs() <= room) | ((actual - narrow).abs() <= room)
-    return same | (near & actual.isfinite() & narrow.isfinite())
+    # of an ill-conditioned value torch itself has no digit right
+    lost = error > 0.05 * torch.maximum(narrow.abs(), wide.abs())
+    return same | ((near | lost) & actual.isfinite() & narrow.isfinite())
 
 
 def _absolute(values: Any, floor: float) -> float:

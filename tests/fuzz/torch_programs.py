@@ -93,6 +93,7 @@ class Program:
     replicas: int = 1
     is_half: bool = False
     tiles: int = 2
+    state: dict[str, Any] | None = None  # in place of what `__init__` draws
 
     @property
     def outputs(self) -> list[str]:
