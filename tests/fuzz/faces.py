@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from fuzz import shrink, torch_judge
+from fuzz import shrink, torch_judge, torch_lines
 from fuzz.torch_programs import KINDS, PRELUDE, Program, options_of, program, values
 from ipu_teach import IPUModel, poptorch
 from ipu_teach.errors import IPUTeachError
@@ -126,9 +126,12 @@ def draw(made: Program, kind: str, rng: Random, is_trained: bool) -> list[Any]:
 def calls_of(made: Program, seed: int, is_trained: bool) -> list[Call]:
     """Return the calls that a program is tried with."""
     rng = Random(f"{seed} calls")
-    kinds = ["plain", *rng.sample(KINDS[1:], 4 if is_trained else 6)]
+    text = "\n".join([*made.body, made.loss])
+    kinds = KINDS[1:]
+    if any(line in text for line in torch_lines.TAME):
+        kinds = ["ties", "zeros", "steps", "negative"]
+    kinds = ["plain", *rng.sample(kinds, min(len(kinds), 4 if is_trained else 6))]
     calls = [(draw(made, kind, rng, is_trained), dict[str, Any]()) for kind in kinds]
-    text = "\n".join(made.body)
     if re.search(r"\bk\b", text):
         calls.append((draw(made, "plain", rng, is_trained), {"k": 3}))
     if re.search(r"\bflag\b", text):
