@@ -130,6 +130,10 @@ def calls_of(made: Program, seed: int, is_trained: bool) -> list[Call]:
     kinds = KINDS[1:]
     if any(line in text for line in torch_lines.TAME):
         kinds = ["ties", "zeros", "steps", "negative"]
+    if any(name in text for name in torch_lines.SQUARES):
+        kinds = [kind for kind in kinds if kind != "denormal"]
+    if any(name in text for name in torch_lines.CHOOSING):
+        kinds = [kind for kind in kinds if kind in ("negative", "large", "denormal")]
     kinds = ["plain", *rng.sample(kinds, min(len(kinds), 4 if is_trained else 6))]
     calls = [(draw(made, kind, rng, is_trained), dict[str, Any]()) for kind in kinds]
     if re.search(r"\bk\b", text):

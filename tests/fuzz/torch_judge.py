@@ -34,6 +34,7 @@ SUMS = frozenset(
     _log_softmax_backward_data cumsum avg_pool2d logsumexp linalg_vector_norm
     _scaled_dot_product_flash_attention_for_cpu""".split()
 )
+UPDATES = frozenset("add_ sub_ mul_ div_ addcmul_ addcdiv_ lerp_".split())
 
 
 class Rounding(TorchDispatchMode):
@@ -48,6 +49,11 @@ class Rounding(TorchDispatchMode):
     ) -> Any:
         kwargs = kwargs or {}
         name = func.overloadpacket.__name__
+        if name in UPDATES and args[0].is_floating_point():
+            exact = _widened(args[0]).clone()
+            func(exact, *tree_map(_widened, args[1:]), **tree_map(_widened, kwargs))
+            func(*args, **kwargs)
+            return args[0].copy_(self.rounded(args[0], exact))
         if func._schema.is_mutable or name in EXACT or func.is_view:
             return func(*args, **kwargs)
         if name in SUMS:

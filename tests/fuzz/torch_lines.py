@@ -503,6 +503,11 @@ LOSSES = [
 # an input or a power of it is not finite: they are fed small numbers only.
 TAME = ("mode='linear'", "soft_margin_loss", "multi_margin_loss")
 
+# torch sums the squares of these in double precision: those of denormals do not vanish.
+SQUARES = ("std", "var", "norm", "normalize", "cosine", "dist", "hypot")
+# Which of several equal elements these choose, torch does not say.
+CHOOSING = ("topk", "median", "kthvalue")
+
 OPTIMIZERS = [
     "torch.optim.SGD({p}, lr=0.1)",
     "torch.optim.SGD({p}, lr=1.0)",
