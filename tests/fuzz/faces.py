@@ -26,6 +26,8 @@ from ipu_teach import IPUModel, poptorch
 from ipu_teach.errors import IPUTeachError
 
 Call = tuple[list[Any], dict[str, Any]]
+Counts = Counter[tuple[str, str]]  # by category, and how a case ended
+REASONS: Counter[str] = Counter()  # of refusals
 
 
 class Fault(Exception):
@@ -143,62 +145,131 @@ def calls_of(made: Program, seed: int, is_trained: bool) -> list[Call]:
     return calls
 
 
-def check(made: Program, calls: list[Call], is_trained: bool, counts: Counter[str]) -> None:
-    """Run a program on the device and in torch, and compare each call. Raises `Fault`."""
-    module = made.make()
-    if made.state:
-        module.load_state_dict(made.state, strict=False)
-    start = copy.deepcopy(module.state_dict())
-    options = options_of(made).useIpuModel(IPUModel("ipu2", tiles_per_ipu=made.tiles))
-    dtype = torch.float16 if made.is_half else torch.float32
-    history: list[Call] = []
-    executor: Any = None
-    for number, call in enumerate(calls):
+class Check:
+    """A program on the device and in torch, call by call."""
+
+    def __init__(self, made: Program, is_trained: bool, counts: Counts) -> None:
+        self.made, self.is_trained, self.counts = made, is_trained, counts
+        self.module = made.make()
+        if made.state:
+            self.module.load_state_dict(made.state, strict=False)
+        self.start = copy.deepcopy(self.module.state_dict())
+        self.dtype = torch.float16 if made.is_half else torch.float32
+        self.names = [*made.outputs, *(["loss"] if made.loss else [])]
+        self.history: list[Call] = []
+        self.executor: Any = None
+
+    def counted(self, end: str, category: str = "") -> None:
+        self.counts[category or self.made.category, end] += 1
+
+    def run(self, call: Call) -> list[tuple[str, Any]] | None:
+        """Return what the device gives for a call, and the state; nothing, if it is refused."""
+        made, calls = self.made, [*self.history, call]
         try:
-            expected = reference(made, start, [*history, call], is_trained)(dtype)
-        except Exception:  # torch itself refuses these inputs
-            counts["torch refuses"] += 1
-            continue
-        try:
-            if executor is None:
-                if is_trained:
-                    optimizer = optimizer_of(made, module)
-                    executor = poptorch.trainingModel(module, options, optimizer)
+            if self.executor is None:
+                options = options_of(made).useIpuModel(IPUModel("ipu2", tiles_per_ipu=made.tiles))
+                if self.is_trained:
+                    optimizer = optimizer_of(made, self.module)
+                    self.executor = poptorch.trainingModel(self.module, options, optimizer)
                 else:
-                    executor = poptorch.inferenceModel(module.eval(), options)
-            tensors, keywords = call
-            results = executor(*[t.clone() for t in tensors], **keywords)
-            executor.copyWeightsToHost()
+                    self.executor = poptorch.inferenceModel(self.module.eval(), options)
+            return self.asked(self.executor, call)
         except IPUTeachError as error:
-            if not error.next_step:
-                raise Fault("no next step", f"refused without a next step: {error}", calls[: number + 1]) from error
-            counts["refused"] += 1
-            reasons[re.sub(r"\d+", "N", str(error).split("\n")[0])[:150]] += 1
-            if executor is None or not executor.isCompiled():
-                return
-            continue
+            self.refused(error, calls)
         except Exception as error:
-            last = traceback.extract_tb(error.__traceback__)[-1]
-            text = f"{type(error).__name__}: {str(error)[:300]} ({last.filename.rpartition('/')[2]}:{last.lineno})"
-            raise Fault(f"traceback {type(error).__name__} {last.name}", text, [*history, call]) from error
-        names = [*made.outputs, *(["loss"] if made.loss else [])]
-        actual = [*zip(names, results, strict=True), *state_of(module)]
-        text = torch_judge.differences(
-            actual, reference(made, start, [*history, call], is_trained), dtype
-        )
-        if text:
-            raise Fault("differs", text, [*history, call])
-        counts["trained" if is_trained else "values"] += 1
-        history.append(call)
-        state = expected[len(names) :]
-        if is_trained and not (_is_finite(state) and _is_near(actual[len(names) :], state)):
-            if "SGD" not in made.optimizer or "momentum" in made.optimizer:
-                break
-            module.load_state_dict(start)
-            executor.copyWeightsToDevice()
-            history = []
-    if executor is not None and executor.isAttachedToDevice():
-        executor.detachFromDevice()
+            raise bare(error, calls) from error
+        return None
+
+    def asked(self, executor: Any, call: Call) -> list[tuple[str, Any]]:
+        tensors, keywords = call
+        results = executor(*[t.clone() for t in tensors], **keywords)
+        executor.copyWeightsToHost()
+        return [*zip(self.names, results, strict=True), *state_of(self.module)]
+
+    def refused(self, error: IPUTeachError, calls: list[Call]) -> None:
+        if not error.next_step:
+            raise Fault("no next step", f"refused without a next step: {error}", calls)
+        self.counted("refused")
+        REASONS[re.sub(r"\d+", "N", str(error).partition("\n")[0])[:150]] += 1
+
+    def compare(self, call: Call) -> bool:
+        """Compare a call; return whether the next one can go on from its state. Raises `Fault`."""
+        calls = [*self.history, call]
+        try:
+            expected = reference(self.made, self.start, calls, self.is_trained)(self.dtype)
+        except Exception:  # torch itself refuses these inputs
+            return True
+        actual = self.run(call)
+        if actual is None:
+            return self.executor is not None and self.executor.isCompiled()
+        again = reference(self.made, self.start, calls, self.is_trained)
+        if text := torch_judge.differences(actual, again, self.dtype):
+            raise Fault("differs", text, calls)
+        self.counted("equal")
+        self.history.append(call)
+        state, count = expected[len(self.names) :], len(self.names)
+        if not self.is_trained or (_is_finite(state) and _is_near(actual[count:], state)):
+            return True
+        if "SGD" not in self.made.optimizer or "momentum" in self.made.optimizer:
+            return False
+        self.module.load_state_dict(self.start)
+        self.executor.copyWeightsToDevice()
+        self.history = []
+        return True
+
+    def evaluate(self, kind: str, rng: Random) -> None:
+        """Infer with the module that was trained, and train on. Raises `Fault`."""
+        made = self.made
+        if "# stage" in "".join(made.body) and "Pipelined" in "".join(made.options):
+            made = replace(made, iterations=4, options=[*made.options, "deviceIterations(4)"])
+        call = draw(made, kind, rng, is_trained=False), dict[str, Any]()
+        self.executor.detachFromDevice()
+        start = copy.deepcopy(self.module.state_dict())
+        modes = [m.training for m in self.module.modules()]
+        plain = reference(made, start, [call], is_trained=False)
+        try:
+            plain(self.dtype)
+        except Exception:  # as a batch norm of other sizes
+            return
+        options = options_of(made).useIpuModel(IPUModel("ipu2", tiles_per_ipu=made.tiles))
+        calls = [*self.history, call]
+        try:
+            inference = poptorch.inferenceModel(self.module, options)
+            actual = self.asked(inference, call)
+            inference.detachFromDevice()
+        except IPUTeachError as error:
+            return self.refused(error, calls)
+        except Exception as error:
+            raise bare(error, calls) from error
+        if modes != [m.training for m in self.module.modules()]:
+            raise Fault("mode", "inferenceModel left the module in another mode", calls)
+        if text := torch_judge.differences(actual, plain, self.dtype):
+            raise Fault("differs in eval after training", text, calls)
+        self.counted("equal", "eval after train")
+        call = draw(self.made, kind, rng, is_trained=True), {}
+        self.compare(call)
+
+
+def bare(error: Exception, calls: list[Call]) -> Fault:
+    """Return the fault of an error that is none of the kit's."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{last.filename.rpartition('/')[2]}:{last.lineno}"
+    text = f"{type(error).__name__}: {str(error)[:300]} ({place})"
+    return Fault(f"traceback {type(error).__name__} {last.name}", text, calls)
+
+
+def check(made: Program, calls: list[Call], is_trained: bool, counts: Counts) -> None:
+    """Run a program on the device and in torch, and compare each call. Raises `Fault`."""
+    trial = Check(made, is_trained, counts)
+    if made.is_evaluated and trial.compare(calls[0]) and trial.executor and trial.history:
+        rng = Random(repr(made.body))
+        trial.evaluate("plain", rng)
+        calls = calls[1:]
+    for call in calls:
+        if not trial.compare(call):
+            break
+    if trial.executor is not None and trial.executor.isAttachedToDevice():
+        trial.executor.detachFromDevice()
 
 
 def _is_finite(state: list[tuple[str, Any]]) -> bool:
@@ -213,7 +284,6 @@ def _is_near(actual: list[tuple[str, Any]], state: list[tuple[str, Any]]) -> boo
     )
 
 
-reasons: Counter[str] = Counter()
 
 
 def reference(made: Program, start: Any, calls: list[Call], is_trained: bool) -> Any:
@@ -228,12 +298,11 @@ def reference(made: Program, start: Any, calls: list[Call], is_trained: bool) ->
     return results
 
 
-def one_program(seed: int, counts: Counter[str]) -> Fault | None:
+def one_program(seed: int, counts: Counts) -> Fault | None:
     """Try program number `seed`; return what is wrong, its program made as small as it gets."""
     made = program(seed)
     if not made.body:
         return None
-    made = replace(made, tiles=Random(seed).choice([1, 2, 3, 4]))
     is_trained = bool(made.loss)
     calls = calls_of(made, seed, is_trained)
     with warnings.catch_warnings():
@@ -241,14 +310,27 @@ def one_program(seed: int, counts: Counter[str]) -> Fault | None:
         try:
             check(made, calls, is_trained, counts)
         except Fault as fault:
+            counts[made.category, "fault"] += 1
             fault.text = smaller(made, fault, is_trained)
             return fault
     return None
 
 
+@contextmanager
+def suppressed_reasons() -> Iterator[None]:
+    """Count no refusals."""
+    before = REASONS.copy()
+    try:
+        yield
+    finally:
+        REASONS.clear()
+        REASONS.update(before)
+
+
 def tried(made: Program, calls: list[Call], is_trained: bool) -> Fault | None:
     try:
-        check(made, calls, is_trained, Counter())
+        with suppressed_reasons():
+            check(made, calls, is_trained, Counter())
     except Fault as fault:
         return fault
     except Exception:  # no program any more
@@ -274,6 +356,7 @@ def smaller(made: Program, fault: Fault, is_trained: bool) -> str:
         if fails(late, calls[-1:]):
             made, calls = late, calls[-1:]
     for simple in (
+        {"is_evaluated": False},
         {"options": [], "micro_batches": 1, "replicas": 1, "iterations": 1},
         {"optimizer": "torch.optim.SGD({p}, lr=1.0)"},
         {"tiles": 1},

@@ -92,8 +92,16 @@ class Program:
     iterations: int = 1
     replicas: int = 1
     is_half: bool = False
+    is_evaluated: bool = False  # after the first step
+    transform: str = "plain"
     tiles: int = 2
     state: dict[str, Any] | None = None  # in place of what `__init__` draws
+
+    @property
+    def category(self) -> str:
+        """What the program is counted as."""
+        kind = f"training, {self.transform}" if self.loss else "values"
+        return f"{kind}, half" if self.is_half else kind
 
     @property
     def outputs(self) -> list[str]:
@@ -353,7 +361,12 @@ def program(seed: int) -> Program:
     result = Program(writer.setup, writer.body, inputs)
     if is_trained and (loss := _loss(writer, rng)):
         result = _trained(result, loss, rng)
-    return result
+    return replace(
+        result,
+        tiles=rng.choice([1, 2, 3, 4]),
+        is_half=rng.random() < 0.08,
+        is_evaluated=bool(result.loss) and rng.random() < 0.2,
+    )
 
 
 def _loss(writer: Writer, rng: Random) -> str:
@@ -412,6 +425,8 @@ def _trained(made: Program, loss: str, rng: Random) -> Program:
             "TensorLocations.setOptimizerLocation(\n"
             "    poptorch.TensorLocationSettings().useOnChipStorage(False))"
         )
+    if micro * replicas * iterations == 1 and not options and transform != "recompute":
+        transform = "plain"
     if micro > 1:
         options.append(f"Training.gradientAccumulation({micro})")
         if rng.random() < 0.3:
@@ -428,6 +443,7 @@ def _trained(made: Program, loss: str, rng: Random) -> Program:
         made,
         body=body,
         options=options,
+        transform=transform,
         micro_batches=micro,
         replicas=replicas,
         iterations=iterations,
