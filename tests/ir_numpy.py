@@ -88,10 +88,10 @@ def do_non_linearity_grad(seen: Any, g: Any, kind: str) -> Any:
 
 _numpy(
     neg=np.negative, abs=np.abs, exp=np.exp, expm1=np.expm1, log=np.log, log1p=np.log1p, sqrt=np.sqrt, rsqrt=lambda x: 1 / np.sqrt(x),
-    inv=lambda x: 1 / x, square=np.square, sin=np.sin, cos=np.cos, erf=_erf, signum=np.sign, floor=np.floor, ceil=np.ceil, round=np.round,
+    inv=lambda x: 1 / x, square=np.square, sin=np.sin, cos=np.cos, erf=_erf, signum=np.sign, floor=np.floor, ceil=np.ceil, nearby_int=np.rint, round=lambda x: np.trunc(x + np.copysign(0.5, x)),
     trunc=np.trunc, is_nan=np.isnan, is_finite=np.isfinite, logical_not=np.logical_not, relu=NON["RELU"], sigmoid=NON["SIGMOID"],
     hard_sigmoid=NON["HARD_SIGMOID"], tanh=np.tanh, gelu=NON["GELU_ERF"], gelu_tanh=NON["GELU"], silu=NON["SWISH"], add=np.add,
-    sub=np.subtract, mul=np.multiply, div=np.divide, pow=np.power, max=np.maximum, min=np.minimum, rem=np.fmod, atan2=np.arctan2,
+    sub=np.subtract, mul=np.multiply, pow=np.power, max=np.maximum, min=np.minimum, rem=np.fmod, atan2=np.arctan2,
     eq=np.equal, neq=np.not_equal, lt=np.less, lteq=np.less_equal, gt=np.greater, gteq=np.greater_equal, logical_and=np.logical_and,
     logical_or=np.logical_or, select=np.where, clamp=lambda x, least, most: np.clip(x, least, most), copy=np.copy,
     print=lambda x, title: x, reshape=lambda x, shape: x.reshape(shape), permute=lambda x, dims: x.transpose(dims),
@@ -99,8 +99,24 @@ _numpy(
     pad=lambda x, lower, upper, value=0.0: np.pad(x, list(zip(lower, upper, strict=True)), constant_values=value),
     sum=lambda x, dims: x.sum(tuple(dims)), reduce_max=lambda x, dims: x.max(tuple(dims)), reduce_min=lambda x, dims: x.min(tuple(dims)),
     reduce_prod=lambda x, dims: x.prod(tuple(dims)), arg_max=lambda x: x.argmax(-1), arg_min=lambda x: x.argmin(-1), matmul=np.matmul,
+    bitwise_and=np.bitwise_and, bitwise_or=np.bitwise_or, bitwise_xor=np.bitwise_xor, bitwise_not=np.invert,
+    shift_left=lambda a, b: (np.asarray(a).astype(np.int64) << b).astype(a.dtype), shift_right=np.right_shift,
     to_variance=lambda x, eps: 1 / x**2 - eps, to_inv_std_dev=lambda v, eps: 1 / np.sqrt(v + eps), load=lambda x: x, stop=lambda x: x,
 )  # fmt: skip
+
+
+def do_div(a: Any, b: Any) -> Any:
+    """Of integers without the remainder, and 0 for a divisor of 0, as on the device."""
+    a, b = np.asarray(a), np.asarray(b)
+    if a.dtype.kind == "f":
+        return a / b
+    quotients = np.trunc(a / np.where(b == 0, np.inf, b))
+    return quotients.astype(np.int64).astype(a.dtype)
+
+
+def do_reinterpret(x: Any, dtype: Any) -> Any:
+    x = np.asarray(x)
+    return np.ascontiguousarray(x.astype(np.float32) if x.dtype.kind == "f" else x).view(dtype.numpy)
 
 
 def do_scan(
@@ -143,7 +159,8 @@ def do_one_hot(x: Any, classes: int, dtype: Any) -> Any:
 
 
 def do_top_k(x: Any, k: int, largest: bool = True) -> list[Any]:
-    places = np.argsort(-x if largest else x, -1, kind="stable")[..., :k]
+    wide = x.astype(np.float64)  # exact for integers, of which the smallest has no opposite
+    places = np.argsort(-wide if largest else wide, -1, kind="stable")[..., :k]
     return [np.take_along_axis(x, places, -1), places]
 
 
@@ -161,6 +178,19 @@ def do_scatter_add(x: Any, index: Any, updates: Any) -> Any:
     return whole
 
 
+def do_scatter_set(x: Any, index: Any, updates: Any) -> Any:
+    result = x.copy()
+    for place in np.ndindex(np.shape(index)):  # of several updates of a row the last one stays
+        result[index[place]] = updates[place]
+    return result
+
+
+def do_scatter_max(x: Any, index: Any, updates: Any) -> Any:
+    result = x.copy()
+    np.maximum.at(result, index, updates)
+    return result
+
+
 def do_pick(x: Any, index: Any) -> Any:
     masked = index == MASKED_LABEL_CODE
     return np.where(masked, 0, x[np.arange(len(index)), np.where(masked, 0, index)])
@@ -176,15 +206,24 @@ def do_softmax_grad(y: Any, g: Any) -> Any:
 
 
 def do_log_softmax(x: Any) -> Any:
-    return np.log(do_softmax(x))
+    x = x - x.max(-1, keepdims=True)
+    return x - np.log(np.exp(x).sum(-1, keepdims=True))
 
 
 def do_cross_entropy(x: Any, labels: Any) -> Any:
     masked = labels == MASKED_LABEL_CODE
     hot = do_one_hot(labels, x.shape[1], None)
-    return -(np.where(hot > 0, np.log(do_softmax(x)), 0)).sum(1), np.where(
+    return -(np.where(hot > 0, do_log_softmax(x), 0)).sum(1), np.where(
         masked[:, None], 0, do_softmax(x) - hot
     )
+
+
+def do_softplus(x: Any) -> Any:
+    return np.logaddexp(x, 0)
+
+
+def do_binary_cross_entropy(x: Any, y: Any) -> Any:
+    return y * np.logaddexp(-x, 0) + (1 - y) * np.logaddexp(x, 0)
 
 
 # --- convolutions and pools -----------------------------------------------------------------------

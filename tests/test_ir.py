@@ -17,7 +17,7 @@ from damage import parts, whole
 from fuzz import operations
 from fuzz.operations import Case, Draw
 
-from ipu_teach import BOOL, FLOAT, HALF, UNSIGNED_INT, IPUModel
+from ipu_teach import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, IPUModel
 from ipu_teach.errors import ModelError, ModelLoadError
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Value
@@ -51,6 +51,19 @@ def logical(kind: str) -> Case:
         return d.op("cast", d.op(kind, first, *more), dtype=FLOAT)
 
     return case
+
+
+def integers(d: Draw) -> Value:
+    return d.graph.constant(d.rng.integers(-99, 99, (4, 3)), INT)
+
+
+def in_float(d: Draw, kind: str, *operands: Any, **attributes: Any) -> Value:
+    return d.op("cast", d.op(kind, *operands, **attributes), dtype=FLOAT)
+
+
+def bits(kind: str) -> Case:
+    count = 1 if kind == "bitwise_not" else 2
+    return lambda d: in_float(d, kind, *(integers(d) for _ in range(count)))
 
 
 def conv(case: tuple[Any, ...], shape: tuple[int, ...], weights: tuple[int, ...]) -> Case:
@@ -137,13 +150,23 @@ GROUPS: dict[str, dict[str, Case]] = {
                 "floor",
                 "ceil",
                 "round",
+                "nearby_int",
                 "trunc",
             )
         },
         **{k: positive(k) for k in ("log", "log1p", "sqrt", "rsqrt", "inv")},
         **{
             k: anywhere(k)
-            for k in ("relu", "sigmoid", "hard_sigmoid", "tanh", "gelu", "gelu_tanh", "silu")
+            for k in (
+                "relu",
+                "sigmoid",
+                "hard_sigmoid",
+                "tanh",
+                "gelu",
+                "gelu_tanh",
+                "silu",
+                "softplus",
+            )
         },
         **{k: both(k) for k in ("add", "sub", "mul", "div", "max", "min", "atan2")},
         "pow": lambda d: d.op("pow", d.x(4, 3, low=0.3), d.x(3)),
@@ -157,6 +180,10 @@ GROUPS: dict[str, dict[str, Case]] = {
         "select a number": lambda d: d.op("select", d.op("gt", d.x(4, 3), 0.0), d.x(4, 3), 0.25),
         "clamp": lambda d: d.op("clamp", d.x(5, 6), least=-0.7, most=1.1),
         "copy": anywhere("copy"),
+        **{k: bits(k) for k in ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not")},
+        "shift_left": lambda d: in_float(d, "shift_left", integers(d), 3),
+        "shift_right": lambda d: in_float(d, "shift_right", integers(d), 2),
+        "reinterpret": lambda d: in_float(d, "reinterpret", d.numbers(50, 4, 3), dtype=INT),
     },
     "views": {
         "reshape": lambda d: d.op("square", d.op("reshape", d.x(4, 6), shape=(3, -1))),
@@ -202,6 +229,8 @@ GROUPS: dict[str, dict[str, Case]] = {
         "gather": lambda d: ir.embedding(d.graph, d.x(7, 3), d.numbers(7, 2, 5)),
         "scatter": lambda d: d.op("scatter", d.numbers(6, 8), d.x(8, 3), shape=(6, 3)),
         "scatter_add": lambda d: d.op("scatter_add", d.x(6, 3), d.numbers(6, 8), d.x(8, 3)),
+        "scatter_set": lambda d: d.op("scatter_set", d.x(6, 3), d.numbers(6, 8), d.x(8, 3)),
+        "scatter_max": lambda d: d.op("scatter_max", d.x(6, 3), d.numbers(6, 2, 4), d.x(2, 4, 3)),
         "pick": lambda d: d.op("pick", d.x(5, 4), d.numbers(4, 5)),
     },
     "convolutions": {
@@ -356,19 +385,35 @@ def by_torch(graph: Ir, loss: Value) -> dict[Value, Any]:
     by_name = "neg abs exp expm1 square sin cos erf floor ceil round trunc log log1p sqrt rsqrt relu sigmoid tanh add sub mul div pow atan2 eq lt gt matmul logical_and logical_or logical_not"
     table: dict[str, Any] = {k: getattr(torch, k) for k in by_name.split()} | {
         "inv": torch.reciprocal, "signum": torch.sign, "is_nan": torch.isnan, "is_finite": torch.isfinite, "gelu": f.gelu, "silu": f.silu,
-        "gelu_tanh": lambda x: f.gelu(x, approximate="tanh"), "hard_sigmoid": lambda x: torch.clamp(x / 5 + 0.5, 0, 1), "max": torch.maximum,
+        "gelu_tanh": lambda x: f.gelu(x, approximate="tanh"), "hard_sigmoid": lambda x: f.relu6(1.2 * x + 3) / 6, "max": torch.maximum,
         "min": torch.minimum, "neq": torch.ne, "lteq": torch.le, "gteq": torch.ge, "select": torch.where, "copy": torch.clone,
         "clamp": lambda x, least, most: x.clamp(least, most), "reshape": lambda x, shape: x.reshape(shape), "permute": lambda x, dims: x.permute(dims),
         "expand": lambda x, shape: x.expand(shape), "slice": cut, "reverse": lambda x, dim: x.flip(dim), "concat": lambda *x, dim: torch.cat(x, dim),
         "pad": lambda x, lower, upper, value=0.0: f.pad(x, pads(lower, upper), value=value), "sum": lambda x, dims: x.sum(tuple(dims)) if dims else x,
         "reduce_max": extreme(torch.amax), "reduce_min": extreme(torch.amin), "reduce_prod": product, "arg_max": lambda x: x.argmax(-1),
         "arg_min": lambda x: x.argmin(-1), "top_k": torch.topk, "one_hot": lambda x, classes, dtype: f.one_hot(x, classes).double(), "softmax": lambda x: x.softmax(-1),
-        "log_softmax": lambda x: x.log_softmax(-1), "gather": lambda x, i: x[i], "scatter": lambda i, u, shape: torch.zeros(shape, dtype=u.dtype).index_add(0, i, u),
+        "log_softmax": lambda x: x.log_softmax(-1), "softplus": f.softplus, "binary_cross_entropy": lambda x, y: f.binary_cross_entropy_with_logits(x, y, reduction="none"), "gather": lambda x, i: x[i], "scatter": lambda i, u, shape: torch.zeros(shape, dtype=u.dtype).index_add(0, i, u),
         "scatter_add": lambda x, i, u: x.index_add(0, i, u), "pick": lambda x, i: x.gather(1, i[:, None])[:, 0], "conv": conv, "conv_input_grad": transposed,
         "max_pool": lambda x, kernel, stride, lower, upper: f.max_pool2d(x, kernel, stride, lower), "avg_pool": avg, "norm": norm,
         "cross_entropy": loss_of, "cast": lambda x, dtype: x.double(), "to_variance": lambda x, eps: 1 / x**2 - eps,
         "to_inv_std_dev": lambda v, eps: (v.detach() + eps) ** -0.5, "blend": lambda *_, momentum: None, "stop": lambda x: x.detach(),
     }  # fmt: skip
+
+    def replaced(x: Any, index: Any, updates: Any) -> Any:
+        rows = list(x.unbind(0))
+        for place in np.ndindex(tuple(index.shape)):
+            rows[index[place]] = updates[place]
+        return torch.stack(rows)
+
+    def largest(x: Any, index: Any, updates: Any) -> Any:
+        rest = x.shape[1:]
+        places = index.reshape(-1, *(1,) * len(rest)).expand(-1, *rest)
+        return x.scatter_reduce(0, places, updates.reshape(-1, *rest), "amax")
+
+    table |= {"scatter_set": replaced, "scatter_max": largest, "nearby_int": torch.round}
+    table |= {f"bitwise_{k}": getattr(torch, f"bitwise_{k}") for k in ("and", "or", "xor", "not")}
+    table |= {"shift_left": torch.bitwise_left_shift, "shift_right": torch.bitwise_right_shift}
+    table["reinterpret"] = lambda x, dtype: x
 
     def run(ops: Any) -> None:
         for op in ops:
@@ -378,7 +423,7 @@ def by_torch(graph: Ir, loss: Value) -> dict[Value, Any]:
 
     def of(v: Value) -> Any:
         constant = ir_numpy.constant(v) if v.kind == "constant" else None
-        kind = torch.float64 if v.floating else torch.int64
+        kind = torch.float64 if v.floating else torch.bool if v.dtype is BOOL else torch.int64
         return env[v] if constant is None else torch.tensor(constant.copy()).to(kind)
 
     def scan(*given: Any, body: Ir, steps: int, along: int, kept: int) -> Any:

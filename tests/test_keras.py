@@ -257,12 +257,130 @@ def test_adam_and_squares_and_sigmoids() -> None:
             dz = (2 * (p - goal) * p * (1 - p) if loss == "mse" else p - goal) / 32
             g = np.append(x.T @ dz, dz.sum())
             m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
-            move = 0.05 * m / (1 - 0.9**step) / (np.sqrt(v / (1 - 0.999**step)) + 1e-7)
+            rate = 0.05 * np.sqrt(1 - 0.999**step) / (1 - 0.9**step)
+            move = rate * m / (np.sqrt(v) + 1e-7)
             w, b = ((1 - 0.05 * less) * a for a in (w, b))
             w, b = w - move[:64, None], b - move[64]
         np.testing.assert_allclose(history["loss"], expected, 1e-5)
         said = ((x @ w + b > 0) == (goal > 0.5)).mean()
         assert model.evaluate(x, goal, 16)[1] == pytest.approx(said)
+
+
+SCORES = np.array([[0, 100, -100], [0, 17, -17], [3, -11, 2], [0, 0, 0]], np.float32)
+
+
+def first_step(loss: Any, outputs: Any, activation: str, policy: str = "float32") -> Any:
+    """The loss of the outputs, which are weights of the model, and its gradient at them."""
+    keras.set_global_policy(policy)
+    try:
+        with on(1).scope():
+            layers = [InputLayer((len(outputs),)), Dense(outputs.shape[1], use_bias=False)]
+            model = keras.Sequential([*layers, Activation(activation)])
+            model.compile(keras.optimizers.SGD(1.0), loss)
+    finally:
+        keras.set_global_policy("float32")
+    model.set_weights([outputs])
+    rows = np.eye(len(outputs), dtype=np.float32)
+
+    def step(y: Any) -> tuple[float, Any]:
+        found = model.fit(rows, y, len(outputs), verbose=0).history["loss"][0]
+        return found, outputs - model.get_weights()[0]
+
+    return step
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_float16"])
+@pytest.mark.parametrize("activation", ["softmax", "linear"])
+def test_losses_of_scores_are_exact_where_probabilities_are_0(policy: str, activation: str) -> None:
+    wide = SCORES.astype(np.float64)
+    logarithms = wide - wide.max(1, keepdims=True)
+    logarithms -= np.log(np.exp(logarithms).sum(1, keepdims=True))
+    hot = np.eye(3)[[0, 0, 1, 2]]
+    sparse = keras.losses.SparseCategoricalCrossentropy
+    dense = keras.losses.CategoricalCrossentropy
+    for kind, y in ((sparse, np.array([0, 0, 1, 2])), (dense, hot.astype(np.float32))):
+        loss = kind(from_logits=True) if activation == "linear" else kind()
+        value, gradient = first_step(loss, SCORES, activation, policy)(y)
+        assert value == pytest.approx(-(hot * logarithms).sum() / 4, rel=1e-6)
+        tolerance = 1e-5 if policy == "float32" else 2**-10
+        np.testing.assert_allclose(gradient, (np.exp(logarithms) - hot) / 4, 0, tolerance)
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_float16"])
+@pytest.mark.parametrize("activation", ["sigmoid", "linear"])
+def test_binary_losses_of_scores_are_exact_at_0_and_far_from_it(
+    policy: str, activation: str
+) -> None:
+    z = np.array([[0.0], [0], [100], [-100], [17], [-17]], np.float32)
+    y = np.array([[0.0], [1], [0], [1], [1], [0.25]], np.float32)
+    loss = keras.losses.BinaryCrossentropy(True if activation == "linear" else None)
+    value, gradient = first_step(loss, z, activation, policy)(y)
+    expected = y * np.logaddexp(-z.astype(float), 0) + (1 - y) * np.logaddexp(z.astype(float), 0)
+    assert value == pytest.approx(expected.mean(), rel=1e-6)
+    tolerance = 1e-5 if policy == "float32" else 2**-10
+    np.testing.assert_allclose(gradient, (np.tanh(z / 2) / 2 + 0.5 - y) / 6, 0, tolerance)
+
+
+def test_losses_of_probabilities_are_clipped_as_keras_does() -> None:
+    """At 0, at 1, and at a sum that is not 1."""
+    p = np.array([[0, 1.0, 0], [0.25, 0.5, 0.25], [0.5, 0.5, 1], [1, 0, 0]], np.float32)
+    hot, classes = np.eye(3, dtype=np.float32)[[0, 1, 2, 0]], np.array([0, 1, 2, 0])
+    low, high = 1e-7, 1 - 1e-7
+    clipped = np.clip(p.astype(float), low, high)
+    step = first_step(keras.losses.SparseCategoricalCrossentropy(False), p, "linear")
+    value, gradient = step(classes)
+    shares = clipped / clipped.sum(1, keepdims=True)
+    assert value == pytest.approx(-np.log(shares[range(4), classes]).mean(), rel=1e-5)
+    assert np.isfinite(gradient).all()
+    step = first_step(keras.losses.CategoricalCrossentropy(False), p, "linear")
+    value, gradient = step(hot)
+    shares = np.clip(p.astype(float) / p.sum(1, keepdims=True), low, high)
+    assert value == pytest.approx(-np.log(shares[range(4), classes]).mean(), rel=1e-5)
+    assert np.isfinite(gradient).all()
+    step = first_step(keras.losses.BinaryCrossentropy(False), p[:, :1], "linear")
+    yes = hot[:, :1]
+    value, gradient = step(yes)
+    c = clipped[:, :1]
+    each = yes * np.log(c + low) + (1 - yes) * np.log(1 - c + low)
+    assert value == pytest.approx(-each.mean(), rel=1e-5)
+    slopes = -(yes / (c + low) - (1 - yes) / (1 - c + low)) / 4
+    inside = (p[:, :1] >= low) & (p[:, :1] <= high)
+    np.testing.assert_allclose(gradient, np.where(inside, slopes, 0), 1e-4)
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        keras.optimizers.SGD(0.5, momentum=0.9),
+        keras.optimizers.Adam(0.5, beta_1=0.0),
+        keras.optimizers.Adam(0.5, beta_1=0.0, beta_2=0.0, epsilon=0.25),
+        keras.optimizers.Adam(0.5, epsilon=0.01),
+    ],
+)
+def test_optimizers_are_keras_where_the_rate_changes_and_gradients_are_small(
+    optimizer: Any,
+) -> None:
+    """The rate is in the velocity, and epsilon is that of Keras' formula, not of torch's."""
+    x, goal = np.ones((1, 1), np.float32), np.zeros((1, 1), np.float32)
+    with on(1).scope():
+        model = keras.Sequential([InputLayer((1,)), Dense(1, use_bias=False)])
+        model.compile(optimizer, "mse")
+    model.set_weights([np.full((1, 1), 1e-3, np.float32)])
+    w, first, second, velocity = 1e-3, 0.0, 0.0, 0.0
+    numbers = optimizer.numbers
+    for step, rate in enumerate((0.5, 0.25, 0.125, 0.25), 1):
+        optimizer.learning_rate = rate
+        model.fit(x, goal, 1, verbose=0)
+        g = 2 * w
+        if optimizer.kind == "sgd":
+            velocity = 0.9 * velocity - rate * g
+            w += velocity
+            continue
+        b1, b2 = numbers["beta1"], numbers["beta2"]
+        first, second = b1 * first + (1 - b1) * g, b2 * second + (1 - b2) * g * g
+        corrected = rate * np.sqrt(1 - b2**step) / (1 - b1**step)
+        w -= corrected * first / (np.sqrt(second) + numbers["eps"])
+    assert model.get_weights()[0].item() == pytest.approx(w, rel=2e-5)
 
 
 def test_callbacks_watch_a_figure() -> None:

@@ -42,17 +42,25 @@ def test_on_the_stand_in_for_a_gpu_they_are_as_near(seed: int, stand_in: Any) ->
 
 
 def pooled(
-    kind: str, x: Any, kernel: int, stride: int, padding: int = 0, **rule: Any
+    kind: str,
+    x: Any,
+    kernel: int,
+    stride: int,
+    padding: int = 0,
+    dtype: Any = FLOAT,
+    dy: Any = None,
+    **rule: Any,
 ) -> tuple[Array, Array]:
-    """(pooled, gradient for slopes 1, 2, 3 …) of one row."""
-    values = np.reshape(x, (1, 1, -1)).astype(np.float32)
+    """(pooled, gradient) of one row, for the output's gradients `dy`, or 1, 2, 3 …"""
+    values = np.reshape(x, (1, 1, -1)).astype(dtype.numpy)
     sides = [padding], [padding]
-    params = pooling.PoolParams(kind, values.shape[2:], [kernel], [stride], *sides, 1, 1, FLOAT)
-    slopes = np.arange(1.0, params.output_field[0] + 1).reshape(params.output_shape)
+    params = pooling.PoolParams(kind, values.shape[2:], [kernel], [stride], *sides, 1, 1, dtype)
+    slopes = np.arange(1.0, params.output_field[0] + 1) if dy is None else np.asarray(dy)
+    slopes = slopes.reshape(params.output_shape)
 
     def build(graph: Graph, prog: Sequence) -> list[Tensor]:
-        given = placed(graph, values.shape, FLOAT, False, values)
-        slope = placed(graph, slopes.shape, FLOAT, False, slopes)
+        given = placed(graph, values.shape, dtype, False, values)
+        slope = placed(graph, slopes.shape, dtype, False, slopes)
         out = pooling.pool(graph, params, given, prog)
         both = (given, out) if kind == "MAX" else (None, None)
         return [out, pooling.pool_input_gradient(graph, params, *both, slope, prog, **rule)]
@@ -73,6 +81,38 @@ def test_windows_overlap_ties_are_shared_and_padding_is_never_the_largest() -> N
     np.testing.assert_allclose(gradient, [1 / 2 + 2 / 3, 1 / 2 + 2 / 3 + 1, 2 / 3 + 1 + 2, 3], 1e-6)
     assert pooled("SUM", [2, 4, 6, 12], 3, 1, 1)[0].tolist() == [6, 12, 22, 18]
     assert np.isnan(pooled("MAX", [1, np.nan, 3, 2], 2, 2)[0]).tolist() == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("kind", "rule"),
+    [
+        ("AVG", {}),
+        ("SUM", {}),
+        ("MAX", {}),
+        ("MAX", {"use_scaled_gradient": True}),
+        ("MAX", {"ties": "first"}),
+    ],
+)
+def test_pooling_of_halves_is_rounded_once(kind: str, rule: dict[str, Any]) -> None:
+    """Windows of 3 that overlap, with equal elements among them, beside a loop in float64."""
+    rng = np.random.default_rng(3)
+    x, dy = (rng.normal(size=n).astype(np.float16) for n in (42, 40))
+    x[::2] = x[:9] = x[0]
+    out, gradient = np.zeros(40), np.zeros(42)
+    for i in range(40):
+        window, divisor = x[i : i + 3].astype(np.float64), 3 if kind == "AVG" else 1
+        out[i] = window.max() if kind == "MAX" else window.sum() / divisor
+        shares = np.ones(3) / divisor
+        if kind == "MAX":
+            shares = 1.0 * (window == window.max())
+            if "ties" in rule:
+                shares = 1.0 * (np.arange(3) == window.argmax())
+            elif rule:
+                shares /= shares.sum()
+        gradient[i : i + 3] += shares * dy[i]
+    actual = pooled(kind, x, 3, 1, dtype=HALF, dy=dy, **rule)
+    for values, expected in zip(actual, (out, gradient), strict=True):
+        np.testing.assert_array_equal(values, expected.astype(np.float16))
 
 
 @pytest.mark.parametrize(("replicas", "together"), [(1, None), (3, None), (4, 2)])

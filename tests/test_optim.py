@@ -92,6 +92,60 @@ def test_twenty_steps_are_those_of_torch(
         np.testing.assert_allclose(half, weights.detach().numpy(), rtol=0, atol=STEPS * 2.0**-11)
 
 
+@pytest.mark.parametrize("dtype", [FLOAT, HALF])
+@pytest.mark.parametrize("name", ["adam", "adamw"])
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        {"beta1": 0.0},
+        {"beta2": 0.0},
+        {"beta1": 0.0, "beta2": 0.0},
+        {"beta1": 0.0, "eps_hat": True, "eps": 0.5},
+        {"beta2": 0.0, "eps": 0.25, "weight_decay": 0.1},
+        {"eps": 1e-3, "eps_hat": True},
+    ],
+)
+@pytest.mark.parametrize("rate", [0.0, 0.125])
+def test_a_rate_that_is_a_number_and_moments_without_memory(
+    dtype: Any, name: str, numbers: dict[str, Any], rate: float
+) -> None:
+    """Slopes of 0, and such whose square is denormal, beside a loop in float64."""
+    chosen = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "eps_hat": False, **numbers}
+    decay = chosen.pop("weight_decay", 0.01 if name == "adamw" else 0.0)
+    first = np.array([1, -2, 0, 0.5, 3]).astype(dtype.numpy)
+    slopes = np.array([[0, 1, -1e-3, 1e-21, 4], [0, -1, 2, -1e-20, 0]]).astype(dtype.numpy)
+    graph, prog = Graph(IPUModel("ipu2", tiles_per_ipu=3).create_device()), Sequence()
+    w, slope = (graph.add_variable(dtype, (5,), n) for n in ("w", "slope"))
+    for key, tensor in (("w", w), ("slope", slope)):
+        poputil.map_tensor_linearly(graph, tensor, 1, 1)
+        graph.create_host_write(f"write {key}", tensor)
+    graph.create_host_read("w", w)
+    getattr(optim, name)(graph, w, slope, rate, prog, **numbers)
+    engine = Engine(graph, prog)
+    engine.load(Device(graph.target))
+    engine.write_tensor("write w", first)
+    expected, m, v = first.astype(np.float64), np.zeros(5), np.zeros(5)
+    for step, row in enumerate(slopes, 1):
+        engine.write_tensor("write slope", row)
+        engine.run()
+        g = row.astype(np.float64)
+        if name == "adamw":
+            expected = expected * (1 - rate * decay)
+        else:
+            g = g + decay * expected
+        m = chosen["beta1"] * m + (1 - chosen["beta1"]) * g
+        v = chosen["beta2"] * v + (1 - chosen["beta2"]) * g * g
+        left = 1 - chosen["beta1"] ** step, 1 - chosen["beta2"] ** step
+        divisor = np.sqrt(v / left[1]) + chosen["eps"]
+        if chosen["eps_hat"]:
+            divisor = (np.sqrt(v) + chosen["eps"]) / np.sqrt(left[1])
+        with np.errstate(over="ignore"):  # a step by a moment of 0 and eps = 1e-8
+            expected = expected - rate * m / left[0] / divisor
+            expected = expected.astype(dtype.numpy).astype(np.float64)
+    tolerance = 2e-6 if dtype is FLOAT else 2**-9
+    np.testing.assert_allclose(engine.read_tensor("w"), expected, tolerance, tolerance)
+
+
 def test_lars_is_its_formula() -> None:
     momentum, decay, trust = 0.9, 0.05, 0.02
     w, v = FIRST.astype(np.float64), np.zeros(SHAPE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -273,3 +274,86 @@ def test_what_does_not_fit_is_said_by_name() -> None:
         raw.run(popart.PyStepIO({}, {}))
     with pytest.raises(ModelError, match="'lost' is no tensor that the model makes"):
         raw.prepareDevice()
+
+
+SCORES = [[0, 100, -100], [0, 17, -17], [3, -11, 2], [0, 0, 0]]
+
+
+def first_loss(
+    outputs: Any, make: Callable[[Any, str, str], str], optimizer: Any = None
+) -> tuple[float, Any]:
+    """The loss of outputs, which are a variable of the model, and the step of the variable."""
+    builder = popart.Builder()
+    x = builder.addInitializedInputTensor(outputs, "x")
+    y = builder.addInputTensor(popart.TensorInfo("UINT32", (len(outputs),)), "y")
+    loss = make(builder, x, y)
+    trained = popart.TrainingSession(
+        fnModel=builder.getModelProto(),
+        dataFlow=popart.DataFlow(1, {loss: popart.AnchorReturnType("ALL")}),
+        loss=loss,
+        optimizer=popart.ConstSGD(1.0) if optimizer is None else optimizer,
+        deviceInfo=popart.DeviceManager().createIpuModelDevice({"tilesPerIPU": 4}),
+    )
+    trained.prepareDevice()
+    trained.weightsFromHost()
+    anchors = trained.initAnchorArrays()
+    trained.run(popart.PyStepIO({y: np.array([0, 0, 1, 2], np.uint32)}, anchors))
+    after = np.zeros_like(outputs)
+    trained.weightsToHost()
+    trained.readWeights(popart.PyWeightsIO({x: after}))
+    return float(np.ravel(anchors[loss])[0]), outputs.astype(np.float64) - after
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("has_logarithms", [False, True])
+def test_the_loss_of_a_softmax_is_that_of_its_scores(dtype: Any, has_logarithms: bool) -> None:
+    def make(builder: Any, x: str, y: str) -> str:
+        onnx = builder.aiOnnx
+        out = onnx.logsoftmax([x]) if has_logarithms else onnx.softmax([x])
+        return builder.aiGraphcore.nllloss([out, y], inputIsLogProbability=has_logarithms)
+
+    scores, hot = np.array(SCORES, dtype), np.eye(3)[[0, 0, 1, 2]]
+    logarithms = scores.astype(np.float64) - scores.max(1, keepdims=True)
+    logarithms -= np.log(np.exp(logarithms).sum(1, keepdims=True))
+    value, step = first_loss(scores, make)
+    assert value == pytest.approx(-(hot * logarithms).sum() / 4, rel=1e-6)
+    # the step is of a weight, which is rounded: those of 100 and 17 by 2^-5 and 2^-7 of HALF
+    expected = scores - (scores - (np.exp(logarithms) - hot) / 4).astype(dtype).astype(float)
+    np.testing.assert_allclose(step, expected, 0, 1e-5 if dtype is np.float32 else 2**-10)
+
+
+def test_the_loss_of_other_probabilities_is_bounded_as_in_popart() -> None:
+    outputs = np.array([[0.5, 0, 1], [0, 1, 0], [1, 1e-8, 0.25], [0, 0, 0.125]], np.float32)
+    value, step = first_loss(outputs, lambda b, x, y: b.aiGraphcore.nllloss([x, y]))
+    labels = [0, 0, 1, 2]
+    picked = outputs[range(4), labels].astype(np.float64)
+    assert value == pytest.approx(-np.log(np.maximum(picked, 1e-7)).mean(), rel=1e-6)
+    expected = np.zeros((4, 3))
+    expected[range(4), labels] = -1 / np.maximum(picked, 1e-10) / 4
+    np.testing.assert_allclose(step, expected, 1e-5)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"defaultBeta1": 0.0},
+        {"defaultBeta2": 0.0},
+        {"defaultBeta1": 0.0, "defaultBeta2": 0.0, "defaultEps": 0.0},
+        {"defaultWeightDecay": 0.5},
+        {},
+    ],
+)
+def test_adam_takes_zeros_and_popart_defaults(options: dict[str, float]) -> None:
+    """The weights decay apart from the gradient, and the epsilon that none gives is 1e-6."""
+    outputs = np.array([[1.0, -2, 0.5]] * 4, np.float32) * 1e-6
+    pairs = {"defaultLearningRate": 0.25, **options}
+    adam = popart.Adam({name: (number, True) for name, number in pairs.items()})
+
+    def make(builder: Any, x: str, y: str) -> str:
+        return builder.aiGraphcore.l1loss([builder.aiOnnx.mul([x, x])])
+
+    _, step = first_loss(outputs, make, adam)
+    gradient = 2 * outputs.astype(np.float64)
+    eps, decay = options.get("defaultEps", 1e-6), options.get("defaultWeightDecay", 0.0)
+    expected = 0.25 * (gradient / (np.abs(gradient) + eps) + decay * outputs)
+    np.testing.assert_allclose(step, expected, 1e-5)

@@ -12,7 +12,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from libraries import both_ways, run, torch, ulps_of_half, value
 
-from ipu_teach import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, Graph, IPUModel, Tensor
+from ipu_teach import (
+    BOOL,
+    FLOAT,
+    HALF,
+    INT,
+    UNSIGNED_INT,
+    Device,
+    Engine,
+    Graph,
+    IPUModel,
+    Tensor,
+)
 from ipu_teach.errors import InvalidTileMappingError, IPUTeachError, PoplibsError
 from ipu_teach.poplibs import popnn, popops, poputil
 from ipu_teach.program import Sequence
@@ -473,3 +484,27 @@ def test_what_is_refused_is_explained_and_changes_nothing(call: str, text: str) 
     assert type(caught.value) is (InvalidTileMappingError if "lost" in call else PoplibsError)
     assert str(caught.value) == text
     assert (len(graph.variables), len(graph.compute_sets), len(prog.programs)) == before
+
+
+@pytest.mark.parametrize(("dtype", "added"), [(FLOAT, 1.17549435e-38), (HALF, 2.0**-24)])
+@pytest.mark.parametrize("scaling", [1.0, 512.0])
+def test_the_loss_of_a_probability_of_0_ends_where_poplibs_ends(
+    dtype: Any, added: float, scaling: float
+) -> None:
+    """PopLibs adds the smallest number of the dtype before the logarithm."""
+    graph, prog = Graph(IPUModel("ipu2", tiles_per_ipu=2).create_device()), Sequence()
+    outputs = np.array([[0, 1.0], [2.0**-24, 1], [0.25, 0.75]]) * scaling
+    tensors = [graph.add_variable(*t) for t in ((dtype, (3, 2)), (UNSIGNED_INT, (3,)))]
+    tensors += [graph.add_variable(FLOAT, (3,)), graph.add_variable(dtype, (3, 2))]
+    for tensor in tensors:
+        graph.set_tile_mapping(tensor, 0)
+    x, labels, loss, deltas = tensors
+    graph.set_initial_value(x, outputs)
+    graph.set_initial_value(labels, [0, 0, 0])
+    popnn.calc_loss(graph, x, labels, loss, deltas, prog, model_output_scaling=scaling)
+    graph.create_host_read("loss", loss)
+    engine = Engine(graph, prog)
+    engine.load(Device(graph.target))
+    engine.run()
+    expected = np.log(scaling) - np.log(outputs[:, 0] + added)
+    np.testing.assert_allclose(engine.read_tensor("loss"), expected, 2e-6)

@@ -138,8 +138,10 @@ def _quotient(g: Ir, a: Any, b: Any, rounding_mode: str | None = None) -> Value:
 
 @row("clamp", "hardtanh")
 def _clamp(g: Ir, x: Value, min: Any = None, max: Any = None) -> Value:
-    for kind, bound in (("max", min), ("min", max)):
-        x = x if bound is None else g.op(kind, *_met(g, x, bound))
+    for ask, bound in (("lt", min), ("gt", max)):
+        if bound is not None:  # at a bound x itself is taken, and has the gradient
+            x, limit = _met(g, x, bound)
+            x = g.op("select", g.op(ask, x, limit), limit, x)
     return x
 
 
@@ -155,19 +157,14 @@ ATEN["leaky_relu"] = lambda g, x, slope=0.01: _where(
 
 @row("elu")
 def _elu(g: Ir, x: Value, alpha: float = 1.0, scale: float = 1.0, inner: float = 1.0) -> Value:
-    below = g.op("expm1", g.op("mul", g.op("min", x, 0.0), inner))
+    capped = _where(g, g.op("gt", x, 0.0), 0.0, x)
+    below = g.op("expm1", g.op("mul", capped, inner))
     y = _where(g, g.op("gt", x, 0.0), x, g.op("mul", below, alpha))
     return g.op("mul", y, scale) if scale != 1 else y
 
 
-@row("softplus")
-def _softplus(g: Ir, x: Value, beta: float = 1.0, threshold: float = 20.0) -> Value:
-    wide = g.op("mul", x, beta)
-    tail = g.op("log1p", g.op("exp", g.op("neg", g.op("abs", wide))))
-    return g.op("mul", g.op("add", g.op("max", wide, 0.0), tail), 1 / beta)
-
-
-ATEN["log_sigmoid"] = lambda g, x: g.op("neg", _softplus(g, g.op("neg", x)))
+ATEN["softplus"] = ir.softplus
+ATEN["log_sigmoid"] = lambda g, x: g.op("neg", g.op("softplus", g.op("neg", x)))
 
 
 @row("remainder", "fmod")

@@ -6,15 +6,26 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
+from functools import cache
 from math import prod
-from typing import Any
+from typing import Annotated, Any
 
+import numpy as np
+
+from ipu_teach.arguments import Among, Count, Positive, check, check_calls, hints_of
 from ipu_teach.device import IPUModel
 from ipu_teach.errors import ModelError, did_you_mean, shown
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import OPS, Ir, Run, Value
+from ipu_teach.frontends.ir.autodiff import Optimiser, Rate
+from ipu_teach.frontends.ir.values import misuse
 from ipu_teach.progress import working
+from ipu_teach.schedules import SCHEDULES
+from ipu_teach.target import PRESETS
 from ipu_teach.types import FLOAT
+
+Version = Annotated[str, Among(PRESETS)]
+Schedule = Annotated[str, Among(("", *SCHEDULES))]
 
 
 class Known:
@@ -25,16 +36,25 @@ class Known:
         if name not in known:
             raise ModelError(f"""{type(self).__name__} has no option {name!r}.
                 next:  {did_you_mean(name, known)}there are {", ".join(known)}.""")
+        check(type(self).__name__, name, value, _hints(type(self)).get(name, Any), misuse)
         super().__setattr__(name, value)
+
+
+@cache
+def _hints(options: type[Any]) -> Mapping[str, Any]:
+    """Return the annotations of options by name."""
+    return hints_of(options.__init__)
 
 
 @dataclass(frozen=True)
 class Group:
-    """Parameters that an optimiser treats alike: by their names, or all."""
+    """Parameters that an optimiser treats alike: by their names, or all. `kind`: the optimiser of
+    this group, where it is not that of `Training`."""
 
-    rate: float = 0.01
+    rate: Rate = 0.01
     numbers: Mapping[str, float] = field(default_factory=dict)
     names: Collection[str] | None = None
+    kind: str = ""
 
 
 @dataclass
@@ -42,33 +62,43 @@ class Training:
     """How a graph trains: the optimiser with its groups, then the transforms, in the order in
     which they are applied. `recompute`: "standard", or the values to keep."""
 
-    kind: str = "sgd"
+    kind: Optimiser = "sgd"
     groups: Iterable[Group] = (Group(),)
-    scale: float = 1.0
-    recompute: str | Iterable[Value] | None = None
-    accumulation: int = 1
-    replicas: int = 1
-    reduction: str = "mean"
+    scale: Positive = 1.0
+    recompute: Annotated[str, Among(("standard",))] | Iterable[Value] | None = None
+    accumulation: Count = 1
+    replicas: Count = 1
+    reduction: Annotated[str, Among(("mean", "sum"))] = "mean"
     sharded: bool = False
     off_chip: bool = False
     phased: bool = False
-    schedule: str = ""
+    schedule: Schedule = ""
 
-    def of(self, graph: Ir, loss: Value, parameters: Iterable[Value] | None = None, given: Any = None) -> Ir:
-        """The graph with gradients of `loss` and an update of the `parameters`. Raises
-        `ModelError`."""
-        if given is None:
+    def of(
+        self,
+        graph: Ir,
+        loss: Value | None,
+        parameters: Iterable[Value] | None = None,
+        gradients: Mapping[Value, Value] | None = None,
+    ) -> Ir:
+        """The graph with an update of the `parameters`, by `gradients` that it has, or by those of
+        `loss`. Raises `ModelError`."""
+        if gradients is None:
+            assert loss is not None, "gradients of a loss"
             step, grads = ir.autodiff(needed(graph), loss, parameters, self.scale)
         else:
-            grads = {v: g for v, g in given.items() if v in set(parameters)}
-            both = {**graph.outputs, **{f"grad {v.name}": g for v, g in grads.items()}}
-            step = graph.but(ops=needed(graph.but(outputs=both)).ops)
+            trained = None if parameters is None else set(parameters)
+            grads = {v: g for v, g in gradients.items() if trained is None or v in trained}
+            outputs = {**graph.outputs, **{f"gradient {v.name}": g for v, g in grads.items()}}
+            step = graph.but(ops=needed(graph.but(outputs=outputs)).ops)
         if self.recompute is not None:
             step = ir.recompute(step, self.recompute)
         for number, group in enumerate(self.groups):
-            mine = {v: g for v, g in grads.items() if v.name in (group.names or [v.name])}
+            names = group.names
+            selected = {v: g for v, g in grads.items() if names is None or v.name in names}
             rate = step.variable(group.rate, rate_of(number), FLOAT)
-            step = ir.optimise(step, mine, self.kind, rate, self.scale, **group.numbers)
+            kind = group.kind or self.kind
+            step = ir.optimise(step, selected, kind, rate, self.scale, **group.numbers)
         step = ir.accumulate(step, self.accumulation, self.reduction)
         step = ir.replicate(step, self.replicas, "MEAN" if self.reduction == "mean" else "ADD")
         step = ir.sharded(step) if self.sharded else step
@@ -83,7 +113,11 @@ def rate_of(number: int) -> str:
 
 
 def compiled(
-    what: str, graph: Ir, model: IPUModel, steps: int = 1, options: Mapping[str, Any] | None = None
+    what: str,
+    graph: Ir,
+    model: IPUModel,
+    steps: Count = 1,
+    options: Mapping[str, Any] | None = None,
 ) -> Run:
     """A graph on a device of this model, with as many IPUs as it has stages times replicas."""
     machine = copy(model)
@@ -97,7 +131,8 @@ def chosen(rows: Any, mode: str, n: int = 1) -> Any:
     """Of what came out of runs, one behind the other: "all", the "final" one, each n-th, "everyn",
     or their "sum"."""
     if mode == "sum":
-        return rows.sum(0, keepdims=True, dtype=rows.dtype)
+        wide = np.float32 if rows.dtype == np.float16 else rows.dtype  # rounded once
+        return rows.sum(0, keepdims=True, dtype=wide).astype(rows.dtype)
     return {"all": rows, "final": rows[-1:], "everyn": rows[n - 1 :: n]}[mode]
 
 
@@ -139,7 +174,10 @@ def whole(what: str, number: object, least: int = 1, error: Any = ModelError) ->
 
 def among(what: str, name: object, known: Collection[str]) -> str:
     """`name`, one of those that are known. Raises `ModelError`."""
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         raise ModelError(f"""{what} was given {shown(name)}.
             next:  {did_you_mean(name, known)}there are {", ".join(known)}.""")
     return str(name)
+
+
+check_calls(globals(), misuse, without=("among", "whole"))

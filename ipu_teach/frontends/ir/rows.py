@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.frontends.ir.values import CONSTANT, OPS, Ir, Op, Out, Row, Shape, Unfit, Value
-from ipu_teach.graph import concat
+from ipu_teach.graph import Tensor, concat
 from ipu_teach.poplibs import gcl, optim, popnn, popops, poprand, poputil
 from ipu_teach.poplibs.popops import expr
+from ipu_teach.poplibs.popops.in_float import in_float
 from ipu_teach.program import Copy, PrintTensor
-from ipu_teach.types import BOOL, FLOAT, UNSIGNED_INT, DType
+from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, DType
 
 Slopes = list[Value | None]
 Ints = Sequence[int]
@@ -52,6 +53,19 @@ def floats(x: Value) -> Out:
     return like(x)
 
 
+def numeric(x: Value) -> Out:
+    """As `like`, of numbers: not of BOOL."""
+    need(x.dtype is not BOOL, "BOOL is no number", CAST)
+    return like(x)
+
+
+def with_rows(x: Value) -> Value:
+    """x, whose last dimension has elements. Raises `Unfit`."""
+    need(x.shape, "one number has no last dimension", "give a tensor.")
+    need(x.shape[-1], "its rows have no elements", "give a tensor with elements.")
+    return x
+
+
 def alike(*values: Value) -> None:
     """Raise `Unfit` for dtypes that differ."""
     names = [v.dtype.__name__ for v in values]
@@ -71,6 +85,25 @@ def broadcast(*values: Value, dtype: Kind | None = None) -> Out:
 def pair(a: Value, b: Value) -> Out:
     """As `broadcast`, of two."""
     return broadcast(a, b)
+
+
+def integers(x: Value, *others: Value) -> Out:
+    """Return the shape and dtype of one operand, or of two that broadcast: integers."""
+    why = f"{x.dtype.__name__} has no bits to combine"
+    need(x.dtype in (INT, UNSIGNED_INT), why, "cast: graph.op('cast', x, dtype=INT).")
+    return broadcast(x, *others)
+
+
+def numeric_pair(a: Value, b: Value) -> Out:
+    """As `pair`, of numbers."""
+    numeric(a)
+    return pair(a, b)
+
+
+def float_pair(a: Value, b: Value) -> Out:
+    """As `pair`, of floats."""
+    floats(a)
+    return pair(a, b)
 
 
 def axes(x: Value, dims: Ints) -> list[int]:
@@ -96,6 +129,16 @@ def calls(function: Any) -> Callable[..., Any]:
     return lambda low, *tensors, **attrs: low.call(function, *tensors, **attrs)
 
 
+def fused(expression: Callable[..., Any]) -> Callable[..., Any]:
+    """`lower` of an expression of the tensors, worked out in FLOAT and rounded once."""
+
+    def lower(low: Any, *tensors: Any) -> Any:
+        result, operands = in_float(expression, *tensors, out=low.op.outs[0].dtype)
+        return low.call(popops.map, result, operands)
+
+    return lower
+
+
 def view(shape: Any, lower: Any, grad: Any) -> Row:
     """A row whose result shares memory with its input."""
     return Row(shape, lower, grad, view=True)
@@ -117,30 +160,37 @@ def unbroadcast(ir: Ir, g: Value | None, shape: Shape) -> Value | None:
 # --- elements -------------------------------------------------------------------------------------
 
 
-def one(call: Any, slope: Callable[..., Value], shape: Any = floats) -> Row:
-    """A row of one operand: `slope(graph, x, y)` is multiplied by the gradient."""
+def one(call: Any, gradient: Callable[..., Value], shape: Any = floats) -> Row:
+    """A row of one operand. Its gradient is `gradient(graph, g, x, y)`, for g that of y."""
 
     def grad(ir: Ir, op: Op, g: Value) -> Slopes:
-        return [ir.op("mul", g, slope(ir, op.inputs[0], op.outs[0]))]
+        return [gradient(ir, g, op.inputs[0], op.outs[0])]
 
     return Row(shape, calls(call), grad)
 
 
-def two(call: Any, slopes: Callable[..., tuple[Value | None, Value | None]]) -> Row:
+def two(
+    call: Any, slopes: Callable[..., tuple[Value | None, Value | None]], shape: Any = numeric_pair
+) -> Row:
     """A row of two operands that broadcast: `slopes(graph, gradient, a, b, y)`."""
 
     def grad(ir: Ir, op: Op, g: Value) -> Slopes:
         a, b = slopes(ir, g, *op.inputs, op.outs[0])
         return [unbroadcast(ir, a, op.inputs[0].shape), unbroadcast(ir, b, op.inputs[1].shape)]
 
-    return Row(pair, calls(call), grad, numbers=True)
+    return Row(shape, calls(call), grad, numbers=True)
 
 
-def asks(call: Any, n: int = 2) -> Row:
-    """A row whose answers are BOOL, of one or two operands."""
+def asks(call: Any, n: int = 2, kinds: Sequence[Kind] = ()) -> Row:
+    """A row whose answers are BOOL, of one or two operands, of these dtypes or of any."""
 
     def shape(*values: Value) -> Out:
         need(len(values) == n, f"it was given {len(values)} tensors", f"give {n}.")
+        for value in values:
+            names = " or ".join(kind.__name__ for kind in kinds)
+            advice = f"cast: graph.op('cast', x, dtype={names.split()[0]})." if kinds else ""
+            why = f"{value.dtype.__name__} is not {names}"
+            need(not kinds or value.dtype in kinds, why, advice)
         return broadcast(*values, dtype=BOOL)
 
     return Row(shape, calls(call), flat, numbers=n == 2)
@@ -164,19 +214,35 @@ def _m(ir: Ir, first: Value, *others: Any) -> Value:
     return first
 
 
-def _larger(ask: str) -> Callable[..., tuple[Value, Value]]:
-    """The gradient goes to the operand that was taken; where both are equal, to the first."""
+def _extreme(loses: str) -> Callable[..., tuple[Value, Value]]:
+    """The gradients of "max", for "lt", and of "min", for "gt": an operand that `loses` has 0.
+
+    Two equal operands have half of the gradient each, as in torch's maximum and minimum.
+    """
 
     def slopes(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value]:
-        first, nothing = ir.op(ask, a, b), ir.constant(0.0, g.dtype)
-        return ir.op("select", first, g, nothing), ir.op("select", first, nothing, g)
+        share = ir.op("select", ir.op("eq", a, b), _m(ir, g, 0.5), g)
+        nothing = ir.constant(0.0, g.dtype)
+        by_a = ir.op("select", ir.op(loses, a, b), nothing, share)
+        return by_a, ir.op("select", ir.op(loses, b, a), nothing, share)
 
     return slopes
 
 
 def _power(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value | None]:
-    log = None if b.kind == CONSTANT else _m(ir, g, y, ir.op("log", a))
-    return _m(ir, g, b, ir.op("pow", a, ir.op("sub", b, 1.0))), log
+    """The gradients of a ** b. At a = 0 neither b a ** (b - 1) nor y log(a) is a number for
+    every b; where the power is constant, its gradient is 0."""
+    nothing = ir.constant(0.0, g.dtype, g.shape)
+    if b.number == 0:
+        return nothing, None
+    by_a = _m(ir, g, b, ir.op("pow", a, ir.op("sub", b, 1.0)))
+    if b.number is None:
+        by_a = ir.op("select", ir.op("eq", b, 0.0), nothing, by_a)
+    if b.kind == CONSTANT:
+        return by_a, None
+    is_flat = ir.op("logical_and", ir.op("eq", a, 0.0), ir.op("gteq", b, 0.0))
+    log = ir.op("select", is_flat, nothing, ir.op("mul", y, ir.op("log", a)))
+    return by_a, ir.op("mul", g, log)
 
 
 def _quotient(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value | None]:
@@ -184,14 +250,28 @@ def _quotient(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Va
     return share, None if b.kind == CONSTANT else _m(ir, share, y, -1.0)
 
 
+def softplus(x: Any) -> Any:
+    """The expression of log(1 + exp(x)), of which no part overflows."""
+    return expr.Max(x, 0.0) + expr.Log1p(expr.Exp(-expr.Abs(x)))
+
+
 def _angle(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value]:
-    share = ir.op("div", g, ir.op("add", _m(ir, a, a), _m(ir, b, b)))
+    squares = ir.op("add", _m(ir, a, a), _m(ir, b, b))
+    is_origin = ir.op("eq", squares, 0.0)
+    share = ir.op("div", g, ir.op("select", is_origin, ir.constant(1.0, g.dtype), squares))
     return _m(ir, share, b), _m(ir, share, a, -1.0)
 
 
 def _select_shape(mask: Value, a: Value, b: Value) -> Out:
     need(mask.dtype is BOOL, f"the mask is {mask.dtype.__name__}", "give a BOOL, as gt makes it.")
     return broadcast(Value(mask.shape, a.dtype), a, b)
+
+
+def _select(low: Any, mask: Any, a: Any, b: Any) -> Any:
+    """One of the two may be a number."""
+    if not isinstance(a, Tensor) and not isinstance(b, Tensor):
+        a = low.constant(low.op.outs[0].dtype, low.op.outs[0].shape, a)
+    return low.call(popops.select, a, b, mask)
 
 
 def _select_grad(ir: Ir, op: Op, g: Value) -> Slopes:
@@ -206,30 +286,48 @@ def _clamp_grad(ir: Ir, op: Op, g: Value) -> Slopes:
     return [ir.op("select", inside, g, ir.constant(0.0, g.dtype))]
 
 
+def _other_bits(x: Value, dtype: Kind) -> Out:
+    sizes = [d.size for d in (x.dtype, dtype)]
+    why = f"{x.dtype.__name__} has {sizes[0]} bytes, and {dtype.__name__} {sizes[1]}"
+    need(sizes[0] == sizes[1] and dtype is not BOOL, why, CAST)
+    return Out(x.shape, dtype)
+
+
 def _cast_grad(ir: Ir, op: Op, g: Value) -> Slopes:
     (x,) = op.inputs
     return [ir.op("cast", g, dtype=x.dtype) if x.floating else None]
 
 
 OPS |= {
-    "neg": Row(like, calls(popops.neg), lambda ir, op, g: [ir.op("neg", g)]),
-    "abs": one(popops.abs, lambda ir, x, y: ir.op("signum", x), like),
-    "exp": one(popops.exp, lambda ir, x, y: y),
-    "expm1": one(popops.expm1, lambda ir, x, y: ir.op("add", y, 1.0)),
-    "log": one(popops.log, lambda ir, x, y: ir.op("inv", x)),
-    "log1p": one(popops.log1p, lambda ir, x, y: ir.op("inv", ir.op("add", x, 1.0))),
-    "sqrt": one(popops.sqrt, lambda ir, x, y: _m(ir, ir.op("inv", y), 0.5)),
-    "rsqrt": one(popops.rsqrt, lambda ir, x, y: _m(ir, y, y, y, -0.5)),
-    "inv": one(popops.inv, lambda ir, x, y: _m(ir, y, y, -1.0)),
-    "square": one(popops.square, lambda ir, x, y: _m(ir, x, 2.0), like),
-    "sin": one(popops.sin, lambda ir, x, y: ir.op("cos", x)),
-    "cos": one(popops.cos, lambda ir, x, y: ir.op("neg", ir.op("sin", x))),
-    "erf": one(popops.erf, lambda ir, x, y: _m(ir, ir.op("exp", _m(ir, x, x, -1.0)), 2 / sqrt(pi))),
-    "signum": Row(like, calls(popops.signum), flat),
+    "neg": Row(numeric, calls(popops.neg), lambda ir, op, g: [ir.op("neg", g)]),
+    "abs": one(popops.abs, lambda ir, g, x, y: _m(ir, g, ir.op("signum", x)), numeric),
+    "exp": one(popops.exp, lambda ir, g, x, y: _m(ir, g, y)),
+    "expm1": one(popops.expm1, lambda ir, g, x, y: _m(ir, g, ir.op("add", y, 1.0))),
+    # a quotient: the inverse alone of a small number overflows, in HALF below 2e-5
+    "log": one(popops.log, lambda ir, g, x, y: ir.op("div", g, x)),
+    "log1p": one(popops.log1p, lambda ir, g, x, y: ir.op("div", g, ir.op("add", x, 1.0))),
+    "sqrt": one(popops.sqrt, lambda ir, g, x, y: ir.op("div", _m(ir, g, 0.5), y)),
+    "rsqrt": one(popops.rsqrt, lambda ir, g, x, y: _m(ir, g, y, y, y, -0.5)),
+    "inv": one(popops.inv, lambda ir, g, x, y: _m(ir, g, y, y, -1.0)),
+    "square": one(popops.square, lambda ir, g, x, y: _m(ir, g, 2.0, x), numeric),
+    "sin": one(popops.sin, lambda ir, g, x, y: _m(ir, g, ir.op("cos", x))),
+    "cos": one(popops.cos, lambda ir, g, x, y: _m(ir, g, ir.op("neg", ir.op("sin", x)))),
+    "erf": one(
+        popops.erf,
+        lambda ir, g, x, y: _m(ir, g, ir.op("exp", _m(ir, x, x, -1.0)), 2 / sqrt(pi)),
+    ),
+    "softplus": Row(
+        floats,
+        fused(softplus),
+        lambda ir, op, g: [_m(ir, g, ir.op("sigmoid", op.inputs[0]))],
+    ),
+    "signum": Row(numeric, calls(popops.signum), flat),
     **{
-        n: Row(floats, calls(getattr(popops, n)), flat) for n in ("floor", "ceil", "round", "trunc")
+        n: Row(floats, calls(getattr(popops, n)), flat)
+        for n in ("floor", "ceil", "round", "nearby_int", "trunc")
     },
-    **{n: asks(getattr(popops, n), 1) for n in ("is_nan", "is_finite", "logical_not")},
+    **{n: asks(getattr(popops, n), 1, (FLOAT, HALF)) for n in ("is_nan", "is_finite")},
+    "logical_not": asks(popops.logical_not, 1, (BOOL,)),
     "relu": non_linearity("RELU"),
     "sigmoid": non_linearity("SIGMOID"),
     "hard_sigmoid": non_linearity("HARD_SIGMOID"),
@@ -245,20 +343,27 @@ OPS |= {
     "mul": two(popops.mul, lambda ir, g, a, b, y: (_m(ir, g, b), _m(ir, g, a))),
     "div": two(popops.div, _quotient),
     "pow": two(popops.pow, _power),
-    "max": two(popops.max, _larger("gteq")),
-    "min": two(popops.min, _larger("lteq")),
-    "atan2": two(popops.atan2, _angle),
-    "rem": Row(pair, calls(popops.rem), numbers=True),
+    "max": two(popops.max, _extreme("lt")),
+    "min": two(popops.min, _extreme("gt")),
+    "atan2": two(popops.atan2, _angle, float_pair),
+    "rem": Row(numeric_pair, calls(popops.rem), numbers=True),
+    **{
+        f"bitwise_{n}": Row(integers, calls(getattr(popops, f"bitwise_{n}")), flat, numbers=True)
+        for n in ("and", "or", "xor")
+    },
+    "shift_left": Row(integers, calls(popops.shift_left), flat, numbers=True),
+    "shift_right": Row(integers, calls(popops.shift_right_sign_extend), flat, numbers=True),
+    "bitwise_not": Row(integers, calls(popops.bitwise_not), flat),
     **{n: asks(getattr(popops, n)) for n in ("eq", "neq", "lt", "lteq", "gt", "gteq")},
-    **{n: asks(getattr(popops, n)) for n in ("logical_and", "logical_or")},
+    **{n: asks(getattr(popops, n), 2, (BOOL,)) for n in ("logical_and", "logical_or")},
     "select": Row(
         _select_shape,
-        lambda low, m, a, b: low.call(popops.select, a, b, m),
+        _select,
         _select_grad,
         numbers=True,
     ),
     "clamp": Row(
-        lambda x, least, most: like(x),
+        lambda x, least, most: numeric(x),
         lambda low, x, least, most: low.call(popops.clamp, x, least, most),
         _clamp_grad,
     ),
@@ -267,6 +372,7 @@ OPS |= {
         lambda low, x, dtype: low.call(popops.cast, x, dtype),
         _cast_grad,
     ),
+    "reinterpret": view(_other_bits, lambda low, x, dtype: x.reinterpret(dtype), flat),
     "copy": Row(like, calls(poputil.duplicate), passed),
     "stop": view(like, lambda low, x: x, flat),  # no gradient goes through it
     "print": view(
@@ -408,16 +514,24 @@ OPS |= {
 
 
 def _reduced(x: Value, dims: Ints) -> Out:
+    numeric(x)
     gone = axes(x, dims)
     return Out(tuple(n for i, n in enumerate(x.shape) if i not in gone), x.dtype)
 
 
-def _reduce(operation: str, grad: Any) -> Row:
+def _extreme_shape(x: Value, dims: Ints) -> Out:
+    out = _reduced(x, dims)
+    has_extremes = x.size > 0 or 0 in out.shape
+    need(has_extremes, "no elements have no extreme", "give a tensor with elements.")
+    return out
+
+
+def _reduce(operation: str, grad: Any, shape: Any = _reduced) -> Row:
     def lower(low: Any, x: Any, dims: Ints) -> Any:
         gone = [d % x.rank for d in dims]
         return low.call(popops.reduce, x, gone, operation=operation) if gone else x
 
-    return Row(_reduced, lower, grad)
+    return Row(shape, lower, grad)
 
 
 def _seen_again(ir: Ir, op: Op, y: Value) -> Value:
@@ -438,11 +552,22 @@ def _extreme_grad(ir: Ir, op: Op, g: Value) -> Slopes:
 
 
 def _product_grad(ir: Ir, op: Op, g: Value) -> Slopes:
-    return [ir.op("div", _seen_again(ir, op, _m(ir, g, op.outs[0])), op.inputs[0])]
+    """For each factor the product of the others: by a quotient where no factor is 0. Of a single 0
+    that is the product of the rest; beside a 0, and of several, it is 0."""
+    (x,), dims = op.inputs, op.attrs["dims"]
+    nothing, zero = ir.constant(0.0, x.dtype), ir.op("eq", x, 0.0)
+    factors = ir.op("select", zero, ir.constant(1.0, x.dtype), x)
+    product = _m(ir, g, ir.op("reduce_prod", factors, dims=dims))
+    zeros = ir.op("sum", ir.op("cast", zero, dtype=x.dtype), dims=dims)
+    without, alone = (
+        _seen_again(ir, op, ir.op("select", ir.op("eq", zeros, count), product, nothing))
+        for count in (0.0, 1.0)
+    )
+    return [ir.op("select", zero, alone, ir.op("div", without, factors))]
 
 
 def _of_rows(x: Value) -> Out:
-    need(x.shape, "one number has no last dimension", "give a tensor.")
+    numeric(with_rows(x))
     return Out(x.shape[:-1], UNSIGNED_INT)
 
 
@@ -474,8 +599,8 @@ def _one_hot(low: Any, x: Any, classes: int, dtype: Kind) -> Any:
 
 OPS |= {
     "sum": _reduce("ADD", lambda ir, op, g: [_seen_again(ir, op, g)]),
-    "reduce_max": _reduce("MAX", _extreme_grad),
-    "reduce_min": _reduce("MIN", _extreme_grad),
+    "reduce_max": _reduce("MAX", _extreme_grad, _extreme_shape),
+    "reduce_min": _reduce("MIN", _extreme_grad, _extreme_shape),
     "reduce_prod": _reduce("MUL", _product_grad),
     "arg_max": Row(_of_rows, calls(popops.arg_max), flat),
     "arg_min": Row(_of_rows, calls(popops.arg_min), flat),
@@ -564,7 +689,7 @@ def changes(lower: Any, lays: Any = None) -> Row:
 
 
 def _blend(low: Any, v: Any, x: Any, momentum: float) -> None:
-    low.call(popops.map_in_place, expr._1 + (expr._2 - expr._1) * momentum, [v, x])
+    low.call(popops.map_in_place, expr._1 * (1 - momentum) + expr._2 * momentum, [v, x])
 
 
 def _step(call: Any, *names: str) -> Row:

@@ -5,10 +5,15 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+import numpy as np
+
+from ipu_teach.arguments import checked
 from ipu_teach.frontends.ir import rows as r
 from ipu_teach.frontends.ir.rows import Ints, Slopes, alike, calls, keeps, like, need, unbroadcast
-from ipu_teach.frontends.ir.values import OPS, Ir, Op, Out, Row, Value
+from ipu_teach.frontends.ir.values import OPS, Ir, Op, Out, Row, Value, misuse
 from ipu_teach.poplibs import poplin, popnn, popops, poputil
+from ipu_teach.poplibs.popnn.softmax_loss import softmax_cross_entropy
+from ipu_teach.poplibs.popops import expr
 from ipu_teach.types import FLOAT, INT, UNSIGNED_INT, DType
 
 # --- products -------------------------------------------------------------------------------------
@@ -16,15 +21,19 @@ from ipu_teach.types import FLOAT, INT, UNSIGNED_INT, DType
 
 def _matmul_shape(a: Value, b: Value) -> Out:
     alike(a, b)
+    r.floats(a)
     good = min(len(a.shape), len(b.shape)) > 1 and a.shape[-1] == b.shape[-2]
     why = f"{list(a.shape)} times {list(b.shape)} does not fit"
     need(good, why, "give [..., m, k] and [..., k, n].")
+    need(a.shape[-1], f"{list(a.shape)} has rows without elements", "give one or more.")
     batch = r.pair(Value(a.shape[:-2], a.dtype), Value(b.shape[:-2], a.dtype)).shape
     return Out((*batch, a.shape[-2], b.shape[-1]), a.dtype)
 
 
 def _matmul(low: Any, a: Any, b: Any) -> Any:
     shape = low.op.outs[0].shape
+    if not a.num_elements or not b.num_elements:
+        return low.constant(low.op.outs[0].dtype, shape, 0.0)
     product: Any = poplin.mat_mul if b.rank == 2 else poplin.mat_mul_grouped
     if b.rank == 2:
         a = a.reshape((a.num_elements // a.shape[-1], a.shape[-1]))
@@ -45,7 +54,7 @@ def _matmul_grad(ir: Ir, op: Op, g: Value) -> Slopes:
 def _matmul_lays(low: Any, op: Op, place: int) -> Any:
     a, b = op.inputs
     grouped = "grouped_" if len(b.shape) > 2 else ""
-    if grouped and a.shape[:-2] != b.shape[:-2]:
+    if not a.size or not b.size or (grouped and a.shape[:-2] != b.shape[:-2]):
         return None
     make: Any = getattr(poplin, f"create_mat_mul_{grouped}input_{'rhs' if place else 'lhs'}")
     batch = (prod(b.shape[:-2]),) if grouped else ()
@@ -54,13 +63,18 @@ def _matmul_lays(low: Any, op: Op, place: int) -> Any:
     return made.reshape(op.inputs[place].shape)
 
 
+@checked(misuse)
 def transpose(ir: Ir, x: Value, a: int, b: int) -> Value:
     """Two dimensions changed for each other."""
     order = [*range(len(x.shape))]
+    for dim in (a, b):
+        if not -len(order) <= dim < len(order):
+            raise misuse(f"{x!r} has no dimension {dim} to transpose.", "count them from 0.")
     order[a], order[b] = order[b], order[a]
     return ir.op("permute", x, dims=tuple(order))
 
 
+@checked(misuse)
 def turned(ir: Ir, x: Value) -> Value:
     """The last two dimensions, changed for each other."""
     return transpose(ir, x, -1, -2)
@@ -83,6 +97,7 @@ def _params(
 
 def _conv_shape(x: Value, w: Value, **how: Any) -> Out:
     alike(x, w)
+    r.floats(x)
     advice = "give [batch, channels, *field] and [out, channels / groups, *kernel]."
     given = f"{list(x.shape)} and weights {list(w.shape)} in {how['groups']} groups"
     need(len(x.shape) == len(w.shape) > 2, f"{given} have other dimensions", advice)
@@ -265,6 +280,7 @@ def _indices(index: Value) -> None:
 def _gather_shape(x: Value, index: Value) -> Out:
     _indices(index)
     need(x.shape, "one number has no rows", "give a tensor [rows, …].")
+    need(x.shape[0] or not index.size, "it has no rows", "give a tensor with rows.")
     return Out((*index.shape, *x.shape[1:]), x.dtype)
 
 
@@ -310,12 +326,54 @@ def _scatter_add(low: Any, x: Any, index: Any, updates: Any) -> Any:
     return _added(low, low.call(poputil.duplicate, x), index, updates)
 
 
+def _scatter_with(call: Any) -> Any:
+    """Return the lowering of updates that replace rows, or change them by `call`."""
+
+    def lower(low: Any, x: Any, index: Any, updates: Any) -> Any:
+        into = low.call(poputil.duplicate, x)
+        count, wide = index.num_elements, prod(into.shape[1:])
+        operands = updates.reshape((count, 1, wide)), index.reshape((count, 1))
+        low.call(call, into.reshape((len(into), wide)), *operands, [0], [1])
+        return into
+
+    return lower
+
+
+def _scatter_set_grad(ir: Ir, op: Op, g: Value) -> Slopes:
+    """Rows that were replaced have no gradient, and of several updates the last one has it."""
+    _, index, updates = op.inputs
+    count, shape = index.size, (index.size, *(1,) * (len(op.inputs[0].shape) - 1))
+    rows = op.inputs[0].shape[0]
+    order = ir.constant(np.arange(1, count + 1).reshape(index.shape), FLOAT)
+    nobody = ir.constant(0.0, FLOAT, (rows, 1))
+    column = ir.op("reshape", order, shape=(*index.shape, 1))
+    last = ir.op("scatter_max", nobody, index, column)
+    is_last = ir.op("eq", ir.op("gather", last, index), column)
+    is_last = ir.op("reshape", is_last, shape=(*index.shape, *shape[1:]))
+    untouched = ir.op("reshape", ir.op("eq", last, 0.0), shape=(rows, *shape[1:]))
+    nothing = ir.constant(0.0, g.dtype)
+    taken = ir.op("gather", g, index)
+    return [ir.op("select", untouched, g, nothing), None, ir.op("select", is_last, taken, nothing)]
+
+
+def _scatter_max_grad(ir: Ir, op: Op, g: Value) -> Slopes:
+    """All that equal the largest share the gradient, as in torch's scatter_reduce."""
+    x, index, updates = op.inputs
+    result = op.outs[0]
+    of_x = ir.op("cast", ir.op("eq", x, result), dtype=g.dtype)
+    of_updates = ir.op("cast", ir.op("eq", updates, ir.op("gather", result, index)), dtype=g.dtype)
+    count = ir.op("max", ir.op("scatter_add", of_x, index, of_updates), 1.0)
+    share = ir.op("div", g, count)
+    by_updates = ir.op("mul", of_updates, ir.op("gather", share, index))
+    return [ir.op("mul", of_x, share), None, by_updates]
+
+
 def _pick_shape(x: Value, index: Value) -> Out:
     _indices(index)
     good = len(x.shape) == 2 and index.shape == x.shape[:1]
     why = f"{list(x.shape)} and numbers {list(index.shape)} do not fit"
     need(good, why, "give [rows, columns] and a number for each row.")
-    return Out(index.shape, x.dtype)
+    return Out(index.shape, r.floats(r.with_rows(x)).dtype)
 
 
 def _pick_grad(ir: Ir, op: Op, g: Value) -> Slopes:
@@ -341,6 +399,10 @@ OPS |= {
         _scatter_add,
         lambda ir, op, g: [g, None, ir.op("gather", g, op.inputs[1])],
     ),
+    "scatter_set": Row(_scatter_add_shape, _scatter_with(popops.multi_update), _scatter_set_grad),
+    "scatter_max": Row(
+        _scatter_add_shape, _scatter_with(popops.multi_update_max), _scatter_max_grad
+    ),
     "pick": Row(_pick_shape, calls(popops.select_scalar_from_rows), _pick_grad),
 }
 
@@ -354,8 +416,7 @@ def _as_rows(x: Any) -> Any:
 
 def _by_rows(call: Any, grad: Any) -> Row:
     def shape(x: Value) -> Out:
-        need(x.shape, "one number has no last dimension", "give a tensor.")
-        return r.floats(x)
+        return r.floats(r.with_rows(x))
 
     return Row(shape, lambda low, x: low.call(call, _as_rows(x)).reshape(x.shape), grad)
 
@@ -373,23 +434,37 @@ def _log_softmax_grad(ir: Ir, op: Op, g: Value) -> Slopes:
 
 def _cross_entropy_shape(x: Value, labels: Value) -> list[Out]:
     _pick_shape(x, labels)
-    return [Out(labels.shape, FLOAT), r.floats(x)]
-
-
-def _cross_entropy(low: Any, x: Any, labels: Any) -> list[Any]:
-    loss, deltas = low.new(FLOAT, labels.shape), poputil.clone(low.graph, x, f"{low.name}/deltas")
-    low.call(popnn.calc_loss, low.call(popnn.softmax, x), labels, loss, deltas)
-    return [loss, deltas]
+    return [Out(labels.shape, FLOAT), Out(r.floats(x).shape, FLOAT)]
 
 
 def _cross_entropy_grad(ir: Ir, op: Op, g: Value, other: Value | None) -> Slopes:
-    each = ir.op("reshape", ir.cast(g, op.outs[1].dtype), shape=(*g.shape, 1))
-    return [ir.op("mul", op.outs[1], each), None]
+    each = ir.op("reshape", g, shape=(*g.shape, 1))
+    return [ir.cast(ir.op("mul", op.outs[1], each), op.inputs[0].dtype), None]
+
+
+def _binary_cross_entropy_shape(x: Value, y: Value) -> Out:
+    return Out(r.floats(Value(r.pair(x, y).shape, x.dtype)).shape, FLOAT)
+
+
+def _binary_cross_entropy(x: Any, y: Any) -> Any:
+    """The terms before the logarithm differ by |x| or by nothing where y is 1 or 0."""
+    return expr.Max(x, 0.0) - x * y + expr.Log1p(expr.Exp(-expr.Abs(x)))
+
+
+def _binary_cross_entropy_grad(ir: Ir, op: Op, g: Value) -> Slopes:
+    x, y = (ir.cast(v, FLOAT) for v in op.inputs)
+    by_x = ir.op("mul", g, ir.op("sub", ir.op("sigmoid", x), y))
+    by_y = ir.op("neg", ir.op("mul", g, x))
+    sums = [unbroadcast(ir, v, op.inputs[n].shape) for n, v in enumerate((by_x, by_y))]
+    return [v and ir.cast(v, op.inputs[n].dtype) for n, v in enumerate(sums)]
 
 
 OPS |= {
     "softmax": _by_rows(popnn.softmax, lambda ir, op, g: [ir.op("softmax_grad", op.outs[0], g)]),
     "softmax_grad": Row(keeps(0), _softmax_grad),
     "log_softmax": _by_rows(popnn.log_softmax, _log_softmax_grad),
-    "cross_entropy": Row(_cross_entropy_shape, _cross_entropy, _cross_entropy_grad),
+    "cross_entropy": Row(_cross_entropy_shape, calls(softmax_cross_entropy), _cross_entropy_grad),
+    "binary_cross_entropy": Row(
+        _binary_cross_entropy_shape, r.fused(_binary_cross_entropy), _binary_cross_entropy_grad
+    ),
 }

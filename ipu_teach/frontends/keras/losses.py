@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
+from ipu_teach.arguments import check_calls
 from ipu_teach.errors import ModelError
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Value
+from ipu_teach.frontends.ir.values import misuse
 from ipu_teach.frontends.session import among, below
 from ipu_teach.types import FLOAT, UNSIGNED_INT
 
+EPSILON = 1e-7  # keras.backend.epsilon(): probabilities are clipped to [EPSILON, 1 - EPSILON]
+
 
 class Loss:
-    """A loss: what it is told of each sample (`target`), and its mean over a batch."""
+    """A loss: what it is told of each sample (`target`), and its mean over a batch.
+
+    Losses of classes take the scores that went into the model's last softmax or sigmoid. Of other
+    outputs `from_logits` says whether they are scores, or probabilities, which are clipped as Keras
+    does. All are worked out in FLOAT.
+    """
 
     classes = False
 
-    def __init__(self, from_logits: bool = False) -> None:
+    def __init__(self, from_logits: bool | None = None) -> None:
         self.from_logits = from_logits
 
     def target(self, g: Ir, out: Value) -> Value:
@@ -25,13 +34,19 @@ class Loss:
             return g.input(out.shape[:-1], "y", UNSIGNED_INT)
         return g.input(out.shape, "y")
 
-    def logits(self, g: Ir, out: Value, kind: str) -> Value:
-        """What went into the softmax or sigmoid. Raises `ModelError` where there is none."""
-        found = out if self.from_logits else below(g, out, kind)
-        if found is None:
+    def scores(self, g: Ir, out: Value, kind: str) -> Value | None:
+        """Return the scores, in FLOAT; None if the outputs are probabilities of another origin.
+        Raises `ModelError` for outputs of which nothing says that they are."""
+        scores = out if self.from_logits else below(g, out, kind)
+        if scores is None and self.from_logits is None:
             raise ModelError(f"""{type(self).__name__} was given what no {kind} made.
-                next:  end the model with Activation({kind!r}), or say from_logits=True.""")
-        return g.cast(found, FLOAT)
+                next:  end the model with Activation({kind!r}), or say from_logits=True, or
+                from_logits=False if the outputs are probabilities.""")
+        return None if scores is None else g.cast(scores, FLOAT)
+
+    def clipped(self, g: Ir, probabilities: Value) -> Value:
+        """Return probabilities of which no logarithm is infinite."""
+        return g.op("clamp", probabilities, least=EPSILON, most=1 - EPSILON)
 
     def __call__(self, g: Ir, out: Value, y: Value) -> Value:
         raise NotImplementedError
@@ -43,15 +58,24 @@ class SparseCategoricalCrossentropy(Loss):
     classes = True
 
     def __call__(self, g: Ir, out: Value, y: Value) -> Value:
-        return ir.cross_entropy(g, self.logits(g, out, "softmax"), y)
+        scores = self.scores(g, out, "softmax")
+        if scores is None:  # their logarithms are scores, of which Keras takes the softmax again
+            scores = g.op("log", self.clipped(g, g.cast(out, FLOAT)))
+        return ir.cross_entropy(g, scores, y)
 
 
 class CategoricalCrossentropy(Loss):
     """Of a probability for each class, as `to_categorical` makes them."""
 
     def __call__(self, g: Ir, out: Value, y: Value) -> Value:
-        chances = g.op("log_softmax", self.logits(g, out, "softmax"))
-        each = ir.reduced(g, "sum", g.op("mul", y, chances), (-1,))
+        scores = self.scores(g, out, "softmax")
+        if scores is None:
+            wide = g.cast(out, FLOAT)
+            shares = g.op("div", wide, ir.reduced(g, "sum", wide, (-1,), True))
+            logarithms = g.op("log", self.clipped(g, shares))
+        else:
+            logarithms = g.op("log_softmax", scores)
+        each = ir.reduced(g, "sum", g.op("mul", y, logarithms), (-1,))
         return g.op("neg", ir.mean(g, each))
 
 
@@ -59,7 +83,13 @@ class BinaryCrossentropy(Loss):
     """Of 0 or 1, or what lies between."""
 
     def __call__(self, g: Ir, out: Value, y: Value) -> Value:
-        return ir.binary_cross_entropy(g, self.logits(g, out, "sigmoid"), y)
+        scores = self.scores(g, out, "sigmoid")
+        if scores is not None:
+            return ir.binary_cross_entropy(g, scores, y)
+        p = self.clipped(g, g.cast(out, FLOAT))
+        yes = g.op("mul", y, g.op("log", g.op("add", p, EPSILON)))
+        no = g.op("mul", g.op("sub", 1.0, y), g.op("log", g.op("sub", 1 + EPSILON, p)))
+        return g.op("neg", ir.mean(g, g.op("add", yes, no)))
 
 
 class MeanSquaredError(Loss):
@@ -93,6 +123,7 @@ def accuracy(g: Ir, out: Value, y: Value) -> Value:
     return ir.mean(g, g.op("cast", same, dtype=FLOAT))
 
 
+check_calls(globals(), misuse)
 METRICS = {"accuracy": accuracy, "acc": accuracy}
 
 __all__ = ["BinaryCrossentropy", "CategoricalCrossentropy", "Loss", "MeanSquaredError"]

@@ -1,0 +1,35 @@
+"""Modules of PyTorch as graphs of the IR: capture, table of operations, optimisers and data.
+
+Importing this package imports torch, and raises `NotHereImportError` where torch is missing or too
+old.
+"""
+
+from __future__ import annotations
+
+from ipu_teach.errors import NotHereImportError
+
+OLDEST = (2, 13)  # also in pyproject.toml, environment.yml and docs/frameworks.md
+
+try:
+    import torch
+except ImportError as error:
+    raise NotHereImportError(
+        "ipu_teach.poptorch takes modules of torch, and torch is not installed: its CPU build is "
+        "192 MB to fetch and 754 MB on disk.",
+        next_step="python -m pip install torch --index-url https://download.pytorch.org/whl/cpu",
+    ) from error
+
+
+def check_version(version: str) -> None:
+    """Raise `NotHereImportError` for a version of torch that is older than `OLDEST`."""
+    numbers = tuple(int(part) for part in version.split(".")[:2])
+    if numbers < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        raise NotHereImportError(
+            f"ipu_teach.poptorch needs torch {oldest} or newer, and torch {version} is installed.",
+            next_step=f'python -m pip install "torch>={oldest}" --index-url '
+            "https://download.pytorch.org/whl/cpu",
+        )
+
+
+check_version(torch.__version__)

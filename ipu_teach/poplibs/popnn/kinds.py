@@ -68,6 +68,7 @@ def kind_of(given: object) -> NonLinearityType:
 
 _ROOT = np.float32(np.sqrt(2 / np.pi))
 _CUBIC = np.float32(0.044715)  # Hendrycks and Gimpel, arXiv:1606.08415
+_FLAT = np.float32(1e6)  # the square of an x beyond which tanh is 1 or -1
 # Abramowitz and Stegun, 7.1.26: within 1.5e-7.
 _ERF = tuple(
     np.float32(c) for c in (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
@@ -81,7 +82,8 @@ def _inner(x: Any) -> Any:
 
 def _gelu_slope(x: Any, gradient: Any) -> Any:
     bend = _inner(x)
-    steepness = (1 - bend * bend) * _ROOT * (1 + 3 * _CUBIC * (x * x))
+    squared = np.minimum(x * x, _FLAT)  # no infinity, which times a slope of 0 is NaN
+    steepness = (1 - bend * bend) * _ROOT * (1 + 3 * _CUBIC * squared)
     return gradient * (0.5 * (1 + bend) + 0.5 * x * steepness)
 
 
@@ -118,7 +120,7 @@ FUNCTIONS: dict[NonLinearityType, Function] = {
     NonLinearityType.SWISH: lambda x: x * sigmoid(x),
 }
 SLOPES: dict[NonLinearityType, Slope] = {
-    NonLinearityType.RELU: lambda out, gradient: np.where(out > 0, gradient, 0),
+    NonLinearityType.RELU: lambda out, gradient: np.where(out <= 0, 0, gradient),  # also of NaN
     NonLinearityType.SIGMOID: lambda out, gradient: gradient * (out * (1 - out)),
     NonLinearityType.HARD_SIGMOID: lambda out, gradient: np.where(
         (out > 0) & (out < 1), gradient * np.float32(0.2), 0

@@ -47,12 +47,13 @@ from ipu_teach.poplibs.library import (
 )
 from ipu_teach.poplibs.popnn.pool_plan import Ranges, channels_side_by_side, planned
 from ipu_teach.program import Execute, Sequence as Program
-from ipu_teach.types import BOOL, FLOAT, HALF, UNSIGNED_SHORT, Array, DType
+from ipu_teach.types import BOOL, FLOAT, HALF, UNSIGNED_INT, UNSIGNED_SHORT, Array, DType
 
 __all__ = ["PoolParams", "PoolingType", "pool", "pool_input_gradient"]
 
 _FAR = -(2**50)  # a distance below all places
 _TIES = ("all", "first")
+MOST_PLACES = 2**26  # of all windows along one dimension
 
 
 class PoolingType(Enum):
@@ -90,7 +91,7 @@ class PoolParams:
         object.__setattr__(self, "kind", kind)
         if not isinstance(kind, PoolingType):
             raise _wrong("kind", kind, f"use {', '.join(PoolingType.__members__)}.")
-        if self.dtype not in (FLOAT, HALF):
+        if self.dtype is not FLOAT and self.dtype is not HALF:
             raise _wrong("dtype", self.dtype, "pooling is of FLOAT or HALF.")
         for name in ("channels", "batch_size"):
             if not is_count(getattr(self, name), 1):
@@ -114,6 +115,9 @@ class PoolParams:
             if kernel > size + low + high:
                 says = f" {where}, which has {size + low + high} elements with its padding"
                 raise _wrong("a kernel of", kernel, "make it smaller, or pad the field.", says)
+            if (places := kernel * self.output_field[d]) > MOST_PLACES:
+                says = f" {where}: its windows have {places:,} places"
+                raise _wrong("a kernel of", kernel, "make the kernel or the field smaller.", says)
             if not self._inside(d).all():
                 says = f" {where}, with a kernel of {kernel}: some windows have padding alone"
                 raise _wrong("padding", (low, high), "pad by less than the kernel.", says)
@@ -186,13 +190,13 @@ class MaxPooling(_Windows):
 
 
 class SumPooling(_Windows):
-    """out = the sum of each column of x, in single precision, times scale."""
+    """out = the sum of each column of x, in single precision, divided by `divisor`."""
 
     out: Output[Vector[HALF]]
-    scale: FLOAT
+    divisor: UNSIGNED_INT  # the number, not its inverse, which would be rounded before the product
 
     def compute(self) -> None:
-        self.out = np.sum(self.x.astype(np.float32), axis=0) * self.scale
+        self.out = np.sum(self.x.astype(np.float32), axis=0) / np.float32(self.divisor)
 
 
 class SelectiveScaling(SupervisorVertex):
@@ -311,20 +315,20 @@ class _Call:
         tiles[self.order] = np.repeat([tile for tile, _ in self.blocks], np.diff(self.ends))
         self.graph.set_tile_mapping(flat, tiles)
 
-    def counts(self) -> tuple[float, Tensor | None]:
-        """(1 / the places that every window has within the field, None); where they differ, (1, a
-        tensor of them). A sum's are (1, None)."""
+    def counts(self) -> tuple[int, Tensor | None]:
+        """(the number of places that every window has within the field, None). Where windows
+        differ, (1, a tensor of their numbers). Of a sum (1, None)."""
         params = self.params
         if params.kind is PoolingType.SUM:
-            return 1.0, None
+            return 1, None
         inside: Array = np.ones((), np.int64)
         for d in range(len(params.kernel)):
             inside = inside[..., None] * params._inside(d)
         if inside.min() == inside.max():
-            return 1 / float(inside.max()), None
+            return int(inside.max()), None
         full = self._shape(params.output_shape)
         values = np.broadcast_to(inside[..., None], full).reshape(-1)
-        return 1.0, self.new("counts", UNSIGNED_SHORT, values)
+        return 1, self.new("counts", UNSIGNED_SHORT, values)
 
     def windows(self) -> _Tables:
         """What each window has of x."""
@@ -415,8 +419,7 @@ def pool(
 ) -> Tensor:
     """The windows of x [batch, channels, *field], pooled: [batch, channels, *params.output_field].
 
-    Sums of HALF are carried in FLOAT and rounded once. Raises
-    `PoplibsError`.
+    Sums and averages of HALF are carried in FLOAT, and rounded to HALF once. Raises `PoplibsError`.
     """
     _check(graph, params, "x", x, "input_shape")
     largest = params.kind is PoolingType.MAX
@@ -425,9 +428,9 @@ def pool(
     if largest:
         call.run(MaxPooling, "MAX", out, {}, {"x": (*windows, -np.inf)})
         return call.seen(out, params.output_shape)
-    scale, counts = call.counts()
+    divisor, counts = call.counts()
     sums = out if counts is None else call.new("sums", FLOAT)
-    call.run(SumPooling, "AVG", sums, {}, {"x": (*windows, 0.0)}, scale=scale)
+    call.run(SumPooling, "AVG", sums, {}, {"x": (*windows, 0.0)}, divisor=divisor)
     if counts is not None:
         call.run(SelectiveScaling, "AVG", out, {"x": sums, "counts": counts}, {})
     return call.seen(out, params.output_shape)
@@ -450,10 +453,11 @@ def pool_input_gradient(
     MAX takes what went in, `x`, and what came out, `pooled`; AVG and SUM take None for both. Where
     several elements are the largest of a window, each gets its gradient, as in PopLibs; by
     `use_scaled_gradient` they share it, and with `ties="first"` the first has it alone, as in
-    torch. Where windows overlap, gradients add up. Raises `PoplibsError`.
+    torch. Where windows overlap, gradients add up. Sums and shares of HALF are carried in FLOAT,
+    and rounded to HALF once. Raises `PoplibsError`.
     """
     _check(graph, params, "dy", dy, "output_shape")
-    if ties not in _TIES:
+    if not isinstance(ties, str) or ties not in _TIES:
         raise as_given(ties, "ties", f"give {' or '.join(map(repr, _TIES))}.")
     if params.kind is PoolingType.MAX:
         _check(graph, params, "x", x, "input_shape")
@@ -480,10 +484,11 @@ def pool_input_gradient(
         }
         call.run(MaxPoolingGrad, "GRAD", out, {"x": call.flat(x)}, beside)
         return call.seen(out, params.input_shape)
-    windows, scale, slopes = _Call(*given, "MAX" if apart else "AVG"), 1.0, [dy]
+    windows, divisor, slopes = _Call(*given, "MAX" if apart else "AVG"), 1, [dy]
     if apart:  # what each place of a window gets
         size = prod(params.kernel)
-        places = graph.add_variable(dy.dtype, (size, dy.num_elements), f"{debug_context}/apart")
+        dtype = FLOAT if use_scaled_gradient else dy.dtype  # a share is rounded with its sum
+        places = graph.add_variable(dtype, (size, dy.num_elements), f"{debug_context}/apart")
         each = [places[number] for number in range(size)]
         slopes = [windows.seen(place, params.output_shape) for place in each]
         for place in each:
@@ -492,7 +497,7 @@ def pool_input_gradient(
         alike = {"gradient": windows.flat(dy)}
         windows.run(MaxPoolingShares, "MAX", places, alike, wanted, first=ties == "first")
     else:
-        scale, counts = windows.counts()
+        divisor, counts = windows.counts()
         if counts is not None:
             shared = windows.new("shares", FLOAT)
             windows.run(
@@ -501,7 +506,7 @@ def pool_input_gradient(
             slopes = [windows.seen(shared, params.output_shape)]
     slope = concat([call.flat(each) for each in slopes])
     wanted = {"x": (slope, call.windows_of(apart), 0.0)}
-    call.run(SumPooling, "AVG", out, {}, wanted, scale=scale)
+    call.run(SumPooling, "AVG", out, {}, wanted, divisor=divisor)
     return call.seen(out, params.input_shape)
 
 

@@ -1,0 +1,289 @@
+"""Remove the operations of a graph that change no value: what is computed twice, and no-ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import copysign
+from typing import Any
+
+import numpy as np
+
+from ipu_teach.frontends.ir.values import (
+    CONSTANT,
+    OPS,
+    REGISTERED,
+    VARIABLE,
+    Ir,
+    Op,
+    Swaps,
+    Value,
+    swapped,
+)
+from ipu_teach.types import FLOAT, HALF
+
+__all__ = ["fuse_updates", "simplify"]
+
+Maker = Mapping[Value, Op]
+# A scan's body is a graph of its own; the others draw numbers, print, or copy for a reason.
+NOT_MERGED = ("dropout_mask", "uniform", "normal", "copy", "print", "scan")
+
+
+def simplify(ir: Ir) -> Swaps:
+    """Simplify `ir.ops` in place. Return which value stands for each value that was removed.
+
+    No value changes in any bit. These are never merged with an equal operation: those that draw
+    random numbers, change a variable, print or copy, and those that `register` has added.
+    """
+    swaps: Swaps = {}
+    known: dict[Hashable, Op] = {}
+    maker: dict[Value, Op] = {}
+    changed = {op.inputs[0] for op in ir.ops if OPS[op.kind].in_place}
+    ops: list[Op] = []
+    for before in ir.ops:
+        op = swapped(before, swaps)
+        rule = RULES.get(op.kind)
+        result = rule(op, maker) if rule is not None else None
+        if isinstance(result, Value) and _is_kept(result, maker, changed):
+            swaps[before.outs[0]] = result
+            continue
+        op = result if isinstance(result, Op) else op
+        if OPS[op.kind].in_place:
+            known.clear()  # an equal operation may read another value from here on
+        elif op.kind not in NOT_MERGED and op.kind not in REGISTERED:
+            first = known.setdefault(_key(op), op)
+            if first is not op:
+                swaps.update(zip(op.outs, first.outs, strict=True))
+                continue
+        maker.update(dict.fromkeys(op.outs, op))
+        ops.append(op)
+    ir.ops = ops
+    ir.outputs = {name: swaps.get(value, value) for name, value in ir.outputs.items()}
+    return swaps
+
+
+def _is_kept(value: Value, maker: Maker, changed: set[Value]) -> bool:
+    """Whether the tensor of a value keeps its elements: it is no view of a changed variable."""
+    while value in maker and OPS[maker[value].kind].view:
+        value = maker[value].inputs[0]
+    return value not in changed
+
+
+def _key(op: Op) -> Hashable:
+    """Equal for two operations that compute the same on the same stage."""
+    inputs = tuple(_same(v) if v.kind == CONSTANT else v for v in op.inputs)
+    return op.kind, inputs, _same(dict(op.attrs)), op.stage
+
+
+def _same(thing: Any) -> Hashable:
+    """Equal for attributes and constants that are equal in type and in every bit."""
+    if isinstance(thing, Value):
+        return thing.dtype, thing.shape, _same(thing.initial)
+    if isinstance(thing, np.ndarray):
+        return thing.dtype.str, thing.shape, thing.tobytes()
+    if isinstance(thing, Mapping):
+        return tuple((name, _same(thing[name])) for name in sorted(thing))
+    if isinstance(thing, (list, tuple)):
+        return tuple(map(_same, thing))
+    if isinstance(thing, float):
+        return "float", thing.hex()
+    if isinstance(thing, (bool, int, str, type)) or thing is None:
+        return type(thing), thing
+    return id(thing)
+
+
+# --- rules ----------------------------------------------------------------------------------------
+# Each returns the value that the result equals in every bit, an operation in the place of this one,
+# or None.
+
+
+def _number(value: Value) -> float | None:
+    return value.number
+
+
+def _zero(value: Value, sign: int) -> bool:
+    """Whether a constant is 0 everywhere; for floats, the 0 of that sign."""
+    number = value.number
+    return number == 0 and (not value.floating or copysign(1, number) == sign)
+
+
+def _fits(op: Op, value: Value) -> Value | None:
+    """`value`, if it has the shape of the result: an operand may be broadcast."""
+    return value if value.shape == op.outs[0].shape else None
+
+
+def _times_one(op: Op, maker: Maker) -> Value | None:
+    a, b = op.inputs
+    if b.number == 1:
+        return _fits(op, a)
+    return _fits(op, b) if op.kind == "mul" and a.number == 1 else None
+
+
+def _plus_zero(op: Op, maker: Maker) -> Value | None:
+    """x - 0 and x + -0 are x; x + 0 is not, as -0 + 0 is 0."""
+    a, b = op.inputs
+    sign = -1 if op.kind == "add" else 1
+    if _zero(b, sign):
+        return _fits(op, a)
+    return _fits(op, b) if op.kind == "add" and _zero(a, sign) else None
+
+
+def _before(op: Op, maker: Maker) -> Op | None:
+    """The operation of the same kind, on the same stage, that made what this one reads."""
+    made = maker.get(op.inputs[0])
+    return made if made is not None and (made.kind, made.stage) == (op.kind, op.stage) else None
+
+
+def _twice(op: Op, maker: Maker) -> Value | None:
+    before = _before(op, maker)
+    return before.inputs[0] if before is not None else None
+
+
+def _reshape(op: Op, maker: Maker) -> Value | Op | None:
+    shape, before = op.outs[0].shape, _before(op, maker)
+    source = op.inputs[0] if before is None else before.inputs[0]
+    if source.shape == shape:
+        return source
+    return None if before is None else replace(op, inputs=(source,), attrs={"shape": shape})
+
+
+def _expand(op: Op, maker: Maker) -> Value | Op | None:
+    shape, before = op.outs[0].shape, _before(op, maker)
+    if op.inputs[0].shape == shape:
+        return op.inputs[0]
+    return None if before is None else replace(op, inputs=before.inputs)
+
+
+def _permute(op: Op, maker: Maker) -> Value | Op | None:
+    before, order = _before(op, maker), tuple(op.attrs["dims"])
+    source = op.inputs[0]
+    if before is not None:
+        source, order = before.inputs[0], tuple(before.attrs["dims"][d] for d in order)
+    if order == tuple(range(len(order))):
+        return source
+    return None if before is None else replace(op, inputs=(source,), attrs={"dims": order})
+
+
+def _slice(op: Op, maker: Maker) -> Value | None:
+    return _fits(op, op.inputs[0]) if op.attrs.get("step", 1) == 1 else None
+
+
+def _cast(op: Op, maker: Maker) -> Value | None:
+    """To the dtype that it has, or from HALF to FLOAT and back."""
+    x, before = op.inputs[0], _before(op, maker)
+    if x.dtype is op.outs[0].dtype:
+        return x
+    source = before.inputs[0] if before is not None else x
+    return source if (source.dtype, x.dtype, op.outs[0].dtype) == (HALF, FLOAT, HALF) else None
+
+
+def _neg(op: Op, maker: Maker) -> Value | None:
+    (x,) = op.inputs
+    if x.number is not None and x.floating and x.initial is not None:
+        return replace(x, initial=-x.initial)
+    return _twice(op, maker) if x.floating else None
+
+
+def _reinterpret(op: Op, maker: Maker) -> Value | None:
+    before = _before(op, maker)
+    source = op.inputs[0] if before is None else before.inputs[0]
+    return source if source.dtype is op.outs[0].dtype else None
+
+
+RULES: dict[str, Callable[[Op, Maker], Value | Op | None]] = {
+    "mul": _times_one,
+    "div": _times_one,
+    "add": _plus_zero,
+    "sub": _plus_zero,
+    "neg": _neg,
+    "cast": _cast,
+    "reinterpret": _reinterpret,
+    "reshape": _reshape,
+    "expand": _expand,
+    "permute": _permute,
+    "slice": _slice,
+}
+
+
+# --- variables that change ------------------------------------------------------------------------
+
+
+def fuse_updates(ir: Ir, later: Sequence[Op] = ()) -> None:
+    """Simplify how `ir.ops` change variables, in place; `later` are operations that run after them.
+
+    A running mean that is assigned, old * (1 - momentum) + new * momentum, becomes a "blend" where
+    it is computed. A copy of a variable is removed if nothing reads it after the variable changes.
+    """
+    for assign in [op for op in ir.ops if op.kind == "assign"]:
+        _fuse_blend(ir, assign, later)
+    _remove_copies(ir, later)
+
+
+def _fuse_blend(ir: Ir, assign: Op, later: Sequence[Op]) -> None:
+    maker, (variable, total) = ir.maker(), assign.inputs
+    readers = [op for op in (*ir.ops, *later) if total in op.inputs]
+    add = maker.get(total)
+    if add is None or add.kind != "add" or len(readers) > 1 or total in ir.outputs.values():
+        return
+    terms = [maker.get(v) for v in add.inputs]
+    if not all(term is not None and term.kind == "mul" for term in terms):
+        return
+    (old, share), (new, momentum) = (term.inputs for term in terms if term is not None)
+    copied = maker.get(old)
+    source = copied.inputs[0] if copied is not None and copied.kind == "copy" else old
+    if source is not variable or share.number is None or momentum.number is None:
+        return
+    part = float(str(np.float32(momentum.number)))  # 0.1, not 0.10000000149
+    is_blend = variable.dtype is new.dtype is FLOAT and new.shape == variable.shape
+    if not is_blend or np.float32(1 - part) != np.float32(share.number):
+        return
+    place = ir.ops.index(add)
+    after = (*ir.ops[place:], *later)
+    if add.stage != assign.stage or any(variable in op.inputs for op in after if op is not assign):
+        return
+    blend = Op("blend", (variable, new), (), {"momentum": part}, **add.here)
+    unused = {id(assign), *(id(t) for t in terms if t and _reads(t.outs[0], ir, later) == 1)}
+    ops = [blend if op is add else op for op in ir.ops]
+    ir.ops = [op for op in ops if id(op) not in unused]
+
+
+def _reads(value: Value, ir: Ir, later: Sequence[Op]) -> int:
+    outputs = sum(value is out for out in ir.outputs.values())
+    return outputs + sum(value in op.inputs for op in (*ir.ops, *later))
+
+
+def _remove_copies(ir: Ir, later: Sequence[Op]) -> None:
+    ops = [*ir.ops, *later]
+    place = {op: i for i, op in enumerate(ops)}
+    changes = {v: i for op, i in reversed(place.items()) if (v := _changed(op)) is not None}
+    readers: dict[Value, list[Op]] = {}
+    for op in ops:
+        for value in dict.fromkeys(op.inputs):
+            readers.setdefault(value, []).append(op)
+    swaps: Swaps = {}
+    for op in ir.ops:
+        if op.kind != "copy" or op.inputs[0].kind != VARIABLE or op.inputs[0] not in changes:
+            continue
+        views, read = [op.outs[0]], []
+        while views:
+            several = readers.get(views.pop(), [])
+            read += [place[reader] for reader in several]
+            views += [v for reader in several if OPS[reader.kind].view for v in reader.outs]
+        is_output = any(v in ir.outputs.values() for v in _seen_as(op.outs[0], readers))
+        change = changes[op.inputs[0]]
+        # the operation that changes the variable may read it, element by element
+        if place[op] < change and max(read, default=-1) < change and not is_output:
+            swaps[op.outs[0]] = op.inputs[0]
+    ir.ops = [swapped(op, swaps) for op in ir.ops if not swaps.keys() & set(op.outs)]
+
+
+def _changed(op: Op) -> Value | None:
+    return op.inputs[0] if OPS[op.kind].in_place else None
+
+
+def _seen_as(value: Value, readers: Mapping[Value, list[Op]]) -> Iterable[Value]:
+    """A value and its views."""
+    yield value
+    for op in readers.get(value, ()):
+        if OPS[op.kind].view:
+            yield from _seen_as(op.outs[0], readers)

@@ -1,0 +1,232 @@
+"""The arguments of a call: tensors by the names of forward's parameters, and Python values, which
+are part of the program."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+
+from ipu_teach.arguments import Taken
+from ipu_teach.errors import ModelError, shown
+from ipu_teach.frontends.pytorch.fingerprints import attributes_of, fingerprint
+from ipu_teach.frontends.pytorch.private import pytree
+from ipu_teach.frontends.pytorch.tensors import array, dtype_of
+
+# for annotations: what `ipu_teach.arguments` checks of a call
+Tensor = Annotated[Any, Taken(lambda v: isinstance(v, torch.Tensor), "give a tensor.")]
+Layer = Annotated[Any, Taken(lambda v: isinstance(v, torch.nn.Module), "give a torch.nn.Module.")]
+_DEPTH = 4  # how deep an object is searched for tensors
+_INT = np.iinfo(np.int32)
+
+
+class Arguments:
+    """What a module is called with.
+
+    `tensors`: by name, such as `x`, `batch['ids']` or `args[0]`, in the order of the flattened
+    arguments. `constants`: everything else, in a form that can be compared. Raises `ModelError` for
+    arguments that forward does not take, and for tensors that the device cannot have.
+    """
+
+    def __init__(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        flat, self._spec = pytree.tree_flatten((args, dict(kwargs)))
+        self._flat = flat
+        self.tensors: dict[str, torch.Tensor] = {}
+        self.values: dict[str, Any] = {}
+        named = dict(_named(module, args, kwargs))
+        specs, leaves = {}, {}
+        for name, value in named.items():
+            paths, specs[name] = pytree.tree_flatten_with_path(value)
+            leaves[name] = [(name + pytree.keystr(path), leaf) for path, leaf in paths]
+        for name, leaf in (pair for pairs in leaves.values() for pair in pairs):
+            if isinstance(leaf, torch.Tensor):
+                check_tensor(name, leaf)
+                self.tensors[name] = leaf
+            else:
+                self._refuse_hidden(name, leaf)
+                self.values[name] = leaf
+        defaults = _defaults(module, set(named))
+        self.constants = frozenset(
+            [("order", tuple(kwargs) if _takes_any_keyword(module) else ())]
+            + [(n, repr(s)) for n, s in specs.items()]
+            + [(n, repr(pytree.tree_structure(v))) for n, v in defaults.items()]
+            + [(n, fingerprint(v)) for n, v in self.values.items()]
+            + [
+                (n + pytree.keystr(path), fingerprint(v))
+                for n, default in defaults.items()
+                for path, v in pytree.tree_flatten_with_path(default)[0]
+            ]
+        )
+
+    def _refuse_hidden(self, name: str, leaf: object) -> None:
+        if not has_tensor(leaf):
+            return
+        kind = type(leaf).__name__
+        raise ModelError(
+            f"{name!r} is {_article(kind)} with tensors among its attributes, and only tensors in "
+            "tuples, lists and dicts are fed to the device.",
+            next_step=f"torch.export.register_dataclass({kind}) if it is a dataclass; otherwise "
+            "pass its tensors as arguments of their own.",
+        )
+
+    @property
+    def shapes(self) -> dict[str, tuple[tuple[int, ...], torch.dtype]]:
+        """The shape and dtype of each tensor, by name."""
+        return {n: (tuple(t.shape), t.dtype) for n, t in self.tensors.items()}
+
+    def arrays(self, count: int) -> dict[str, Any]:
+        """Return the tensors as arrays of shape [count, ...]; `count` divides their batches."""
+        arrays = {}
+        for name, tensor in self.tensors.items():
+            values = array(tensor.resolve_conj().resolve_neg())
+            batch = (values.shape[0] // count, *values.shape[1:]) if count > 1 else values.shape
+            arrays[name] = values.reshape((count, *batch))
+        return arrays
+
+    def micro_batch(self, count: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments and keywords with the first of `count` parts of each tensor."""
+        parts = [_part(v, count) if isinstance(v, torch.Tensor) else v for v in self._flat]
+        args, kwargs = pytree.tree_unflatten(parts, self._spec)
+        return args, kwargs
+
+
+def _part(tensor: torch.Tensor, count: int) -> torch.Tensor:
+    """Return the first of `count` parts of a batch, in a form that autograd takes."""
+    first = tensor[: tensor.shape[0] // count] if count > 1 else tensor
+    with torch.inference_mode(False):
+        return first.clone() if first.is_inference() else first
+
+
+def has_tensor(value: object, depth: int = _DEPTH) -> bool:
+    """Whether a tensor is among the attributes or elements of an object."""
+    if isinstance(value, torch.Tensor):
+        return True
+    if depth == 0 or isinstance(value, (type, torch.nn.Module, str, bytes, np.ndarray)):
+        return False
+    if callable(value) and not hasattr(value, "__dict__"):
+        return False
+    if isinstance(value, Mapping):
+        return any(has_tensor(v, depth - 1) for v in value.values())
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return any(has_tensor(v, depth - 1) for v in value)
+    attributes = attributes_of(value) or {}
+    return any(has_tensor(v, depth - 1) for v in attributes.values())
+
+
+def refuse_hidden_outputs(module: str, leaves: Sequence[Any]) -> None:
+    """Raise `ModelError` for an output of forward that hides tensors from `pytree`."""
+    for leaf in leaves:
+        if not isinstance(leaf, torch.Tensor) and has_tensor(leaf):
+            kind = type(leaf).__name__
+            raise ModelError(
+                f"{module}.forward returns {_article(kind)} with tensors among its attributes, and "
+                "only tensors in tuples, lists and dicts come back.",
+                next_step=f"torch.export.register_dataclass({kind}) if it is a dataclass; "
+                "otherwise return a tuple or a dict.",
+            )
+
+
+def check_tensor(name: str, tensor: torch.Tensor, module: str = "") -> None:
+    """Raise `ModelError` for a tensor that the device cannot have: an input of this name, or a
+    parameter or buffer, where the `module` is named."""
+    owner = "module" if module else name
+    if tensor.is_meta:
+        raise ModelError(f"""{name!r} lies on meta: it has a shape, and no elements.
+            next:  give it elements: {
+            owner + ".to_empty(device='cpu')"
+            if module
+            else "torch.zeros_like(" + name + ", device='cpu')"
+        }, then set their values.""")
+    if tensor.device.type != "cpu":
+        raise ModelError(f"""{name!r} lies on {tensor.device}, and the kit reads the CPU's memory.
+            next:  bring it there: {owner}.cpu().""")
+    if tensor.is_nested:
+        raise ModelError(f"""{name!r} is a nested tensor, and the device has tensors of one shape.
+            next:  pad its parts to one size: torch.nested.to_padded_tensor({name}, 0.0).""")
+    if tensor.layout is not torch.strided:
+        raise ModelError(f"""{name!r} is a sparse tensor, {tensor.layout}, which the device does not
+            have.
+            next:  make it dense: {name}.to_dense().""")
+    if dtype_of(tensor.dtype) is None:
+        floating = tensor.is_floating_point()
+        advice = f"make it torch.float32 or torch.float16: {owner}.float(), {owner}.half()."
+        if tensor.is_complex():
+            advice = f"pass its parts as real tensors: torch.view_as_real({name})."
+        elif not floating:
+            advice = f"make it torch.int32: {name}.to(torch.int32)."
+        raise ModelError(f"""{name!r} is {tensor.dtype}, which the device does not have.
+            next:  {advice}""")
+    if tensor.dtype is torch.int64 and tensor.numel():
+        least, greatest = (int(v) for v in torch.aminmax(tensor))
+        if least < _INT.min or greatest > _INT.max:
+            wrong = least if least < _INT.min else greatest
+            raise ModelError(f"""{name!r} holds {wrong}, and the device's integers have 32 bits:
+                {_INT.min} to {_INT.max}.
+                next:  give smaller numbers, or floats: {name}.float().""")
+
+
+def _parameters(module: Any) -> list[inspect.Parameter]:
+    return list(_signature(module).parameters.values())
+
+
+def _signature(module: Any) -> inspect.Signature:
+    try:
+        return inspect.signature(module.forward)
+    except (TypeError, ValueError):  # a forward that is not Python
+        anything = [
+            inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL),
+            inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD),
+        ]
+        return inspect.Signature(anything)
+
+
+def _positional(module: Any, count: int) -> list[str]:
+    """Return the names of so many positional arguments."""
+    names, last = [], "args"
+    for parameter in _parameters(module):
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            last = parameter.name
+        elif parameter.kind in (
+            inspect.Parameter.POSITIONAL_ONLY,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        ):
+            names.append(parameter.name)
+    return (names + [f"{last}[{i}]" for i in range(max(0, count - len(names)))])[:count]
+
+
+def _named(module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield the arguments by name. Raises `ModelError` if forward does not take them."""
+    signature = _signature(module)
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        kind, empty = type(module).__name__, inspect.Signature.empty
+        plain = [p.replace(annotation=empty) for p in signature.parameters.values()]
+        signature = signature.replace(parameters=plain, return_annotation=empty)
+        raise ModelError(
+            f"{kind}.forward does not take these arguments: {error}.",
+            next_step=f"call it by its signature, forward{signature}.",
+        ) from None
+    yield from zip(_positional(module, len(args)), args, strict=True)
+    yield from kwargs.items()
+
+
+def _takes_any_keyword(module: Any) -> bool:
+    return any(p.kind is inspect.Parameter.VAR_KEYWORD for p in _parameters(module))
+
+
+def _defaults(module: Any, present: set[str]) -> dict[str, Any]:
+    """Return the defaults of the parameters that a call leaves out."""
+    empty = inspect.Parameter.empty
+    return {
+        p.name: p.default
+        for p in _parameters(module)
+        if p.default is not empty and p.name not in present
+    }
+
+
+def _article(word: str) -> str:
+    return f"{'an' if word[:1].lower() in 'aeiou' else 'a'} {shown(word)[1:-1]}"

@@ -1,0 +1,47 @@
+"""Errors of torch while it captures a module, as errors of the kit with the learner's line."""
+
+from __future__ import annotations
+
+import traceback
+
+import torch
+
+from ipu_teach.errors import IPUTeachError, ModelError
+from ipu_teach.frontends.pytorch import private
+from ipu_teach.frontends.pytorch.labels import is_own, is_torchs
+from ipu_teach.graph.source import in_words
+
+_VALUE_TEXTS = ("data-dependent", "get value out of a tracing tensor", "numpy() is not supported")
+
+
+def raised(module: torch.nn.Module, error: Exception, path: str) -> Exception:
+    """Return the error to raise in the place of one that the capture of a module met, in the
+    submodule of that path.
+
+    Errors that the kit raises, or the learner's own code, stay as they are.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [(f.filename, f.lineno or 0) for f in frames if is_own(f.filename)]
+    line, name = in_words(*own[-1:]), type(module).__name__
+    text = str(error)
+    if isinstance(error, IPUTeachError):
+        return error
+    if isinstance(error, private.VALUE_NEEDED) or any(t in text for t in _VALUE_TEXTS):
+        return ModelError(
+            f"{name} asks for a number that is on the device, to choose by it what comes next; a "
+            "program of the device is written before it runs.",
+            where=path or name,
+            line=line,
+            next_step="compute both and choose by torch.where(condition, a, b), or decide by "
+            "shapes and by numbers of Python.",
+        )
+    if frames and not is_torchs(frames[-1].filename):
+        return error
+    first = next((part.strip() for part in text.splitlines() if part.strip()), "")
+    return ModelError(
+        f"torch could not capture {name}: {type(error).__name__}: {first}",
+        where=path or name,
+        line=line,
+        next_step="the module must run on tensors of these shapes in plain torch, and use tensors "
+        "only by torch's functions.",
+    )

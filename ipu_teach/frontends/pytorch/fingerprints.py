@@ -1,0 +1,146 @@
+"""Comparable copies of Python values, by which a later change is noticed.
+
+A program of the device is written once, for the values that Python had at that time. Before each
+call the fingerprint of these values is compared with the one that the program was compiled for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from functools import partial
+from hashlib import blake2b
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any
+from weakref import ref
+
+import numpy as np
+import torch
+
+from ipu_teach.frontends.pytorch import private
+
+LONGEST = 1000  # a container with more elements is known by its identity and length
+LARGEST = 1 << 16  # a tensor with more elements is known by its identity and version
+_PLAIN = (bool, int, str, bytes, type(None), type(...), range, slice, Enum)
+_TORCH = (torch.dtype, torch.device, torch.layout, torch.memory_format)
+_NAMED = (type, FunctionType, BuiltinFunctionType, ModuleType, torch.Generator)
+
+
+class _Identity:
+    """Equal to that of the same object, which it keeps alive."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+class _Equality:
+    """Equal to that of an equal object."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Equality):
+            return False
+        try:
+            return self.value is other.value or bool(self.value == other.value)
+        except Exception:  # a comparison may fail, or give no truth value
+            return False
+
+    def __hash__(self) -> int:
+        return hash(type(self.value))
+
+
+def fingerprint(value: object, memo: dict[int, Any] | None = None) -> Any:
+    """Return a hashable copy of a value: two are equal if nothing changed that can be compared.
+
+    Numbers are equal by type and bits, containers and dataclasses by their elements, arrays by
+    their bytes, functions by identity, and other objects by identity and attributes, or by `==`
+    where they have no attributes. `memo` holds what was seen before, by identity.
+    """
+    memo = {} if memo is None else memo
+    kind = type(value)
+    if isinstance(value, (float, complex)):
+        return kind, repr(value)  # NaN is equal to NaN here, and 0.0 is not -0.0
+    if isinstance(value, slice):
+        return kind, fingerprint((value.start, value.stop, value.step), memo)
+    if isinstance(value, (*_PLAIN, *_TORCH)):
+        return kind, value
+    if isinstance(value, np.generic):
+        return kind, value.tobytes()
+    if isinstance(value, _NAMED):
+        return _Identity(value)
+    if id(value) in memo:
+        return "seen", memo[id(value)]
+    memo[id(value)] = len(memo)
+    if isinstance(value, ref):
+        return kind, fingerprint(value(), memo)
+    if isinstance(value, MethodType):
+        return kind, _Identity(value.__func__), _Identity(value.__self__)
+    if isinstance(value, torch.nn.Module):
+        return _Identity(value), fingerprint(_parts(value), memo)
+    if isinstance(value, partial):
+        return kind, fingerprint((value.func, value.args, value.keywords), memo)
+    if isinstance(value, torch.Tensor):
+        return _of_tensor(value)
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return kind, str(value.dtype), value.shape, _digest(value)
+    if isinstance(value, (Mapping, Sequence, Set)) and len(value) > LONGEST:
+        return _Identity(value), len(value)
+    if isinstance(value, Mapping):
+        pairs = ((fingerprint(k, memo), fingerprint(v, memo)) for k, v in value.items())
+        return kind, tuple(pairs)
+    if isinstance(value, Set):
+        return kind, frozenset(fingerprint(v, memo) for v in value)
+    if isinstance(value, Sequence):
+        return kind, tuple(fingerprint(v, memo) for v in value)
+    attributes = attributes_of(value)
+    if attributes is None:
+        return _Equality(value) if kind.__eq__ is not object.__eq__ else _Identity(value)
+    content = tuple((n, fingerprint(v, memo)) for n, v in attributes.items())
+    return (kind if kind.__eq__ is not object.__eq__ else _Identity(value)), content
+
+
+def attributes_of(value: object) -> dict[str, Any] | None:
+    """Return the attributes that an object has of its own, or None if its class gives it none."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: getattr(value, f.name, None) for f in fields(value)}
+    slots = [n for c in type(value).__mro__ for n in _slots(c)]
+    if not slots and not hasattr(value, "__dict__"):
+        return None
+    own = getattr(value, "__dict__", {})
+    return {n: getattr(value, n) for n in slots if hasattr(value, n)} | dict(own)
+
+
+def _slots(kind: type) -> Sequence[str]:
+    names = vars(kind).get("__slots__", ())
+    names = (names,) if isinstance(names, str) else tuple(names)
+    return [n for n in names if not n.startswith("__")]
+
+
+def _parts(module: torch.nn.Module) -> Any:
+    """Return the attributes and tensors of a module that is an attribute and no submodule."""
+    tensors = [*module.parameters(), *module.buffers()]
+    return [private.attributes_of_module(part) for part in module.modules()], tensors
+
+
+def _of_tensor(tensor: torch.Tensor) -> Any:
+    """Return a fingerprint of a tensor that is no parameter and no buffer: a constant."""
+    layout = tuple(tensor.shape), tensor.dtype, tensor.requires_grad
+    is_readable = tensor.device.type == "cpu" and tensor.layout is torch.strided
+    is_plain = type(tensor) in (torch.Tensor, torch.nn.Parameter)
+    if is_readable and is_plain and tensor.numel() <= LARGEST:
+        plain = tensor.detach().resolve_conj().resolve_neg().contiguous().flatten()
+        return "tensor", layout, _digest(plain.view(torch.uint8).numpy())
+    return _Identity(tensor), layout, private.version(tensor)
+
+
+def _digest(array: Any) -> bytes:
+    return blake2b(np.ascontiguousarray(array).view(np.uint8).data, digest_size=16).digest()

@@ -1,0 +1,57 @@
+"""The gradients of an attached module are on the device: reading `parameter.grad` is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ipu_teach.errors import ModelError
+from ipu_teach.frontends.pytorch import private
+
+# what zero_grad() of a module or an optimiser does, and conversions of a module
+_ALLOWED = {
+    *("grad_fn", "requires_grad", "requires_grad_", "detach_", "zero_", "_foreach_zero_"),
+    *("is_sparse", "device", "dtype", "is_leaf", "is_floating_point", "is_complex", "to"),
+    *("float", "half", "double", "bfloat16", "cpu", "_has_compatible_shallow_copy_type"),
+}
+
+
+class DeviceGradient(torch.Tensor):  # type: ignore[misc]
+    """Stands for a gradient that only the device had. Each use raises `ModelError`, except
+    `zero_grad` and conversions of a module, `module.half()`."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Raise `ModelError` unless `zero_grad` asks."""
+        name = getattr(func, "__name__", str(func))
+        if name in ("__get__", "__set__"):  # of a property
+            name = getattr(getattr(func, "__self__", None), "__name__", name)
+        if name in _ALLOWED or (name == "data" and func.__name__ == "__set__"):
+            with private.without_subclass():
+                result = func(*args, **(kwargs or {}))
+            return result.as_subclass(cls) if isinstance(result, torch.Tensor) else result
+        raise ModelError(
+            f"A gradient was used on the host, by {name}. A call of a trainingModel computes the "
+            "gradients and updates the parameters on the device, and the gradients stay there.",
+            next_step="leave out backward(), gradient clipping and optimizer.step() for this "
+            "module; to use them in plain PyTorch, detachFromDevice() first.",
+        )
+
+    def __repr__(self, **_: Any) -> str:
+        return "<a gradient on the device>"
+
+
+def hide(module: torch.nn.Module) -> None:
+    """Let each parameter that is trained have such a gradient."""
+    for parameter in module.parameters():
+        if parameter.requires_grad and not isinstance(parameter.grad, DeviceGradient):
+            zeros = torch.zeros(parameter.shape, dtype=parameter.dtype)
+            parameter.grad = zeros.as_subclass(DeviceGradient)
+
+
+def show(module: torch.nn.Module) -> None:
+    """Let no parameter have such a gradient: it has none."""
+    for parameter in module.parameters():
+        if isinstance(parameter.grad, DeviceGradient):
+            parameter.grad = None

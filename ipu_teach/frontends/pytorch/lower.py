@@ -1,0 +1,378 @@
+"""From the functional graph of torch to the IR."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from operator import getitem
+from typing import Any
+
+import torch
+
+from ipu_teach.errors import ModelError, UnknownOperationError, did_you_mean
+from ipu_teach.frontends.ir import Ir, Unfit, Value
+from ipu_teach.frontends.ir.simplify import fuse_updates, simplify
+from ipu_teach.frontends.ir.values import BACKWARD, FORWARD, Op, Swaps
+from ipu_teach.frontends.pytorch import private, whole
+from ipu_teach.frontends.pytorch.labels import Label
+from ipu_teach.frontends.pytorch.markers import LOWERINGS
+from ipu_teach.frontends.pytorch.private import pytree
+from ipu_teach.frontends.pytorch.rows import ROWS, SAVING, Results, narrowed
+from ipu_teach.frontends.pytorch.tensors import array, dtype_of
+from ipu_teach.frontends.pytorch.trace import JointGraph
+from ipu_teach.graph.source import NOWHERE, in_words
+from ipu_teach.types import INT
+
+aten = torch.ops.aten
+_RANDOM = torch.Tag.nondeterministic_seeded
+_CHECKS = ("_assert", "sym_constrain", "_linalg_check_errors")  # compute nothing
+_UNWRITTEN = ("empty", "new_empty")
+_FILLED = {"full": None, "full_like": None, "zeros_like": 0, "ones_like": 1, "scalar_tensor": None}
+_NO_MATTER = (  # keywords that choose what `Results` has already, or what the device has not
+    "device",
+    "layout",
+    "pin_memory",
+    "memory_format",
+    "dtype",
+    "generator",
+    "non_blocking",
+)
+_RESERVED = ("seed", "rate")  # variables that the kit adds
+
+
+@dataclass
+class Captured:
+    """A module as a graph.
+
+    `graph`: the forward pass, with assignments to the variables that it changes at its end.
+    `backward`: the operations of the backward pass, and `grads` the gradient of each parameter that
+    has one. `inputs`: names of the tensors among the arguments, in their order; `names`: the same
+    as forward's parameters have them. `outputs`: names in the order of what comes back, with
+    torch's dtype; `form` puts them together, and `loss_at` names the loss. `trained`: parameters
+    that require a gradient. `counters`: integer buffers that each forward increases by one, which
+    the host counts. `kept`: see `recomputationCheckpoint`.
+    """
+
+    graph: Ir
+    backward: list[Op] = field(default_factory=list)
+    grads: dict[Value, Value] = field(default_factory=dict)
+    inputs: list[str] = field(default_factory=list)
+    outputs: dict[str, torch.dtype] = field(default_factory=dict)
+    form: Any = None
+    loss_at: str | None = None
+    trained: list[Value] = field(default_factory=list)
+    counters: list[str] = field(default_factory=list)
+    kept: list[Value] = field(default_factory=list)
+
+
+class Lowerer:
+    """Lowers one graph of torch. `marked`: inputs with class numbers that count for no loss."""
+
+    def __init__(self, joint: JointGraph, name: str, marked: Collection[str]) -> None:
+        self.joint, self.name, self.marked = joint, name, marked
+        self.graph = Ir()
+        self.captured = Captured(self.graph, form=joint.form)
+        self.nodes = list(joint.module.graph.nodes)
+        # a Value, a tensor that is the same on every run, a list of them, or None
+        self.values: dict[torch.fx.Node, Any] = {}
+        self.variables: dict[torch.fx.Node, Value] = {}
+        self.saved: dict[Any, Any] = {}  # by rows, for their backward
+        self.swaps: Swaps = {}
+        *_, output = self.nodes
+        returned = iter(output.args[0])
+        self.outputs = [next(returned) for _ in joint.outputs]
+        self.gradients = {name: next(returned) for name in joint.gradients}
+        self.assigned = {name: next(returned) for name in joint.assigned}
+        self.kept = list(returned)
+        self.changes = {
+            n.args[0]: n.args[1]
+            for n in self.nodes
+            if n.op == "call_function" and n.target is aten.copy_.default
+        }
+
+    def lower(self) -> Captured:
+        """Return the module as a graph of the IR.
+
+        :raises ModelError: for what the device does not have, with module and line.
+        """
+        holders = [n for n in self.nodes if n.op == "placeholder"]
+        names = list(self.joint.states)
+        for name, node in zip(names, holders, strict=False):
+            self._state(name, node)
+        for name, node in zip(self.joint.inputs, holders[len(names) :], strict=True):
+            self._input(name, node)
+        for node in self.nodes:
+            if node.op == "get_attr":
+                self.values[node] = getattr(self.joint.module, node.target)
+            elif node.op == "call_function" and node not in self.values:
+                self.values[node] = self._result(node)
+        self.swaps = simplify(self.graph)
+        self._end()
+        return self.captured
+
+    # --- placeholders ---
+
+    def _state(self, name: str, node: torch.fx.Node) -> None:
+        """A parameter or buffer: a variable, or a constant if no run changes it and it is of
+        integers."""
+        tensor = self.joint.states[name]
+        change = self.changes.get(node)
+        if change is not None and self._is_counter(node, change, tensor):
+            self.captured.counters.append(name)
+            self.values[node], self.values[change] = tensor, None
+            return
+        is_changed = change is not None or name in self.assigned
+        if not is_changed and not tensor.is_floating_point():
+            self.values[node] = tensor
+            return
+        variable = self.graph.variable(array(tensor).copy(), name, dtype_of(tensor.dtype))
+        self.variables[node] = self.values[node] = variable
+        if isinstance(tensor, torch.nn.Parameter) and tensor.requires_grad:
+            self.captured.trained.append(variable)
+
+    def _is_counter(self, node: torch.fx.Node, change: Any, tensor: torch.Tensor) -> bool:
+        """Whether a buffer of integers only increases by one, as that of batch norm does."""
+        return (
+            not tensor.is_floating_point()
+            and change.target is aten.add.Tensor
+            and change.args == (node, 1)
+            and not change.kwargs
+            and len(node.users) == 2
+            and len(change.users) == 1
+        )
+
+    def _input(self, name: str, node: torch.fx.Node) -> None:
+        like = node.meta["val"]
+        taken = {*self.graph.variables, *self.graph.inputs, *_RESERVED}
+        unique = name
+        while unique in taken:
+            unique += "_"
+        value = self.graph.input(tuple(like.shape), unique, dtype_of(like.dtype) or INT)
+        value.marked = name in self.marked
+        self.values[node] = value
+        self.captured.inputs.append(unique)
+
+    # --- operations ---
+
+    def _result(self, node: torch.fx.Node) -> Any:
+        if node.target is getitem:
+            source = self._read(node.args[0])
+            return None if source is None else source[node.args[1]]
+        label = self.joint.labels.get(node, Label())
+        name = private.operation_name(node.target).removeprefix("aten::")
+        if node.target is aten.copy_.default or name.startswith(_CHECKS):
+            return None
+        if name.startswith(_UNWRITTEN):
+            return _zeros(node)
+        here = {"path": label.path, "line": label.line, "stage": label.stage, "part": label.part}
+        with self.graph.at(**here):
+            args = [self._read(v) for v in node.args]
+            kwargs = {n: self._read(v) for n, v in node.kwargs.items()}
+            depends = any(isinstance(v, Value) for v in pytree.tree_leaves((args, kwargs)))
+            if depends and _is_empty(node):
+                return _zeros(node)
+            if not depends and _RANDOM not in node.target.tags:
+                with torch.no_grad():
+                    return node.target(*args, **kwargs)
+            return self._lowered(node, name, self._lift(args), self._lift(kwargs))
+
+    def _lowered(
+        self, node: torch.fx.Node, name: str, args: list[Any], kwargs: dict[str, Any]
+    ) -> Any:
+        results = Results(node, dtype_of)
+        kwargs = {n: v for n, v in kwargs.items() if n not in _NO_MATTER}
+        try:
+            for tensor, dtype in zip(results.tensors, results.dtypes, strict=True):
+                if dtype is None and tensor is not None:
+                    raise Unfit(
+                        f"its result is {tensor.dtype}, which the device does not have",
+                        "stay in torch.float32 or torch.float16: x.float(), without "
+                        "torch.autocast to other dtypes.",
+                    )
+            value = self._emitted(node, name, results, args, kwargs)
+        except Unfit as error:
+            raise ModelError(
+                f"torch's {private.operation_name(node.target)} cannot be lowered: {error.why}.",
+                **self._place(),
+                next_step=error.advice,
+            ) from None
+        if isinstance(value, Value):
+            value = narrowed(self.graph, name, results, value)
+        for result, dtype, shape in zip(
+            _listed(value), results.dtypes, results.shapes, strict=False
+        ):
+            if isinstance(result, Value) and (result.dtype, result.shape) != (dtype, shape):
+                raise AssertionError(f"{name}: {result!r} instead of {dtype}{list(shape)}")
+        return value
+
+    def _emitted(
+        self,
+        node: torch.fx.Node,
+        name: str,
+        results: Results,
+        args: list[Any],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """Emit the operations of a node, and return their value or values."""
+        full_name = private.operation_name(node.target)
+        if full_name in LOWERINGS or whole.is_learners(full_name):
+            return whole.lower_learners(self.graph, node.target, args, kwargs)
+        if full_name == "ipu_teach::print":
+            return self.graph.op("print", args[0], title=args[1])
+        if full_name in (whole.WHOLE, whole.BACKWARD):
+            return self.joint.calls.lower(self.graph, full_name, args)
+        if name in _FILLED:
+            return self._filled(name, results, args)
+        if name in whole.LOWERED:
+            return whole.LOWERED[name](self.graph, results, *args, **kwargs)
+        if name in ROWS:
+            saved = {"saved": self.saved} if name in SAVING else {}
+            return ROWS[name](self.graph, results, *args, **kwargs, **saved)
+        raise UnknownOperationError(
+            f"torch's {full_name} is not in the table of operations.",
+            **self._place(),
+            next_step=f"{did_you_mean(name.rpartition('::')[2], ROWS)}"
+            f"@poptorch.lowering({full_name!r}) before a function of (graph, …) says what it "
+            "becomes.",
+        )
+
+    def _filled(self, name: str, results: Results, args: list[Any]) -> Value:
+        number: Any = _FILLED[name]
+        if number is None:
+            number = args[0] if name == "scalar_tensor" else args[1]
+        if isinstance(number, Value):
+            number = self.graph.cast(number, results.dtype)
+            return self.graph.op("expand", number, shape=results.shape)
+        return self.graph.constant(number, results.dtype, results.shape)
+
+    def _place(self) -> dict[str, str]:
+        here = self.graph.here
+        return {"where": here["path"] or self.name, "line": in_words(here["line"])}
+
+    # --- values ---
+
+    def _read(self, argument: Any) -> Any:
+        """Return an argument of a node with values in the place of nodes."""
+        if isinstance(argument, torch.fx.Node):
+            if argument in self.variables and self._is_changed(argument):
+                self._read_before_change(argument)
+            return self.values[argument]
+        if isinstance(argument, (list, tuple)):
+            return [self._read(v) for v in argument]
+        return argument
+
+    def _is_changed(self, node: torch.fx.Node) -> bool:
+        return node in self.changes or self.variables[node].name in self.assigned
+
+    def _read_before_change(self, node: torch.fx.Node) -> None:
+        """Let a variable that the forward changes be read as a copy of what it was before."""
+        if self.values[node] is self.variables[node]:
+            with self.graph.at(part=FORWARD):
+                self.values[node] = self.graph.op("copy", self.variables[node])
+
+    def _lift(self, argument: Any) -> Any:
+        """Return an argument with constants in the place of tensors."""
+        if isinstance(argument, torch.Tensor):
+            return self._constant(argument)
+        if isinstance(argument, list):
+            return [self._lift(v) for v in argument]
+        if isinstance(argument, dict):
+            return {n: self._lift(v) for n, v in argument.items()}
+        return argument
+
+    def _constant(self, tensor: torch.Tensor) -> Value:
+        dtype = dtype_of(tensor.dtype)
+        if dtype is None:
+            raise ModelError(
+                f"A constant of the module is {tensor.dtype}, which the device does not have.",
+                **self._place(),
+                next_step="make it torch.float32: tensor.float().",
+            )
+        elements = array(tensor)
+        if elements.size and (elements == elements.flat[0]).all():
+            return self.graph.constant(elements.flat[0], dtype, tuple(elements.shape))
+        return self.graph.constant(elements, dtype)
+
+    def _final(self, node: Any) -> Value:
+        """Return the value of a node after the simplification."""
+        value = self.values[node] if isinstance(node, torch.fx.Node) else node
+        if isinstance(value, torch.Tensor):
+            with self.graph.at(path="", line=NOWHERE):
+                return self._constant(value)
+        result: Value = self.swaps.get(value, value)
+        return result
+
+    # --- the end of the graph ---
+
+    def _end(self) -> None:
+        """Add assignments, outputs and gradients."""
+        graph, captured = self.graph, self.captured
+        graph.ops = _with_parts(graph.ops)
+        captured.backward = [op for op in graph.ops if op.part == BACKWARD]
+        captured.grads = {graph.variables[n]: self._final(v) for n, v in self.gradients.items()}
+        captured.kept = [v for v in map(self._final, self.kept) if v.kind == "made"]
+        forward = [op for op in graph.ops if op.part != BACKWARD]
+        homes = {v: op.stage for op in graph.ops for v in op.inputs if v.kind == "variable"}
+        graph.ops = forward
+        for variable, node in self._assignments():
+            value = self._final(node)
+            path, stage = variable.name.rpartition(".")[0], homes.get(variable, 0)
+            if value is not variable:
+                with graph.at(path=path, line=NOWHERE, stage=stage, part=FORWARD):
+                    graph.emit("assign", variable, graph.cast(value, variable.dtype))
+        places = [i for i, v in enumerate(self.joint.form[0]) if isinstance(v, torch.Tensor)]
+        for place, node, dtype in zip(places, self.outputs, self.joint.outputs, strict=True):
+            graph.output(f"{place}", self._final(node))
+            captured.outputs[f"{place}"] = dtype
+        if self.joint.loss is not None:
+            captured.loss_at = f"{places[self.joint.loss]}"
+        self._fuse_updates()
+
+    def _assignments(self) -> list[tuple[Value, Any]]:
+        """Return the variables that the forward changes, each with the node of its new value."""
+        changed = [
+            (self.variables[n], new) for n, new in self.changes.items() if n in self.variables
+        ]
+        return changed + [(self.graph.variables[n], new) for n, new in self.assigned.items()]
+
+    def _fuse_updates(self) -> None:
+        """Simplify the assignments, of which gradients and kept values are read later."""
+        outputs = self.graph.outputs
+        later = (*self.captured.grads.values(), *self.captured.kept)
+        self.graph.outputs = outputs | {f"later {i}": v for i, v in enumerate(later)}
+        fuse_updates(self.graph, self.captured.backward)
+        self.graph.outputs = outputs
+
+
+def _with_parts(ops: list[Op]) -> list[Op]:
+    """Return operations of which all that read from the backward pass are in it.
+
+    torch adds some operations to a gradient after the hooks that label it have run.
+    """
+    made: set[Value] = set()
+    result = []
+    for op in ops:
+        if op.part == BACKWARD or not made.isdisjoint(op.inputs):
+            op = replace(op, part=BACKWARD)
+            made.update(op.outs)
+        result.append(op)
+    return result
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _examples(node: torch.fx.Node) -> list[torch.Tensor]:
+    return [t for t in pytree.tree_leaves(node.meta.get("val")) if isinstance(t, torch.Tensor)]
+
+
+def _is_empty(node: torch.fx.Node) -> bool:
+    """Whether no result of a node has elements."""
+    examples = _examples(node)
+    return bool(examples) and not any(t.numel() for t in examples)
+
+
+def _zeros(node: torch.fx.Node) -> Any:
+    zeros = [torch.zeros(t.shape, dtype=t.dtype) for t in _examples(node)]
+    return zeros if isinstance(node.meta["val"], (list, tuple)) else zeros[0]

@@ -1,0 +1,109 @@
+"""What a module says to the kit while it is captured: stages, prints, tensors to keep, and
+operations of the learner's own. Outside a capture the module runs in plain torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+LOWERINGS: dict[str, Callable[..., Any]] = {}  # the learner's own, by torch's names
+LIBRARY = torch.library.Library("ipu_teach", "DEF")
+
+
+@dataclass
+class Marks:
+    """What the module that is captured has said so far.
+
+    `stage`: where the next operations run; `kept`: tensors of `recomputationCheckpoint`; `losses`:
+    those that `identity_loss` marked.
+    """
+
+    stage: int = 0
+    kept: list[torch.Tensor] = field(default_factory=list)
+    losses: list[torch.Tensor] = field(default_factory=list)
+
+
+current: Marks | None = None  # while a module is captured
+
+
+@contextmanager
+def capturing() -> Iterator[Marks]:
+    """Begin a capture: `current` collects what the module says within."""
+    global current
+    before, current = current, Marks()
+    try:
+        yield current
+    finally:
+        current = before
+
+
+def is_capturing() -> bool:
+    """Whether a module runs to be captured, and not in plain torch."""
+    return current is not None
+
+
+def lowering(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Define what an operation of torch becomes: "aten::cumprod", or one of `torch.library`.
+
+        @poptorch.lowering("mine::leaky")
+        def leaky(graph, x, slope):                 # values and numbers, in torch's order
+            return graph.op("max", x, graph.op("mul", x, slope))
+
+    What it returns is made of operations of `ipu_teach.frontends.ir`, which have their gradients.
+    """
+
+    def named(function: Callable[..., Any]) -> Callable[..., Any]:
+        LOWERINGS[name] = function
+        return function
+
+    return named
+
+
+def _print(x: torch.Tensor, title: str) -> torch.Tensor:
+    print(f"{title}: {x}")
+    return x.clone()
+
+
+LIBRARY.define("print(Tensor x, str title) -> Tensor")
+LIBRARY.impl("print", _print, "CompositeExplicitAutograd")
+torch.library.register_fake("ipu_teach::print", lambda x, title: torch.empty_like(x), lib=LIBRARY)
+torch.library.register_autograd("ipu_teach::print", lambda ctx, g: (g, None), lib=LIBRARY)
+
+
+def mark_stage(number: int) -> None:
+    """Put the operations that follow on the IPU of that number."""
+    if current is not None:
+        current.stage = number
+
+
+def printed(x: torch.Tensor, title: str) -> torch.Tensor:
+    """Return x, which is printed on each run."""
+    result: torch.Tensor = torch.ops.ipu_teach.print(x, title)
+    return result
+
+
+def kept(x: torch.Tensor) -> torch.Tensor:
+    """Return x, which the backward pass does not recompute."""
+    if current is not None:
+        current.kept.append(x.detach())
+    return x
+
+
+def custom(
+    inputs: Sequence[torch.Tensor],
+    name: str,
+    attributes: Mapping[str, Any],
+    examples: Sequence[torch.Tensor],
+) -> list[torch.Tensor]:
+    """Return the results of the operation `name` of the IR; in plain torch, copies of the
+    examples."""
+    if current is None:
+        return [t.clone() for t in examples]
+    from ipu_teach.frontends.pytorch.whole import whole
+
+    results: list[torch.Tensor] = whole(name, inputs, dict(attributes), examples)
+    return results

@@ -1,0 +1,216 @@
+"""The host's copies of the variables of a program: the module's tensors and the optimiser's state.
+
+While a module is attached, its tensors and the variables on the device stand for the same values.
+`Mirror.read` brings the variables that the device changed to the host, after each call. `write`
+brings what the host changed since then to the device, before each call. So a state dict, an edit in
+place, a checkpoint and a run in plain PyTorch see the values that they would see without a device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from ipu_teach.errors import ModelError
+from ipu_teach.frontends.ir import OPS
+from ipu_teach.frontends.ir.autodiff import STATE
+from ipu_teach.frontends.pytorch import private, reads
+from ipu_teach.frontends.pytorch.arguments import check_tensor
+from ipu_teach.frontends.pytorch.fingerprints import fingerprint
+from ipu_teach.frontends.pytorch.reads import Reads
+from ipu_teach.frontends.pytorch.tensors import array
+
+STATE_NAMES = {  # of the kit's optimisers, and of PyTorch's
+    "velocity": "momentum_buffer",
+    "first": "exp_avg",
+    "second": "exp_avg_sq",
+    "step": "step",
+}
+
+
+def tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Return parameters and buffers by name. A tensor in two places has two names."""
+    return {
+        **dict(module.named_parameters(remove_duplicate=False)),
+        **dict(module.named_buffers(remove_duplicate=False)),
+    }
+
+
+def description(module: torch.nn.Module, names: Reads, has_modes: bool) -> Any:
+    """Return what a program depends on in a module, in a form that can be compared.
+
+    These are the attributes and hooks of all submodules that have the `names`, `training` only if
+    it `has_modes`, and parameters and buffers except their values.
+    """
+    parts = dict(module.named_modules())
+    left_out = set() if has_modes else {"training"}
+    attributes = {
+        name: (type(part), reads.values(part, names.get(id(part), set()) - left_out))
+        for name, part in parts.items()
+    }
+    first = {id(t): n for n, t in reversed(tensors_of(module).items())}
+    tensors = [
+        (name, first[id(t)], tuple(t.shape), t.dtype, t.requires_grad)
+        for name, t in tensors_of(module).items()
+    ]
+    hooks = [
+        (private.gradient_hooks(t), private.accumulation_hooks(t)) for t in module.parameters()
+    ]
+    known = {**first, **{id(part): name for name, part in parts.items()}}
+    identities = tuple((name, id(part)) for name, part in parts.items())
+    return fingerprint((attributes, hooks), known), tuple(tensors), identities
+
+
+def check_module(module: torch.nn.Module) -> None:
+    """Raise `ModelError` for parameters and buffers that the device cannot have, by name."""
+    for name, tensor in tensors_of(module).items():
+        check_tensor(name, tensor, "module")
+
+
+def _spans(tensors: Sequence[torch.Tensor]) -> Iterator[tuple[int, int]]:
+    """Yield where the elements of each tensor begin and end in the host's memory."""
+    for tensor in tensors:
+        last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+        begin = tensor.data_ptr()
+        end = begin + (last + 1) * tensor.element_size()
+        yield (begin, end) if tensor.numel() else (0, 0)
+
+
+def shared(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> list[str]:
+    """Return the names in `first` of tensors that share memory with one of `second`."""
+    others = sorted(_spans(list(second.values())))
+    starts = [begin for begin, _ in others]
+    ends = np.maximum.accumulate([end for _, end in others]) if others else np.zeros(0)
+    names = []
+    for name, (begin, end) in zip(first, _spans(list(first.values())), strict=True):
+        before = int(np.searchsorted(starts, end))  # those that begin before this one ends
+        if before and end > begin and ends[before - 1] > begin:
+            names.append(name)
+    return names
+
+
+class Mirror:
+    """A program's variables with the host's tensors of the same names. `counters`: buffers that
+    count forwards, which have no variable."""
+
+    def __init__(
+        self, run: Any, module: torch.nn.Module, optimizer: Any, counters: Sequence[str]
+    ) -> None:
+        self.run, self.module, self.optimizer = run, module, optimizer
+        self.counters = list(counters)
+        self._known: dict[str, Any] = {}  # the device's values, as they were last read or written
+        in_place = [op for op in run.ir.ops if OPS[op.kind].in_place]
+        changed = {v.name for op in in_place for v in (op.inputs[0], *_state(op))}
+        tensors = tensors_of(module)
+        self.variables = [n for n in run.ir.variables if n in tensors or _split(n)[1]]
+        self.changed = [n for n in self.variables if n in changed]
+
+    @property
+    def changed_tensors(self) -> dict[str, torch.Tensor]:
+        """The module's tensors that a call changes, by name."""
+        tensors = tensors_of(self.module)
+        names = [n for n in self.changed if n in tensors]
+        return {n: tensors[n] for n in (*names, *self.counters)}
+
+    @property
+    def constants(self) -> Any:
+        """The values of the module's tensors that are part of the program, in a form that can be
+        compared."""
+        names = {*self.variables, *self.counters}
+        tensors = tensors_of(self.module)
+        first = {id(t): n for n, t in reversed(tensors.items())}
+        constant = {n: t for n, t in tensors.items() if first[id(t)] not in names}
+        return fingerprint({n: t.detach().clone() for n, t in constant.items()})
+
+    # --- from the device ---
+
+    def read(self, forwards: int = 0) -> None:
+        """Write what the device changed into the host's tensors, and count `forwards`."""
+        tensors = tensors_of(self.module)
+        parameters = dict(self.module.named_parameters(remove_duplicate=False))
+        with torch.no_grad():
+            for name in self.changed:
+                values = self._known[name] = self.run.read(name)
+                if name in tensors:
+                    tensors[name].copy_(_tensor(values))
+                else:
+                    self._keep(parameters, name, values)
+            for name in self.counters:
+                tensors[name] += forwards
+
+    def _keep(self, parameters: dict[str, torch.Tensor], name: str, values: Any) -> None:
+        """Write a state of the optimiser as its own step would."""
+        owner, kind = _split(name)
+        parameter = parameters[owner]
+        state = self.optimizer.state[parameter]
+        shape = () if kind == "step" else tuple(parameter.shape)
+        if self.run.ir.variables[name].sharded:  # with padding behind the last element
+            values = values.reshape(-1)[: parameter.numel()]
+        values = _tensor(values.reshape(shape))
+        kept = state.get(STATE_NAMES[kind])
+        if isinstance(kept, torch.Tensor) and kept.shape == shape:
+            kept.copy_(values)
+        else:
+            state[STATE_NAMES[kind]] = values.clone()
+
+    # --- to the device ---
+
+    def write(self, everything: bool = False) -> None:
+        """Write what the host changed since the last `read` or `write` to the device, or all."""
+        tensors = tensors_of(self.module)
+        parameters = dict(self.module.named_parameters(remove_duplicate=False))
+        for name in self.variables:
+            variable = self.run.ir.variables[name]
+            values = array(tensors[name]) if name in tensors else self._state(parameters, name)
+            values = np.asarray(values, variable.dtype.numpy)
+            if variable.sharded:
+                share = variable.shape[0] * self.run.ir.replicas
+                padded = np.zeros(share, values.dtype)
+                padded[: values.size] = values.reshape(-1)
+                values = padded.reshape(self.run.ir.replicas, *variable.shape)
+            if everything or not _is_same(values, self._known.get(name)):
+                self.run.write(name, values)
+                self._known[name] = values.copy()
+
+    def _state(self, parameters: dict[str, torch.Tensor], name: str) -> Any:
+        """Return a state of the optimiser; before its first step it is 0."""
+        owner, kind = _split(name)
+        parameter = parameters[owner]
+        kept = self.optimizer.state.get(parameter, {}).get(STATE_NAMES[kind])
+        if kept is None:
+            return np.zeros(() if kind == "step" else tuple(parameter.shape), np.float32)
+        kept = torch.as_tensor(kept, dtype=torch.float32)
+        shape = () if kind == "step" else tuple(parameter.shape)
+        if tuple(kept.shape) != shape:
+            raise ModelError(f"""The optimiser's {STATE_NAMES[kind]} of {owner!r} is
+                {list(kept.shape)}, and the parameter is {list(shape)}.
+                next:  optimizer.load_state_dict() of a checkpoint of this module, or a new
+                optimiser.""")
+        return array(kept)
+
+
+def _state(op: Any) -> Sequence[Any]:
+    """Return the variables that an optimiser's operation keeps."""
+    return op.inputs[3:] if op.kind in STATE else ()
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Return the parameter and the kind of a state of the optimiser; no kind if it is none."""
+    owner, _, kind = name.rpartition(".")
+    return (owner, kind) if kind in STATE_NAMES else (name, "")
+
+
+def _tensor(values: Any) -> torch.Tensor:
+    values = values.astype(np.int64) if values.dtype == np.uint32 else values
+    return torch.from_numpy(np.ascontiguousarray(values).reshape(values.shape))
+
+
+def _is_same(values: Any, known: Any) -> bool:
+    """Whether two arrays have the same bits."""
+    if known is None or known.shape != values.shape or known.dtype != values.dtype:
+        return False
+    left, right = (np.ascontiguousarray(a).view(np.uint8) for a in (values, known))
+    return bool(np.array_equal(left, right))

@@ -1,0 +1,125 @@
+"""The optimisers of PyTorch that the device has."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Mapping
+from math import inf, isfinite
+from typing import Any
+
+import torch
+
+from ipu_teach.errors import ModelError, shown
+from ipu_teach.frontends.pytorch import private
+from ipu_teach.frontends.session import Group
+
+
+def _scaled(base: Any) -> Any:
+    class Scaled(base):  # type: ignore[misc]
+        """PyTorch's, with `loss_scaling`: HALF gradients are computed that many times larger."""
+
+        def __init__(self, *args: Any, loss_scaling: float = 1.0, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            is_number = isinstance(loss_scaling, (int, float)) and type(loss_scaling) is not bool
+            if not is_number or not (isfinite(loss_scaling) and loss_scaling > 0):
+                raise ModelError(f"""{base.__name__} was given loss_scaling {shown(loss_scaling)}.
+                    next:  give a positive number, such as 1024.0.""")
+            self.loss_scaling = float(loss_scaling)
+
+    Scaled.__name__ = Scaled.__qualname__ = base.__name__
+    return Scaled
+
+
+SGD, Adam, AdamW = map(_scaled, (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW))
+
+# Arguments that change the result and that the device's optimisers do not have.
+_REFUSED = ("nesterov", "amsgrad", "maximize", "dampening", "differentiable")
+# Arguments that the device has, or that say only how the host computes the same.
+_KNOWN = (
+    *("lr", "momentum", "weight_decay", "betas", "eps", "decoupled_weight_decay"),
+    *("foreach", "fused", "capturable"),
+)
+
+
+def groups_of(optimizer: Any, module: torch.nn.Module) -> list[Group]:
+    """Return an optimiser's groups as the kit's, with the module's names of parameters. Raises
+    `ModelError` for what the device's optimisers do not have."""
+    _check(optimizer)
+    names = {id(p): n for n, p in module.named_parameters()}
+    groups = [_group(optimizer, group, names) for group in optimizer.param_groups]
+    if not any(group.names for group in groups):
+        raise ModelError(f"""{type(optimizer).__name__} has none of the parameters of
+            {type(module).__name__}.
+            next:  make it of this module's: optim.{type(optimizer).__name__}(module.parameters(),
+            lr=0.01).""")
+    private.note_step(optimizer)
+    return groups
+
+
+def adopt(optimizer: Any, old: Any) -> None:
+    """Give an optimiser the state of an old one, for the parameters of which it has none."""
+    if optimizer is old:
+        return
+    for parameter in (p for group in optimizer.param_groups for p in group["params"]):
+        if old.state.get(parameter) and not optimizer.state.get(parameter):
+            optimizer.state[parameter] = copy.deepcopy(old.state[parameter])
+
+
+def _check(optimizer: Any) -> None:
+    kinds = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW)
+    base = next((k for k in reversed(kinds) if isinstance(optimizer, k)), None)
+    if base is None:
+        name = optimizer if isinstance(optimizer, type) else type(optimizer)
+        raise ModelError(f"""{shown(name)} is not an optimiser that the device has.
+            next:  give poptorch.optim.SGD, Adam or AdamW, or torch's own of these names.""")
+    if inspect.unwrap(type(optimizer).step) is not inspect.unwrap(base.step):
+        raise ModelError(f"""{type(optimizer).__name__} has a step() of its own, and the device
+            takes the step of {base.__name__}.
+            next:  give poptorch.optim.SGD, Adam or AdamW, or torch's own of these names.""")
+    if private.has_step_hooks(optimizer):
+        raise ModelError(f"""{type(optimizer).__name__} has a hook of its step(), and the device
+            takes the step.
+            next:  remove() the hook, and do its work after each call of the executor.""")
+
+
+def _group(optimizer: Any, group: Mapping[str, Any], names: Mapping[int, str]) -> Group:
+    kind = type(optimizer).__name__
+    refused = [n for n in _REFUSED if group.get(n)]
+    refused += [n for n in optimizer.defaults if n not in (*_KNOWN, *_REFUSED) and group.get(n)]
+    if "dampening" in refused and not group.get("momentum"):
+        refused.remove("dampening")  # it scales what momentum adds
+    if refused:
+        raise ModelError(f"""{kind} was given {refused[0]}, which the device's does not have.
+            next:  leave {refused[0]} out.""")
+    rate = _number(kind, "lr", group["lr"])
+    numbers = {"weight_decay": _number(kind, "weight_decay", group["weight_decay"])}
+    if isinstance(optimizer, torch.optim.SGD):
+        name = "sgd"
+        numbers["momentum"] = _number(kind, "momentum", group["momentum"])
+    else:
+        decoupled = group.get("decoupled_weight_decay", isinstance(optimizer, torch.optim.AdamW))
+        name = "adamw" if decoupled else "adam"
+        first, second = group["betas"]
+        numbers |= {
+            "beta1": _number(kind, "betas", first),
+            "beta2": _number(kind, "betas", second),
+            "eps": _number(kind, "eps", group["eps"]),
+        }
+    selected = [names[id(p)] for p in group["params"] if id(p) in names]
+    return Group(rate, numbers, selected, name)
+
+
+def _number(optimizer: str, name: str, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError, RuntimeError):
+        raise ModelError(f"""{optimizer} was given {name} {shown(value)}.
+            next:  give a number.""") from None
+    limit = 1.0 if name in ("momentum", "betas") else inf
+    if not 0 <= number < limit:
+        bounds = "from 0 to below 1" if limit == 1 else "of 0 or more"
+        raise ModelError(f"""{optimizer} was given {name} {shown(value)}, which the device's does
+            not have.
+            next:  give a number {bounds}.""")
+    return number

@@ -1,0 +1,73 @@
+"""Whether a module computes the same in its next forward.
+
+A module may keep a tensor, a counter or a cache in its attributes. On the device its forward runs
+from the program that was captured once, so that what it reads from them must not change. A module
+that changed its attributes is traced a second time, and both graphs are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import torch
+
+from ipu_teach.frontends.pytorch import private
+from ipu_teach.frontends.pytorch.private import pytree
+
+_RANDOM = torch.Tag.nondeterministic_seeded
+
+
+class Description:
+    """What a traced graph computes, in a form that can be compared.
+
+    `constants`: by the memory of a fake tensor, the descriptions of what does not depend on the
+    inputs, from a graph that was traced before.
+    """
+
+    def __init__(
+        self, traced: torch.fx.GraphModule, constants: dict[int, Hashable] | None = None
+    ) -> None:
+        self.constants: dict[int, Hashable] = {}
+        self._before = constants or {}
+        self._known: dict[torch.fx.Node, Hashable] = {}
+        self._is_constant: dict[torch.fx.Node, bool] = {}
+        effects = []
+        for node in traced.graph.nodes:
+            effects += self._node(traced, node)
+        self.effects = tuple(effects)
+
+    def _node(self, traced: torch.fx.GraphModule, node: torch.fx.Node) -> list[Hashable]:
+        """Describe a node; return what it changes or returns to the caller."""
+        inner = [n for n in pytree.tree_leaves((node.args, node.kwargs)) if n in self._known]
+        is_random = node.op == "call_function" and _RANDOM in getattr(node.target, "tags", ())
+        self._is_constant[node] = (
+            node.op != "placeholder" and not is_random and all(map(self._is_constant.get, inner))
+        )
+        if node.op == "get_attr":
+            self._known[node] = self._attribute(getattr(traced, str(node.target)))
+            return []
+        if node.op == "output":
+            return [self._argument(node.args)]
+        arguments = self._argument(node.args), self._argument(tuple(node.kwargs.items()))
+        number = node.name if node.op == "placeholder" or is_random else ""
+        self._known[node] = hash((str(node.target), number, arguments))
+        if self._is_constant[node]:
+            for value in pytree.tree_leaves(node.meta.get("val")):
+                if isinstance(value, torch.Tensor):
+                    self.constants[private.memory(value)] = self._known[node]
+        return [self._known[node]] if private.is_mutable(node.target) or is_random else []
+
+    def _attribute(self, value: Any) -> Hashable:
+        if isinstance(value, private.FakeTensor):
+            return self._before.get(private.memory(value), object())
+        if isinstance(value, torch.Tensor):
+            return hash((value.shape, value.dtype, value.detach().cpu().numpy().tobytes()))
+        return repr(value)
+
+    def _argument(self, argument: Any) -> Hashable:
+        if isinstance(argument, torch.fx.Node):
+            return self._known[argument]
+        if isinstance(argument, (list, tuple)):
+            return tuple(map(self._argument, argument))
+        return repr(argument)

@@ -1,0 +1,139 @@
+"""Functions of torch that are traced as other functions of torch.
+
+torch has no decomposition of their gradients. `RESPELLED` maps each function to one with the same
+arguments, values and gradients, which is made of functions that torch can differentiate step by
+step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from ipu_teach.errors import ModelError
+
+Tensor = Any
+
+
+def _weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
+    return v * (g / torch.norm_except_dim(v, 2, dim))
+
+
+def _cdist(a: Tensor, b: Tensor, p: float = 2.0, compute_mode: Any = None) -> Tensor:
+    """Return the distances between all pairs of rows; the gradient of a distance of 0 is 0."""
+    apart = a.unsqueeze(-2) - b.unsqueeze(-3)
+    if p == 0:
+        return (apart != 0).to(a.dtype).sum(-1) + 0 * apart.sum(-1).nan_to_num()
+    apart = apart.abs()
+    if p == 1:
+        return apart.sum(-1)
+    if p == inf:
+        return _largest(apart)
+    powers = (apart.square() if p == 2 else _power(apart, p)).sum(-1)
+    is_zero = powers == 0
+    root = torch.where(is_zero, torch.ones_like(powers), powers)
+    root = root.sqrt() if p == 2 else root ** (1 / p)
+    return torch.where(is_zero, torch.zeros_like(powers), root)
+
+
+def _power(x: Tensor, p: float) -> Tensor:
+    """Return x to a power, whose gradient at 0 is 0."""
+    is_zero = x == 0
+    return torch.where(is_zero, torch.zeros_like(x), torch.where(is_zero, 1.0, x) ** p)
+
+
+def _largest(apart: Tensor) -> Tensor:
+    """Return the largest along the last dimension; each of several has the whole gradient."""
+    if apart.shape[-1] == 0:
+        return apart.sum(-1)
+    largest = apart.detach().amax(-1)
+    is_largest = (apart == largest.unsqueeze(-1)) & apart.isfinite()
+    return largest + torch.where(is_largest, apart - apart.detach(), 0.0).sum(-1)
+
+
+# --- bags of embeddings ---------------------------------------------------------------------------
+
+
+def _embedding_bag(
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
+    """Return the sum, mean or largest of the rows of each bag; 0 for an empty bag."""
+    if max_norm is not None or scale_grad_by_freq:
+        option = "scale_grad_by_freq" if max_norm is None else "max_norm"
+        raise ModelError(
+            f"embedding_bag() got {option}, which the kit does not have.",
+            next_step=f"leave {option} out.",
+        )
+    rows = functional.embedding(input, weight, padding_idx)
+    counts = torch.ones_like(input, dtype=torch.bool)
+    if padding_idx is not None:
+        counts = input != padding_idx % weight.shape[0]
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.unsqueeze(-1)
+    if input.dim() == 1:  # each bag is a part of one list
+        rows, counts = rows.unsqueeze(0), _inside(input, offsets, include_last_offset) & counts
+    number = counts.sum(-1, keepdim=True)
+    mask = counts.unsqueeze(-1)
+    if mode == "max":
+        largest = torch.where(mask, rows, -inf).max(-2).values
+        return torch.where(number > 0, largest, 0.0)
+    total = torch.where(mask, rows, 0.0).sum(-2)
+    return total if mode == "sum" else total / number.clamp_min(1).to(total.dtype)
+
+
+def _inside(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> Tensor:
+    """Return which elements of a list are in each bag: BOOL [bags, elements]."""
+    assert offsets is not None, "torch checks that a list has offsets"
+    starts, ends = offsets, offsets[1:]
+    if include_last_offset:
+        starts = offsets[:-1]
+    else:
+        ends = torch.cat([ends, offsets.new_full((1,), input.shape[0])])
+    places = torch.arange(input.shape[0])
+    return (places >= starts.unsqueeze(-1)) & (places < ends.unsqueeze(-1))
+
+
+# --- sampling at places ---------------------------------------------------------------------------
+
+
+def _grid_sampled(
+    input: Tensor,
+    grid: Tensor,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool | None = None,
+) -> Tensor:
+    """Return the field of [batch, channels, height, width] at places [batch, *out, 2]."""
+    if input.dim() != 4:
+        raise ModelError(
+            f"grid_sample() got a field of {input.dim() - 2} dimensions, and the kit samples 2.",
+            next_step="sample each slice of the volume: input[:, :, i].",
+        )
+    from torch._decomp import decomposition_table
+
+    modes, paddings = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
+    spelled: Callable[..., Tensor] = decomposition_table[torch.ops.aten.grid_sampler_2d.default]
+    places = modes.index(mode), paddings.index(padding_mode), bool(align_corners)
+    return spelled(input, grid, *places)
+
+
+RESPELLED: dict[Any, Callable[..., Tensor]] = {
+    torch._weight_norm: _weight_norm,
+    torch.cdist: _cdist,
+    functional.embedding_bag: _embedding_bag,
+    functional.grid_sample: _grid_sampled,
+}

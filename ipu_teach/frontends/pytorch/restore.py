@@ -1,0 +1,235 @@
+"""Leave a module as it was before it was captured.
+
+The forward of a module may keep tensors, count its calls, and append to lists. While it is
+captured, these tensors have no elements. A `Snapshot` records what a module's code can reach: the
+attributes of all submodules and of their classes, the containers and objects in them, and the
+global and enclosing variables of methods and hooks. It can tell what has changed, and put
+everything back.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from types import FunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+
+_LIMIT = 100_000  # objects that are visited, and elements of a container
+_LARGEST = 1 << 24  # bytes of an array that is copied
+_LIBRARIES = {"torch", "numpy", "builtins", "ipu_teach", *sys.stdlib_module_names} - {"__main__"}
+_INNER = ("_modules", "_parameters", "_buffers")  # dicts that are no attributes to a learner
+
+Named = tuple[str, Any]
+
+
+class Snapshot:
+    """The state of the Python objects that a module can reach."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self._records: list[_Record] = []
+        self._seen: dict[int, Any] = {}  # values by their number, which they keep while alive
+        waiting: list[Named] = [("", module)]
+        while waiting and len(self._seen) < _LIMIT:
+            name, value = waiting.pop()
+            if id(value) not in self._seen and not isinstance(value, _PLAIN):
+                self._seen[id(value)] = value
+                waiting += self._visit(name, value)
+
+    def changed(self) -> list[str]:
+        """Return the names of attributes, containers and variables that are not as they were."""
+        return list(dict.fromkeys(n for record in self._records for n in record.changed()))
+
+    def restore(self) -> None:
+        """Put everything back."""
+        for record in self._records:
+            if record.changed():
+                record.restore()
+
+    def _visit(self, name: str, value: Any) -> Iterable[Named]:
+        """Record a value, and return the values in it."""
+        if isinstance(value, FunctionType):
+            return self._function(value) if _is_users(value.__module__) else ()
+        if isinstance(value, MethodType):
+            return [(name, value.__self__), ("", value.__func__)]
+        if isinstance(value, partial):
+            return [(name, v) for v in (value.func, value.args, value.keywords)]
+        if isinstance(value, type):
+            return self._class(value) if _is_users(value.__module__) else ()
+        if isinstance(value, torch.nn.Module):
+            return [*self._dict(name, vars(value), is_object=True), *self._bases(value)]
+        if isinstance(value, np.ndarray):
+            return self._array(name, value)
+        if isinstance(value, (list, deque, set, dict)):
+            return self._container(name, value)
+        if isinstance(value, (tuple, frozenset)):
+            return [(name, v) for v in value] if len(value) <= _LIMIT else ()
+        if _is_users(type(value).__module__) and hasattr(value, "__dict__"):
+            return self._dict(name, vars(value), is_object=True)
+        return ()
+
+    def _container(self, name: str, value: Any) -> Iterable[Named]:
+        if len(value) > _LIMIT:
+            return ()
+        if isinstance(value, dict):
+            return self._dict(name, value)
+        before = list(value)
+        fill = value.update if isinstance(value, set) else value.extend
+        self._records.append(_Container(name, value, before, fill))
+        return [(name, v) for v in before]
+
+    def _dict(self, name: str, value: dict[Any, Any], is_object: bool = False) -> Iterable[Named]:
+        record = _Dict(name, value, dict(value), is_object)
+        self._records.append(record)
+        return [(record.name_of(key), member) for key, member in record.before.items()]
+
+    def _array(self, name: str, value: Any) -> Iterable[Named]:
+        if value.dtype != object and value.nbytes <= _LARGEST and value.flags.writeable:
+            self._records.append(_Array(name, value, value.copy()))
+        return ()
+
+    def _bases(self, value: Any) -> list[Named]:
+        return [("", base) for base in type(value).__mro__]
+
+    def _class(self, value: type) -> Iterable[Named]:
+        for name, member in vars(value).items():
+            function = getattr(member, "__func__", getattr(member, "fget", member))
+            yield f"{value.__name__}.{name}", function
+
+    def _function(self, function: FunctionType) -> Iterable[Named]:
+        """The variables of a function: global ones, those of the function around it, defaults."""
+        for default in (function.__dict__, function.__defaults__, function.__kwdefaults__):
+            if default:
+                yield f"{function.__name__}'s defaults", default
+        names = function.__code__.co_freevars
+        for name, cell in zip(names, function.__closure__ or (), strict=True):
+            record = _Cell(name, cell, _content(cell))
+            self._records.append(record)
+            yield name, record.before
+        variables = function.__globals__
+        for name in function.__code__.co_names:
+            if name in variables and not isinstance(variables[name], ModuleType):
+                self._records.append(_Variable(name, variables, variables[name]))
+                yield name, variables[name]
+
+
+class _Record:
+    """One place, with its value before."""
+
+    name: str
+
+    def changed(self) -> list[str]:
+        """Return the names of what has changed in it."""
+        raise NotImplementedError
+
+    def restore(self) -> None:
+        """Put the value back."""
+        raise NotImplementedError
+
+
+class _Container(_Record):
+    """The elements of a list, deque or set."""
+
+    def __init__(self, name: str, value: Any, before: list[Any], fill: Callable[..., Any]) -> None:
+        self.name, self.value, self.before, self.fill = name, value, before, fill
+
+    def changed(self) -> list[str]:
+        now = list(self.value)
+        is_same = len(now) == len(self.before) and all(map(_is, now, self.before))
+        return [] if is_same else [self.name]
+
+    def restore(self) -> None:
+        self.value.clear()
+        self.fill(self.before)
+
+
+class _Dict(_Record):
+    """The members of a dict, or the attributes of an object."""
+
+    def __init__(
+        self, name: str, value: dict[Any, Any], before: dict[Any, Any], is_object: bool
+    ) -> None:
+        self.name, self.value, self.before, self.is_object = name, value, before, is_object
+
+    def name_of(self, key: Any) -> str:
+        """Return what a member is called."""
+        if self.is_object:
+            own = "" if key in _INNER else str(key)
+            return f"{self.name}.{own}".strip(".")
+        is_path = self.name.rpartition(".")[2] == "" or not isinstance(key, (str, int))
+        return f"{self.name}.{key}".strip(".") if is_path else f"{self.name}[{key!r}]"
+
+    def changed(self) -> list[str]:
+        keys = dict.fromkeys((*self.before, *self.value))
+        missing = object()
+        return [
+            self.name_of(key)
+            for key in keys
+            if self.value.get(key, missing) is not self.before.get(key, missing)
+        ]
+
+    def restore(self) -> None:
+        self.value.clear()
+        self.value.update(self.before)
+
+
+class _Array(_Record):
+    """The elements of an array of numpy."""
+
+    def __init__(self, name: str, value: Any, before: Any) -> None:
+        self.name, self.value, self.before = name, value, before
+
+    def changed(self) -> list[str]:
+        return [] if self.value.tobytes() == self.before.tobytes() else [self.name]
+
+    def restore(self) -> None:
+        np.copyto(self.value, self.before)
+
+
+class _Cell(_Record):
+    """A variable of the function around a function."""
+
+    def __init__(self, name: str, cell: Any, before: Any) -> None:
+        self.name, self.cell, self.before = name, cell, before
+
+    def changed(self) -> list[str]:
+        return [] if _content(self.cell) is self.before else [self.name]
+
+    def restore(self) -> None:
+        self.cell.cell_contents = self.before
+
+
+class _Variable(_Record):
+    """A global variable."""
+
+    def __init__(self, name: str, variables: dict[str, Any], before: Any) -> None:
+        self.name, self.variables, self.before = name, variables, before
+
+    def changed(self) -> list[str]:
+        return [] if self.variables.get(self.name) is self.before else [self.name]
+
+    def restore(self) -> None:
+        self.variables[self.name] = self.before
+
+
+_PLAIN = (str, bytes, int, float, complex, type(None), torch.Tensor, ModuleType)
+
+
+def _is(a: Any, b: Any) -> bool:
+    return a is b
+
+
+def _is_users(module: str | None) -> bool:
+    """Whether a module of Python, by its name, is of no library that keeps its own state."""
+    return (module or "").partition(".")[0] not in _LIBRARIES
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not yet assigned
+        return None

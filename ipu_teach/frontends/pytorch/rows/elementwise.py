@@ -1,0 +1,513 @@
+"""Operations on each element: functions of one number, arithmetic, comparisons and choices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import log, pi
+from typing import Any
+
+import numpy as np
+
+from ipu_teach.frontends.ir import Ir, Unfit, Value
+from ipu_teach.frontends.pytorch.rows.registry import (
+    ROWS,
+    Results,
+    as_bool,
+    as_dtype,
+    counted,
+    expanded,
+    is_float,
+    row,
+)
+from ipu_teach.types import BOOL, FLOAT, INT
+
+Unary = Callable[[Ir, Value], Value]
+
+# --- functions of one number ----------------------------------------------------------------------
+
+
+def unary(*names: str) -> Callable[[Unary], Unary]:
+    """Add a row for a function of one value, which it gets in the dtype of the result."""
+
+    def add(function: Unary) -> Unary:
+        for name in names:
+            ROWS[name] = lambda graph, results, x: function(
+                graph, as_dtype(graph, x, results.dtype)
+            )
+        return function
+
+    return add
+
+
+def composed(*names: str) -> Callable[[Unary], Unary]:
+    """Add a row for a function of several operations: in FLOAT, so that halves are rounded once."""
+
+    def add(function: Unary) -> Unary:
+        def of(graph: Ir, results: Results, x: Value) -> Value:
+            wide = as_dtype(graph, as_dtype(graph, x, results.dtype), FLOAT)
+            return as_dtype(graph, function(graph, wide), results.dtype)
+
+        row(*names)(of)
+        return function
+
+    return add
+
+
+def _plain(kind: str, keeps_integers: bool = False) -> Unary:
+    """Return a function of one row of the IR; integers can be the same already."""
+
+    def of(graph: Ir, x: Value) -> Value:
+        return x if keeps_integers and not x.floating else graph.op(kind, x)
+
+    return of
+
+
+for _name in [
+    "neg",
+    "exp",
+    "expm1",
+    "log",
+    "log1p",
+    "sqrt",
+    "rsqrt",
+    "sin",
+    "cos",
+    "erf",
+    "sigmoid",
+    "tanh",
+    "silu",
+]:
+    unary(_name)(_plain(_name))
+for _name in ["floor", "ceil", "trunc"]:
+    unary(_name)(_plain(_name, keeps_integers=True))
+unary("reciprocal")(_plain("inv"))
+
+
+def _nan_to(graph: Ir, x: Value, y: Value) -> Value:
+    """Return y, and NaN where x is."""
+    return graph.op("select", graph.op("is_nan", x), x, y)
+
+
+@row("abs")
+def _abs(graph: Ir, results: Results, x: Value) -> Value:
+    return x if x.dtype is BOOL else graph.op("abs", x)
+
+
+@row("sign", "sgn")
+def _sign(graph: Ir, results: Results, x: Value) -> Value:
+    """-1, 0 or 1; torch's sign of NaN is 0."""
+    if x.dtype is BOOL:
+        return x
+    y = graph.op("signum", x)
+    if not x.floating:
+        return y
+    return graph.op("select", graph.op("is_nan", x), graph.constant(0.0, x.dtype), y)
+
+
+@row("relu")
+def _relu(graph: Ir, results: Results, x: Value) -> Value:
+    return graph.op("relu", x) if x.floating else graph.op("max", x, 0)
+
+
+@row("round")
+def _round(graph: Ir, results: Results, x: Value, decimals: int = 0) -> Value:
+    """To the nearest, halves to even."""
+    if not x.floating:
+        if decimals < 0:
+            raise Unfit("integers are not rounded to tens", "x.float().round(decimals=-1).")
+        return x
+    if not decimals:
+        return graph.op("nearby_int", x)
+    scale, inverse = ("mul", "div") if decimals > 0 else ("div", "mul")
+    power = 10.0 ** abs(decimals)
+    return graph.op(inverse, graph.op("nearby_int", graph.op(scale, x, power)), power)
+
+
+@row("isnan")
+def _isnan(graph: Ir, results: Results, x: Value) -> Value:
+    return graph.op("is_nan", x) if x.floating else graph.constant(False, BOOL, x.shape)
+
+
+@row("isinf")
+def _isinf(graph: Ir, results: Results, x: Value) -> Value:
+    if not x.floating:
+        return graph.constant(False, BOOL, x.shape)
+    return graph.op("eq", graph.op("abs", x), float("inf"))
+
+
+@row("signbit")
+def _signbit(graph: Ir, results: Results, x: Value) -> Value:
+    """Whether the sign is minus, that of -0 and of NaN too."""
+    if x.dtype is BOOL:
+        return graph.constant(False, BOOL, x.shape)
+    if x.floating:
+        x = graph.op("reinterpret", graph.cast(x, FLOAT), dtype=INT)
+    return graph.op("lt", x, 0)
+
+
+@row("copysign")
+def _copysign(graph: Ir, results: Results, a: Any, b: Any) -> Value:
+    magnitude = graph.op("abs", as_dtype(graph, a, results.dtype))
+    is_negative = _signbit(graph, results, as_dtype(graph, b, results.dtype))
+    return graph.op("select", is_negative, graph.op("neg", magnitude), magnitude)
+
+
+def _is_power(graph: Ir, x: Value, y: Value, base: float) -> Value:
+    """Return y, a logarithm, as the exact integer where x is a whole power of the base."""
+    whole = graph.op("nearby_int", y)
+    is_exact = graph.op("eq", graph.op("pow", graph.constant(base, x.dtype), whole), x)
+    return graph.op("select", is_exact, whole, y)
+
+
+composed("log2")(lambda graph, x: _is_power(graph, x, _log_by(graph, x, 2), 2.0))
+composed("log10")(lambda graph, x: _is_power(graph, x, _log_by(graph, x, 10), 10.0))
+
+
+def _log_by(graph: Ir, x: Value, base: int) -> Value:
+    return graph.op("mul", graph.op("log", x), 1 / log(base))
+
+
+composed("exp2")(lambda graph, x: graph.op("pow", graph.constant(2.0, x.dtype), x))
+composed("tan")(lambda graph, x: graph.op("div", graph.op("sin", x), graph.op("cos", x)))
+composed("atan")(lambda graph, x: graph.op("atan2", x, graph.constant(1.0, x.dtype)))
+
+
+def _other_side(graph: Ir, x: Value) -> Value:
+    """Return sqrt(1 - x²), without the cancellation near 1."""
+    one = graph.constant(1.0, x.dtype)
+    return graph.op("sqrt", graph.op("mul", graph.op("sub", one, x), graph.op("add", one, x)))
+
+
+composed("asin")(lambda graph, x: graph.op("atan2", x, _other_side(graph, x)))
+composed("acos")(lambda graph, x: graph.op("atan2", _other_side(graph, x), x))
+
+
+def _halves_of_exp(graph: Ir, magnitude: Value) -> tuple[Value, Value]:
+    """Return half of exp(x) and half of exp(-x); the first overflows only where cosh does."""
+    root = graph.op("exp", graph.op("mul", magnitude, 0.5))
+    growing = graph.op("mul", graph.op("mul", root, 0.5), root)
+    return growing, graph.op("mul", graph.op("exp", graph.op("neg", magnitude)), 0.5)
+
+
+@composed("cosh")
+def _cosh(graph: Ir, x: Value) -> Value:
+    return graph.op("add", *_halves_of_exp(graph, graph.op("abs", x)))
+
+
+def _odd(graph: Ir, x: Value, near: Value, far: Value, limit: float) -> Value:
+    """Return the odd function of x that is `near` up to a limit and `far` beyond; x if it is 0."""
+    magnitude = graph.op("abs", x)
+    y = graph.op("select", graph.op("lt", magnitude, limit), near, far)
+    y = graph.op("select", graph.op("lt", x, 0.0), graph.op("neg", y), y)
+    return graph.op("select", graph.op("eq", x, 0.0), x, y)
+
+
+@composed("sinh")
+def _sinh(graph: Ir, x: Value) -> Value:
+    """(t + t / (t + 1)) / 2 with t = exp(x) - 1 up to 1, where exp(x) - exp(-x) would cancel."""
+    magnitude = graph.op("abs", x)
+    t = graph.op("expm1", magnitude)
+    near = graph.op("mul", graph.op("add", t, graph.op("div", t, graph.op("add", t, 1.0))), 0.5)
+    return _odd(graph, x, near, graph.op("sub", *_halves_of_exp(graph, magnitude)), 1.0)
+
+
+@composed("asinh")
+def _asinh(graph: Ir, x: Value) -> Value:
+    """log1p(x + x² / (1 + sqrt(x² + 1))), and log(2 x) where the square would overflow."""
+    magnitude = graph.op("abs", x)
+    square = graph.op("square", magnitude)
+    root = graph.op("add", graph.op("sqrt", graph.op("add", square, 1.0)), 1.0)
+    near = graph.op("log1p", graph.op("add", magnitude, graph.op("div", square, root)))
+    far = graph.op("add", graph.op("log", magnitude), log(2))
+    return _odd(graph, x, near, far, 100.0)
+
+
+@composed("acosh")
+def _acosh(graph: Ir, x: Value) -> Value:
+    """log1p(t + sqrt(t (t + 2))) with t = x - 1; log(2 x) where the square would overflow."""
+    t = graph.op("sub", x, 1.0)
+    root = graph.op("sqrt", graph.op("mul", t, graph.op("add", t, 2.0)))
+    near = graph.op("log1p", graph.op("add", t, root))
+    far = graph.op("add", graph.op("log", x), log(2))
+    return graph.op("select", graph.op("lt", graph.op("abs", x), 100.0), near, far)
+
+
+@composed("atanh")
+def _atanh(graph: Ir, x: Value) -> Value:
+    ratio = graph.op(
+        "div", graph.op("mul", x, 2.0), graph.op("sub", graph.constant(1.0, x.dtype), x)
+    )
+    y = graph.op("mul", graph.op("log1p", ratio), 0.5)
+    return graph.op("select", graph.op("eq", x, 0.0), x, y)
+
+
+_TAIL = (  # of erfc, by a Chebyshev fit to log(erfc(x) / t) + x², with t = 1 / (1 + x / 2)
+    -1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806,
+    0.27886807, -1.13520398, 1.48851587, -0.82215223, 0.17087277,
+)  # fmt: skip
+
+
+@composed("erfc")
+def _erfc(graph: Ir, x: Value) -> Value:
+    """1 - erf(x) up to 0.5, and beyond a formula whose relative error stays small."""
+    t = graph.op("inv", graph.op("add", graph.op("mul", x, 0.5), 1.0))
+    polynomial = graph.constant(_TAIL[-1], x.dtype)
+    for coefficient in _TAIL[-2::-1]:
+        polynomial = graph.op("add", graph.op("mul", polynomial, t), coefficient)
+    tail = graph.op("mul", t, graph.op("exp", graph.op("sub", polynomial, graph.op("square", x))))
+    near = graph.op("sub", graph.constant(1.0, x.dtype), graph.op("erf", x))
+    return graph.op("select", graph.op("gt", x, 0.5), tail, near)
+
+
+@row("gelu", kept=True)
+def _gelu(graph: Ir, results: Results, x: Value, approximate: str = "none") -> Value:
+    return graph.op("gelu_tanh" if approximate == "tanh" else "gelu", x)
+
+
+@row("gelu_backward", kept=True)
+def _gelu_backward(
+    graph: Ir, results: Results, gradient: Value, x: Value, approximate: str = "none"
+) -> Value:
+    kind = "GELU" if approximate == "tanh" else "GELU_ERF"
+    return graph.op("non_linearity_grad", x, gradient, kind=kind)
+
+
+@row("silu_backward", kept=True)
+def _silu_backward(graph: Ir, results: Results, gradient: Value, x: Value) -> Value:
+    return graph.op("non_linearity_grad", x, gradient, kind="SWISH")
+
+
+@row("elu")
+def _elu(
+    graph: Ir,
+    results: Results,
+    x: Value,
+    alpha: float = 1.0,
+    scale: float = 1.0,
+    inner: float = 1.0,
+) -> Value:
+    below = graph.op("mul", graph.op("expm1", graph.op("mul", x, inner)), alpha * scale)
+    return graph.op("select", graph.op("gt", x, 0.0), graph.op("mul", x, scale), below)
+
+
+@row("hardtanh_backward", kept=True)
+def _hardtanh_backward(
+    graph: Ir, results: Results, gradient: Value, x: Value, low: float, high: float
+) -> Value:
+    """The gradient inside the bounds, and 0 elsewhere and where x is NaN."""
+    inside = graph.op("logical_and", graph.op("gt", x, low), graph.op("lt", x, high))
+    return graph.op("select", inside, gradient, graph.constant(0.0, gradient.dtype))
+
+
+@row("smooth_l1_loss_backward", kept=True)
+def _smooth_l1_backward(
+    graph: Ir, results: Results, gradient: Value, x: Value, y: Value, reduction: int, beta: float
+) -> Value:
+    """1 with a sign from `beta` on, the difference divided by it below, and NaN where that is."""
+    apart = graph.op("sub", x, y)
+    scale = 1 / max(apart.size, 1) if reduction == 1 else 1.0
+    slope = _sign(graph, results, apart)
+    if beta:
+        is_far = graph.op("gteq", graph.op("abs", apart), beta)
+        slope = graph.op("select", is_far, slope, graph.op("mul", apart, 1 / beta))
+    return graph.op("mul", graph.op("mul", slope, scale), gradient)
+
+
+@row("leaky_relu")
+def _leaky_relu(graph: Ir, results: Results, x: Value, slope: float = 0.01) -> Value:
+    return graph.op("select", graph.op("gt", x, 0.0), x, graph.op("mul", x, slope))
+
+
+@row("linspace", kept=True)
+def _linspace(graph: Ir, results: Results, start: Any, end: Any, steps: int, **_: Any) -> Value:
+    """Evenly spaced numbers, counted from the nearer end as torch does."""
+    first, last = (as_dtype(graph, as_dtype(graph, v, results.dtype), FLOAT) for v in (start, end))
+    step = graph.op("mul", graph.op("sub", last, first), 1 / max(steps - 1, 1))
+    places = np.arange(steps)
+    up = graph.op("mul", step, graph.constant(places, FLOAT))
+    down = graph.op("mul", step, graph.constant(steps - 1 - places, FLOAT))
+    is_first_half = graph.constant(places < steps // 2 + (steps == 1), BOOL)
+    rising, falling = graph.op("add", first, up), graph.op("sub", last, down)
+    return as_dtype(graph, graph.op("select", is_first_half, rising, falling), results.dtype)
+
+
+@row("angle")
+def _angle(graph: Ir, results: Results, x: Value) -> Value:
+    """Pi for negative numbers, and 0 for others; NaN stays."""
+    x = as_dtype(graph, x, results.dtype)
+    turned = graph.op("select", graph.op("lt", x, 0.0), pi, graph.constant(0.0, x.dtype))
+    return _nan_to(graph, x, expanded(graph, turned, x.shape))
+
+
+# --- arithmetic -----------------------------------------------------------------------------------
+
+
+def in_dtype(graph: Ir, results: Results, *operands: Any) -> list[Value]:
+    """Return operands in the dtype of the result."""
+    return [as_dtype(graph, operand, results.dtype) for operand in operands]
+
+
+def _times(graph: Ir, x: Value, factor: float) -> Value:
+    return x if factor == 1 else graph.op("mul", x, factor)
+
+
+@row("add")
+def _add(graph: Ir, results: Results, a: Any, b: Any, alpha: float = 1) -> Value:
+    a, b = in_dtype(graph, results, a, b)
+    if results.dtype is BOOL:
+        return graph.op("logical_or", a, b) if alpha else expanded(graph, a, results.shape)
+    return graph.op("add", a, _times(graph, b, alpha))
+
+
+@row("sub")
+def _sub(graph: Ir, results: Results, a: Any, b: Any, alpha: float = 1) -> Value:
+    a, b = in_dtype(graph, results, a, b)
+    return graph.op("sub", a, _times(graph, b, alpha))
+
+
+@row("mul")
+def _mul(graph: Ir, results: Results, a: Any, b: Any) -> Value:
+    kind = "logical_and" if results.dtype is BOOL else "mul"
+    return graph.op(kind, *in_dtype(graph, results, a, b))
+
+
+@row("atan2")
+def _atan2(graph: Ir, results: Results, a: Any, b: Any) -> Value:
+    return graph.op("atan2", *in_dtype(graph, results, a, b))
+
+
+def extreme(graph: Ir, kind: str, a: Value, b: Value) -> Value:
+    """Return the larger ("max") or smaller ("min") of two; NaN if either is."""
+    if a.dtype is BOOL:
+        return graph.op("logical_or" if kind == "max" else "logical_and", a, b)
+    return graph.op(kind, a, b)
+
+
+@row("maximum")
+def _maximum(graph: Ir, results: Results, a: Any, b: Any) -> Value:
+    return extreme(graph, "max", *in_dtype(graph, results, a, b))
+
+
+@row("minimum")
+def _minimum(graph: Ir, results: Results, a: Any, b: Any) -> Value:
+    return extreme(graph, "min", *in_dtype(graph, results, a, b))
+
+
+def _but_nan(kind: str) -> Callable[..., Value]:
+    def of(graph: Ir, results: Results, a: Any, b: Any) -> Value:
+        a, b = (expanded(graph, v, results.shape) for v in in_dtype(graph, results, a, b))
+        y = extreme(graph, kind, a, b)
+        if not a.floating:
+            return y
+        y = graph.op("select", graph.op("is_nan", a), b, y)
+        return graph.op("select", graph.op("is_nan", b), a, y)
+
+    return of
+
+
+row("fmax")(_but_nan("max"))
+row("fmin")(_but_nan("min"))
+
+
+@row("clamp", "clamp_min", "clamp_max")
+def _clamp(graph: Ir, results: Results, x: Value, min: Any = None, max: Any = None) -> Value:
+    dtype = getattr(results.tensors[0], "dtype", None)
+    x = as_dtype(graph, x, results.dtype)
+    for kind, bound in (("max", min), ("min", max)):
+        if bound is not None:
+            limit = as_dtype(graph, _number_in(dtype, bound), results.dtype)
+            x = extreme(graph, kind, x, limit)
+    return x
+
+
+ROWS["clamp_max"] = lambda graph, results, x, max: _clamp(graph, results, x, None, max)
+
+
+@row("hypot")
+def _hypot(graph: Ir, results: Results, a: Any, b: Any) -> Value:
+    """sqrt(a² + b²) as the larger times sqrt(1 + ratio²), which overflows only where the result
+    does; infinite if either is."""
+    a, b = (graph.op("abs", v) for v in in_dtype(graph, results, a, b))
+    large, small = graph.op("max", a, b), graph.op("min", a, b)
+    ratio = graph.op("div", small, large)
+    y = graph.op("mul", large, graph.op("sqrt", graph.op("add", graph.op("square", ratio), 1.0)))
+    y = graph.op("select", graph.op("eq", large, 0.0), large, y)
+    for v in (a, b):
+        y = graph.op("select", graph.op("eq", v, float("inf")), v, y)
+    return y
+
+
+@row("hardtanh")
+def _hardtanh(graph: Ir, results: Results, x: Value, low: float = -1, high: float = 1) -> Value:
+    return _clamp(graph, results, x, low, high)
+
+
+@row("pow")
+def _pow(graph: Ir, results: Results, a: Any, b: Any) -> Value:
+    """Squares, cubes and roots as torch has them, and others by the device's power."""
+    a = as_dtype(graph, a, results.dtype)
+    if not isinstance(b, Value) and is_float(results.dtype):
+        if b == 1:
+            return a
+        if b in (2, 3):
+            square = graph.op("square", a)
+            return square if b == 2 else graph.op("mul", square, a)
+        if b in (0.5, -0.5):
+            return graph.op("sqrt" if b > 0 else "rsqrt", a)
+    return graph.op("pow", a, as_dtype(graph, b, results.dtype))
+
+
+# --- comparisons and choices ----------------------------------------------------------------------
+
+
+def _compares(kind: str) -> Callable[..., Value]:
+    def compare(graph: Ir, results: Results, a: Any, b: Any) -> Value:
+        common, dtype = results.promoted()
+        a, b = (_number_in(common, v) for v in (a, b))
+        return graph.op(kind, as_dtype(graph, a, dtype), as_dtype(graph, b, dtype))
+
+    return compare
+
+
+def _number_in(common: Any, number: Any) -> Any:
+    """Return a number as torch converts it to a narrow integer: wrapped to its width."""
+    import torch
+
+    narrow = (torch.uint8, torch.int8, torch.int16)
+    if isinstance(number, int) and not isinstance(number, bool) and common in narrow:
+        return torch.tensor(number).to(common).item()
+    return number
+
+
+for _name, _kind in {
+    "eq": "eq", "ne": "neq", "lt": "lt", "le": "lteq", "gt": "gt", "ge": "gteq",
+}.items():  # fmt: skip
+    row(_name)(_compares(_kind))
+
+
+def _of_bools(kind: str) -> Callable[..., Value]:
+    return lambda graph, results, a, b: graph.op(kind, as_bool(graph, a), as_bool(graph, b))
+
+
+for _name, _kind in {"and": "logical_and", "or": "logical_or", "xor": "neq"}.items():
+    row(f"logical_{_name}")(_of_bools(_kind))
+
+
+@row("logical_not")
+def _logical_not(graph: Ir, results: Results, x: Value) -> Value:
+    return graph.op("logical_not", as_bool(graph, x))
+
+
+@row("where")
+def _where(graph: Ir, results: Results, mask: Value, a: Any, b: Any) -> Value:
+    a, b = in_dtype(graph, results, a, b)
+    return expanded(graph, graph.op("select", as_bool(graph, mask), a, b), results.shape)
+
+
+@row("heaviside")
+def _heaviside(graph: Ir, results: Results, x: Value, at_zero: Value) -> Value:
+    x, at_zero = (counted(graph, v) for v in (x, at_zero))
+    step = graph.cast(graph.op("gt", x, graph.constant(0, x.dtype)), x.dtype)
+    step = _nan_to(graph, x, step) if x.floating else step
+    y = graph.op("select", graph.op("eq", x, graph.constant(0, x.dtype)), at_zero, step)
+    return as_dtype(graph, y, results.dtype)

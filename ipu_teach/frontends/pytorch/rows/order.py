@@ -1,0 +1,250 @@
+"""Order along a dimension: places of extremes, sorting, and running sums, products and extremes.
+
+Equal elements keep their order, and NaN is larger than all numbers, as in torch's stable sort.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import log
+from typing import Any
+
+import numpy as np
+
+from ipu_teach.frontends import ir
+from ipu_teach.frontends.ir import Ir, Unfit, Value
+from ipu_teach.frontends.pytorch.rows.registry import (
+    Results,
+    as_dtype,
+    as_rows,
+    counted,
+    from_rows,
+    is_float,
+    reshaped,
+    row,
+    size_along,
+    sliced,
+)
+from ipu_teach.frontends.pytorch.rows.views import at_places
+from ipu_teach.types import FLOAT, INT, UNSIGNED_INT
+
+# --- places of extremes ---------------------------------------------------------------------------
+
+
+def _place(graph: Ir, kind: str, rows: Value) -> Value:
+    """Return INT [rows]: the place of the first largest or smallest element, or first NaN."""
+    return graph.op("reinterpret", graph.op(f"arg_{kind}", rows), dtype=INT)
+
+
+def _arg(kind: str) -> Callable[..., Value]:
+    def arg(
+        graph: Ir, results: Results, x: Value, dim: int | None = None, keepdim: bool = False
+    ) -> Value:
+        x = counted(graph, x)
+        rows = reshaped(graph, x, (1, x.size)) if dim is None else as_rows(graph, x, dim)
+        return reshaped(graph, _place(graph, kind, rows), results.shape)
+
+    return arg
+
+
+def _with_place(kind: str) -> Callable[..., Any]:
+    def extreme(
+        graph: Ir, results: Results, x: Value, dim: int | None = None, keepdim: bool = False
+    ) -> Any:
+        dtype, x = x.dtype, counted(graph, x)
+        rows = reshaped(graph, x, (1, x.size)) if dim is None else as_rows(graph, x, dim)
+        value = ir.reduced(graph, f"reduce_{kind}", rows, [1])
+        value = as_dtype(graph, reshaped(graph, value, results.shape), dtype)
+        if dim is None:
+            return value
+        return [value, reshaped(graph, _place(graph, kind, rows), results.shape)]
+
+    return extreme
+
+
+for _kind in ("max", "min"):
+    row(f"arg{_kind}")(_arg(_kind))
+    row(_kind)(_with_place(_kind))
+
+
+# --- sorting --------------------------------------------------------------------------------------
+
+
+def ranked(graph: Ir, x: Value, count: int, dim: int, largest: bool) -> list[Value]:
+    """Return the first elements of the order along a dimension, and their places as INT."""
+    dtype, numbers = x.dtype, counted(graph, x)
+    values, places = graph.emit("top_k", as_rows(graph, numbers, dim), k=count, largest=largest)
+    places = graph.op("reinterpret", places, dtype=INT)
+    values = as_dtype(graph, from_rows(graph, values, x, dim), dtype)
+    return [values, from_rows(graph, places, x, dim)]
+
+
+@row("topk")
+def _topk(
+    graph: Ir, results: Results, x: Value, k: int, dim: int = -1, largest: bool = True,
+    sorted: bool = True,
+) -> list[Value]:  # fmt: skip
+    return ranked(graph, x, k, dim, largest)
+
+
+@row("sort")
+def _sort(graph: Ir, results: Results, x: Value, *rest: Any, **options: Any) -> list[Value]:
+    if "stable" in str(results.node.target):  # sort(x, stable, dim, descending)
+        stable, rest = options.pop("stable", None), rest
+        rest = rest[1:] if stable is None and rest and not options else rest
+    dim = options.get("dim", rest[0] if rest else -1)
+    descending = options.get("descending", rest[1] if len(rest) > 1 else False)
+    return ranked(graph, x, size_along(x, dim), dim, descending)
+
+
+def _ranked_at(graph: Ir, x: Value, place: int, dim: int) -> list[Value]:
+    """Return [rows] and [rows]: the element at a place of the ascending order, and where it was."""
+    rows = as_rows(graph, counted(graph, x), dim)
+    values, places = ranked(graph, rows, place + 1, 1, largest=False)
+    return [
+        reshaped(graph, sliced(graph, v, 1, place, place + 1), (rows.shape[0],))
+        for v in (values, places)
+    ]
+
+
+@row("kthvalue")
+def _kthvalue(
+    graph: Ir, results: Results, x: Value, k: int, dim: int = -1, keepdim: bool = False
+) -> list[Value]:
+    return [reshaped(graph, v, results.shape) for v in _ranked_at(graph, x, k - 1, dim)]
+
+
+@row("median")
+def _median(
+    graph: Ir, results: Results, x: Value, dim: int | None = None, keepdim: bool = False
+) -> Any:
+    """The lower one of two in the middle; the first NaN if there is one."""
+    whole = reshaped(graph, x, (x.size,)) if dim is None else x
+    along = 0 if dim is None else dim
+    value, place = _ranked_at(graph, whole, (size_along(whole, along) - 1) // 2, along)
+    if x.floating:
+        rows = as_rows(graph, whole, along)
+        largest = ir.reduced(graph, "reduce_max", rows, [1])  # NaN if there is one
+        has_nan = graph.op("is_nan", largest)
+        value = graph.op("select", has_nan, largest, value)
+        place = graph.op("select", has_nan, _place(graph, "max", rows), place)
+    value = reshaped(graph, value, results.shape)
+    return value if dim is None else [value, reshaped(graph, place, results.shape)]
+
+
+@row("nanmedian")
+def _nanmedian(
+    graph: Ir, results: Results, x: Value, dim: int | None = None, keepdim: bool = False
+) -> Any:
+    """The lower one of two in the middle of those that are not NaN; NaN if all are."""
+    if not x.floating:
+        return _median(graph, results, x, dim, keepdim)
+    rows = reshaped(graph, x, (1, x.size)) if dim is None else as_rows(graph, x, dim)
+    values, places = ranked(graph, rows, rows.shape[1], 1, largest=False)  # NaN last
+    is_number = graph.op("logical_not", graph.op("is_nan", rows))
+    count = ir.reduced(graph, "sum", graph.cast(is_number, INT), [1])
+    middle = graph.op("max", graph.op("shift_right", graph.op("sub", count, 1), 1), 0)
+    middle = graph.op("reinterpret", middle, dtype=UNSIGNED_INT)
+    value = reshaped(graph, graph.op("pick", values, middle), results.shape)
+    if dim is None:
+        return value
+    starts = graph.constant(np.arange(rows.shape[0]) * rows.shape[1], UNSIGNED_INT)
+    column = reshaped(graph, places, (x.size, 1))
+    place = graph.op("gather", column, graph.op("add", middle, starts))
+    return [value, reshaped(graph, place, results.shape)]
+
+
+# --- running sums, products and extremes ----------------------------------------------------------
+
+Combine = Callable[[Value, Value], Value]
+
+
+def running(graph: Ir, rows: Value, combine: Combine) -> Value:
+    """Return [rows, n]: the combination of all elements up to each, in log2(n) steps."""
+    size, shift = rows.shape[1], 1
+    while shift < size:
+        before = sliced(graph, rows, 1, 0, size - shift)
+        later = combine(before, sliced(graph, rows, 1, shift, size))
+        rows = graph.op("concat", sliced(graph, rows, 1, 0, shift), later, dim=1)
+        shift *= 2
+    return rows
+
+
+def _cumulative(kind: str) -> Callable[..., Value]:
+    def cumulative(graph: Ir, results: Results, x: Value, dim: int, **_: Any) -> Value:
+        """In FLOAT for halves, so that the running result is rounded once."""
+        dtype = results.dtype
+        x = graph.cast(as_dtype(graph, x, dtype), _accumulator(dtype))
+        y = running(graph, as_rows(graph, x, dim), lambda a, b: graph.op(kind, a, b))
+        return graph.cast(from_rows(graph, y, x, dim), dtype)
+
+    return cumulative
+
+
+def _accumulator(dtype: Any) -> Any:
+    return FLOAT if is_float(dtype) else dtype
+
+
+row("cumsum")(_cumulative("add"))
+row("cumprod")(_cumulative("mul"))
+
+
+@row("logcumsumexp")
+def _logcumsumexp(graph: Ir, results: Results, x: Value, dim: int) -> Value:
+    def combine(a: Value, b: Value) -> Value:
+        """log(exp(a) + exp(b)), also where both are infinite."""
+        gap = graph.op("abs", graph.op("sub", a, b))
+        tail = graph.op("log1p", graph.op("exp", graph.op("neg", gap)))
+        tail = graph.op("select", graph.op("eq", a, b), graph.constant(log(2), a.dtype), tail)
+        return graph.op("add", graph.op("max", a, b), tail)
+
+    wide = graph.cast(x, _accumulator(x.dtype))
+    y = running(graph, as_rows(graph, wide, dim), combine)
+    return graph.cast(from_rows(graph, y, x, dim), x.dtype)
+
+
+def _running_extreme(kind: str) -> Callable[..., list[Value]]:
+    def extreme(graph: Ir, results: Results, x: Value, dim: int) -> list[Value]:
+        """The place is that of the last element that equals the extreme so far, or is NaN."""
+        dtype = x.dtype
+        rows = as_rows(graph, counted(graph, x), dim)
+        values = running(graph, rows, lambda a, b: graph.op(kind, a, b))
+        hit = graph.op("eq", rows, values)
+        if rows.floating:
+            hit = graph.op("logical_or", hit, graph.op("is_nan", rows))
+        nothing = graph.constant(0, INT)
+        places = graph.op("select", hit, at_places(graph, rows.shape, 1), nothing)
+        places = running(graph, places, lambda a, b: graph.op("max", a, b))
+        values = as_dtype(graph, from_rows(graph, values, x, dim), dtype)
+        return [values, from_rows(graph, places, x, dim)]
+
+    return extreme
+
+
+row("cummax")(_running_extreme("max"))
+row("cummin")(_running_extreme("min"))
+
+
+@row("searchsorted", "bucketize")
+def _searchsorted(
+    graph: Ir, results: Results, first: Any, second: Any, *, right: bool = False,
+    side: str | None = None, sorter: Any = None, **_: Any,
+) -> Value:  # fmt: skip
+    """How many of the sorted numbers are below each value, or at most it if `right`."""
+    is_bucketize = "bucketize" in str(results.node.target)
+    values, sorted_numbers = (first, second) if is_bucketize else (second, first)
+    if sorter is not None:
+        raise Unfit(
+            "a sorter is not offered", "sort the sequence first: sequence.gather(-1, sorter)."
+        )
+    common, dtype = results.promoted()
+    values = as_dtype(graph, values, dtype)
+    values = reshaped(graph, values, (*values.shape, 1))
+    numbers = as_dtype(graph, sorted_numbers, dtype)
+    if len(numbers.shape) > 1:
+        numbers = reshaped(graph, numbers, (*numbers.shape[:-1], 1, numbers.shape[-1]))
+    is_right = right or side == "right"
+    # NaN is behind all numbers, so that what is not in front of it counts
+    is_below = graph.op("logical_not", graph.op("gt" if is_right else "gteq", numbers, values))
+    count = ir.reduced(graph, "sum", graph.cast(is_below, INT), [len(is_below.shape) - 1])
+    return reshaped(graph, count, results.shape)

@@ -1,0 +1,359 @@
+"""Pooling: by the device's own pools where they fit, and else over tables of windows.
+
+A table of windows is an array of places in a flattened field, [outputs, places of a window], -1
+where a window is shorter than others. It describes padding, dilation, windows that the field cuts
+off, and the windows of unequal size of adaptive pools.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from ipu_teach.frontends import ir
+from ipu_teach.frontends.ir import Ir, Unfit, Value
+from ipu_teach.frontends.pytorch.rows.registry import Ints, Results, reshaped, row
+from ipu_teach.types import FLOAT, INT, UNSIGNED_INT
+
+Axis = list[list[int]]  # for each output: the places of its window along one dimension
+
+
+def _check_floats(x: Value) -> None:
+    if not x.floating:
+        raise Unfit(f"pooling of {x.dtype.__name__}", "x.float() first.")
+
+
+def _batched(graph: Ir, x: Value, rank: int) -> Value:
+    """Return x as [batch, channels, *field]."""
+    return x if len(x.shape) == rank + 2 else reshaped(graph, x, (1, *x.shape))
+
+
+# --- windows --------------------------------------------------------------------------------------
+
+
+def _axis(size: int, outputs: int, kernel: int, stride: int, padding: int, dilation: int) -> Axis:
+    starts = [i * stride - padding for i in range(outputs)]
+    return [
+        [at for k in range(kernel) if 0 <= (at := start + k * dilation) < size] for start in starts
+    ]
+
+
+def _adaptive_axis(size: int, outputs: int) -> Axis:
+    return [list(range(i * size // outputs, -(-(i + 1) * size // outputs))) for i in range(outputs)]
+
+
+def _table(field: Ints, axes: list[Axis]) -> Any:
+    """Return the places in the flattened field of each window of the field, -1 at the end."""
+    windows = []
+    for output in np.ndindex(*map(len, axes)):
+        along = [axis[i] for axis, i in zip(axes, output, strict=True)]
+        grid = np.ix_(*along) if all(along) else None
+        flat = np.arange(int(np.prod(field))).reshape(tuple(field))
+        windows.append([] if grid is None else flat[grid].reshape(-1).tolist())
+    longest = max(1, *map(len, windows))
+    return np.array([w + [-1] * (longest - len(w)) for w in windows])
+
+
+class Windows:
+    """The windows of a pool over x [batch, channels, *field], as rows of the device's memory."""
+
+    def __init__(self, graph: Ir, x: Value, axes: list[Axis]) -> None:
+        self.graph, self.shape, self.rank = graph, x.shape, len(axes)
+        self.field = x.shape[2:]
+        self.lead = x.shape[0] * x.shape[1]
+        self.outputs = tuple(map(len, axes))
+        self.table = _table(self.field, axes)
+        self.size = int(np.prod(self.field))
+
+    @property
+    def index(self) -> Value:
+        """The rows that are gathered; the row behind the field is for places outside it."""
+        places = np.where(self.table < 0, self.size, self.table)
+        return self.graph.constant(places.reshape(-1), UNSIGNED_INT)
+
+    def gathered(self, x: Value, outside: float) -> Value:
+        """Return [outputs, places, batch * channels]."""
+        flat = reshaped(self.graph, x, (self.lead, self.size))
+        rows = self.graph.op("permute", flat, dims=(1, 0))
+        margin = self.graph.constant(outside, x.dtype, (1, self.lead))
+        rows = self.graph.op("concat", rows, margin, dim=0)
+        y = self.graph.op("gather", rows, self.index)
+        return reshaped(self.graph, y, (*self.table.shape, self.lead))
+
+    def scattered(self, updates: Value) -> Value:
+        """Return x's shape: the sum of [outputs, places, batch * channels] at their places."""
+        flat = reshaped(self.graph, updates, (self.table.size, self.lead))
+        y = self.graph.op("scatter", self.index, flat, shape=(self.size + 1, self.lead))
+        y = self.graph.op("slice", y, dim=0, begin=0, end=self.size)
+        return reshaped(self.graph, self.graph.op("permute", y, dims=(1, 0)), self.shape)
+
+    def as_outputs(self, rows: Value) -> Value:
+        """Return [outputs, batch * channels] as [batch, channels, *outputs]."""
+        turned = self.graph.op("permute", rows, dims=(1, 0))
+        return reshaped(self.graph, turned, (*self.shape[:2], *self.outputs))
+
+    def from_outputs(self, y: Value) -> Value:
+        """Return [batch, channels, *outputs] as [outputs, batch * channels]."""
+        flat = reshaped(self.graph, y, (self.lead, len(self.table)))
+        return self.graph.op("permute", flat, dims=(1, 0))
+
+    def largest(self, x: Value) -> tuple[Value, Value]:
+        """Return the largest of each window, and INT: its place in the flattened field."""
+        seen = self.graph.op("permute", self.gathered(x, -float("inf")), dims=(0, 2, 1))
+        values = self.graph.op("reduce_max", seen, dims=[2])
+        at = reshaped(self.graph, self.graph.op("arg_max", seen), (len(self.table), self.lead))
+        starts = np.arange(len(self.table))[:, None] * self.table.shape[1]
+        start = self.graph.constant(
+            np.broadcast_to(starts, (len(self.table), self.lead)).copy(), UNSIGNED_INT
+        )
+        table = self.graph.constant(np.maximum(self.table, 0).reshape(-1, 1), INT)
+        places = self.graph.op("gather", table, self.graph.op("add", at, start))
+        places = reshaped(self.graph, places, (len(self.table), self.lead))
+        return self.as_outputs(values), self.as_outputs(places)
+
+
+# --- max ------------------------------------------------------------------------------------------
+
+
+def _options(
+    rank: int, x: Value, kernel: Ints, stride: Ints, padding: Ints, ceil_mode: bool
+) -> dict[str, tuple[int, ...]]:
+    """Return the sizes of the device's pool, padded behind so that its last window is complete."""
+    sizes = ir.sized(rank, kernel=kernel, stride=stride or kernel, lower=padding, upper=padding)
+    if ceil_mode:
+        upper = map(_complete, x.shape[-rank:], *sizes.values())
+        sizes["upper"] = tuple(upper)
+    return sizes
+
+
+def _complete(field: int, kernel: int, stride: int, lower: int, upper: int) -> int:
+    """Return the margin behind a field with which its last window is complete."""
+    count = -(-(field + lower + upper - kernel) // stride) + 1
+    count -= (count - 1) * stride >= field + lower
+    return max((count - 1) * stride + kernel - field - lower, 0)
+
+
+def _max_windows(
+    graph: Ir, x: Value, outputs: Ints, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints
+) -> Windows:
+    rank = len(x.shape) - 2
+    sizes = ir.sized(rank, k=kernel, s=stride or kernel, p=padding, d=dilation)
+    return Windows(graph, x, list(map(_axis, x.shape[2:], outputs, *sizes.values())))
+
+
+def _uses_places(results: Results, backward: str) -> bool:
+    """Return whether anything except the pool's own backward reads the places of the largest."""
+    readers = [
+        reader
+        for user in results.node.users
+        if user.op == "call_function" and user.args[1:] == (1,)
+        for reader in user.users
+    ]
+    return any(backward not in str(getattr(r, "target", "")) for r in readers)
+
+
+def _max_pool_row(rank: int) -> None:
+    name = f"max_pool{rank}d_with_indices"
+
+    @row(name)
+    def forward(
+        graph: Ir, results: Results, x: Value, kernel: Ints, stride: Ints = (), padding: Ints = 0,  # type: ignore[assignment]
+        dilation: Ints = 1, ceil_mode: bool = False,  # type: ignore[assignment]
+    ) -> list[Value]:  # fmt: skip
+        _check_floats(x)
+        full = _batched(graph, x, rank)
+        is_dilated = any(d != 1 for d in ir.sized(rank, d=dilation)["d"])
+        if is_dilated or _uses_places(results, f"{name}_backward"):
+            windows = _max_windows(
+                graph, full, results.shape[-rank:], kernel, stride, padding, dilation
+            )
+            return [reshaped(graph, v, results.shape) for v in windows.largest(full)]
+        options = _options(rank, full, kernel, stride, padding, ceil_mode)
+        y = ir.pool(graph, "max_pool", full, count_padding=False, **options)
+        unread = graph.constant(0, INT, results.shapes[1])
+        return [reshaped(graph, y, results.shape), unread]
+
+    @row(f"{name}_backward")
+    def backward(
+        graph: Ir, results: Results, gradient: Value, x: Value, kernel: Ints, stride: Ints,
+        padding: Ints, dilation: Ints, ceil_mode: bool, places: Value,
+    ) -> Value:  # fmt: skip
+        full = _batched(graph, x, rank)
+        gradient = _batched(graph, gradient, rank)
+        if any(d != 1 for d in ir.sized(rank, d=dilation)["d"]):
+            y = _to_places(graph, full, gradient, _batched(graph, places, rank))
+        else:  # the forward's pool again; equal operations are computed once
+            options = _options(rank, full, kernel, stride, padding, ceil_mode)
+            largest = ir.pool(graph, "max_pool", full, count_padding=False, **options)
+            y = graph.op("max_pool_grad", full, largest, gradient, **options)
+        return reshaped(graph, y, results.shape)
+
+
+def _to_places(graph: Ir, x: Value, gradient: Value, places: Value) -> Value:
+    """Return x's shape: the sum of gradients at their places in the field of their channel."""
+    lead, size = x.shape[0] * x.shape[1], int(np.prod(x.shape[2:]))
+    outputs = gradient.size // lead
+    starts = np.broadcast_to(np.arange(lead)[:, None] * size, (lead, outputs)).copy()
+    at = graph.op("add", reshaped(graph, places, (lead, outputs)), graph.constant(starts, INT))
+    at = graph.op("reinterpret", reshaped(graph, at, (gradient.size,)), dtype=UNSIGNED_INT)
+    updates = reshaped(graph, gradient, (gradient.size, 1))
+    return reshaped(graph, graph.op("scatter", at, updates, shape=(x.size, 1)), x.shape)
+
+
+def _adaptive_max_row(rank: int) -> None:
+    @row(f"adaptive_max_pool{rank}d")
+    def forward(graph: Ir, results: Results, x: Value, size: Ints) -> list[Value]:
+        _check_floats(x)
+        full = _batched(graph, x, rank)
+        axes = list(map(_adaptive_axis, full.shape[2:], results.shape[-rank:]))
+        return [reshaped(graph, v, results.shape) for v in Windows(graph, full, axes).largest(full)]
+
+    @row(f"adaptive_max_pool{rank}d_backward")
+    def backward(graph: Ir, results: Results, gradient: Value, x: Value, places: Value) -> Value:
+        values = [_batched(graph, v, rank) for v in (x, gradient, places)]
+        return reshaped(graph, _to_places(graph, *values), results.shape)
+
+
+# --- averages -------------------------------------------------------------------------------------
+
+
+def _mean_of(windows: Windows, x: Value, counts: Any) -> Value:
+    """Return the sum of each window, in FLOAT, divided by its count."""
+    graph = windows.graph
+    total = graph.op("sum", windows.gathered(graph.cast(x, FLOAT), 0.0), dims=[1])
+    share = graph.constant(1 / np.asarray(counts, np.float64)[:, None], FLOAT)
+    return graph.cast(windows.as_outputs(graph.op("mul", total, share)), x.dtype)
+
+
+def _mean_gradient(windows: Windows, gradient: Value, counts: Any) -> Value:
+    graph, wide = windows.graph, windows.graph.cast(gradient, FLOAT)
+    share = graph.constant(1 / np.asarray(counts, np.float64)[:, None], FLOAT)
+    rows = graph.op("mul", windows.from_outputs(wide), share)
+    rows = reshaped(graph, rows, (len(windows.table), 1, windows.lead))
+    rows = graph.op("expand", rows, shape=(*windows.table.shape, windows.lead))
+    return graph.cast(windows.scattered(rows), gradient.dtype)
+
+
+def _avg_windows(
+    graph: Ir, x: Value, outputs: Ints, sizes: dict[str, Any], count_include_pad: bool,
+    divisor: int | None,
+) -> tuple[Windows, Any]:  # fmt: skip
+    """Return the windows of an average, and what the sum of each is divided by."""
+    names = (sizes[k] for k in ("kernel", "stride", "lower"))
+    ones = (1,) * len(outputs)
+    windows = Windows(graph, x, list(map(_axis, x.shape[2:], outputs, *names, ones)))
+    if divisor:
+        return windows, np.full(len(windows.table), divisor)
+    if not count_include_pad:
+        return windows, np.maximum((windows.table >= 0).sum(1), 1)
+    lengths = [  # up to the end of the padding, beyond which ceil_mode's windows reach
+        [min(i * s - p + k, n + p) - (i * s - p) for i in range(count)]
+        for n, count, k, s, p in zip(
+            x.shape[2:], outputs, sizes["kernel"], sizes["stride"], sizes["lower"], strict=True
+        )
+    ]
+    return windows, reduce(np.multiply.outer, map(np.array, lengths)).reshape(-1)
+
+
+def _avg_pool_row(rank: int) -> None:
+    def options(x: Value, kernel: Ints, stride: Ints, padding: Ints) -> dict[str, Any]:
+        return _options(rank, x, kernel, stride, padding, False)
+
+    def is_plain(sizes: dict[str, Any], x: Value, outputs: Ints, divisor: int | None) -> bool:
+        """Whether the device's own pool has these windows."""
+        names = ("kernel", "stride", "lower")
+        rounded_down = [
+            (n + 2 * p - k) // s + 1
+            for n, k, s, p in zip(x.shape[2:], *(sizes[k] for k in names), strict=True)
+        ]
+        return not divisor and rounded_down == list(outputs)
+
+    @row(f"avg_pool{rank}d")
+    def forward(
+        graph: Ir, results: Results, x: Value, kernel: Ints, stride: Ints = (), padding: Ints = 0,  # type: ignore[assignment]
+        ceil_mode: bool = False, count_include_pad: bool = True, divisor: int | None = None,
+    ) -> Value:  # fmt: skip
+        _check_floats(x)
+        full, outputs = _batched(graph, x, rank), results.shape[-rank:]
+        sizes = options(full, kernel, stride, padding)
+        if is_plain(sizes, full, outputs, divisor):
+            y = ir.pool(graph, "avg_pool", full, count_padding=count_include_pad, **sizes)
+        else:
+            y = _mean_of(*_first(graph, full, outputs, sizes, count_include_pad, divisor))
+        return reshaped(graph, y, results.shape)
+
+    @row(f"avg_pool{rank}d_backward")
+    def backward(
+        graph: Ir, results: Results, gradient: Value, x: Value, kernel: Ints, stride: Ints,
+        padding: Ints, ceil_mode: bool, count_include_pad: bool, divisor: int | None = None,
+    ) -> Value:  # fmt: skip
+        full, gradient = _batched(graph, x, rank), _batched(graph, gradient, rank)
+        sizes, outputs = options(full, kernel, stride, padding), gradient.shape[2:]
+        if is_plain(sizes, full, outputs, divisor):
+            y = _plain_gradient(graph, full, gradient, sizes, count_include_pad)
+        else:
+            windows, counts = _avg_windows(graph, full, outputs, sizes, count_include_pad, divisor)
+            y = _mean_gradient(windows, gradient, counts)
+        return reshaped(graph, y, results.shape)
+
+
+def _first(graph: Ir, x: Value, *rest: Any) -> tuple[Windows, Value, Any]:
+    windows, counts = _avg_windows(graph, x, *rest)
+    return windows, x, counts
+
+
+def _plain_gradient(
+    graph: Ir, x: Value, gradient: Value, sizes: dict[str, Any], count_include_pad: bool
+) -> Value:
+    lower, upper = sizes["lower"], sizes["upper"]
+    if not (count_include_pad and any((*lower, *upper))):
+        return graph.op("avg_pool_grad", gradient, shape=x.shape, **sizes)
+    field = [n + a + b for n, a, b in zip(x.shape[2:], lower, upper, strict=True)]
+    nothing = {"lower": (0,) * len(lower), "upper": (0,) * len(lower)}
+    shape = (*x.shape[:2], *field)
+    y = graph.op("avg_pool_grad", gradient, shape=shape, **{**sizes, **nothing})
+    for dim, (n, start) in enumerate(zip(x.shape[2:], lower, strict=True)):
+        y = graph.op("slice", y, dim=dim + 2, begin=start, end=start + n)
+    return y
+
+
+def _adaptive_avg_row(rank: int) -> None:
+    def windows(graph: Ir, x: Value, outputs: Ints) -> tuple[Windows, Any]:
+        found = Windows(graph, x, list(map(_adaptive_axis, x.shape[2:], outputs)))
+        return found, (found.table >= 0).sum(1)
+
+    def divided(x: Value, outputs: Ints) -> list[int] | None:
+        """The kernel of the plain pool, if the field divides evenly."""
+        pairs = list(zip(x.shape[2:], outputs, strict=True))
+        return None if any(not m or n % m for n, m in pairs) else [n // m for n, m in pairs]
+
+    @row(f"_adaptive_avg_pool{rank}d", kept=True)
+    def forward(graph: Ir, results: Results, x: Value, size: Ints) -> Value:
+        _check_floats(x)
+        full, outputs = _batched(graph, x, rank), results.shape[-rank:]
+        if kernel := divided(full, outputs):
+            y = ir.pool(graph, "avg_pool", full, kernel)
+        else:
+            found, counts = windows(graph, full, outputs)
+            y = _mean_of(found, full, counts)
+        return reshaped(graph, y, results.shape)
+
+    @row(f"_adaptive_avg_pool{rank}d_backward", kept=True)
+    def backward(graph: Ir, results: Results, gradient: Value, x: Value) -> Value:
+        full, gradient = _batched(graph, x, rank), _batched(graph, gradient, rank)
+        if kernel := divided(full, gradient.shape[2:]):
+            sizes = ir.sized(rank, kernel=kernel, stride=kernel, lower=0, upper=0)
+            y = graph.op("avg_pool_grad", gradient, shape=full.shape, **sizes)
+        else:
+            found, counts = windows(graph, full, gradient.shape[2:])
+            y = _mean_gradient(found, gradient, counts)
+        return reshaped(graph, y, results.shape)
+
+
+for _rank in (2, 3):
+    _max_pool_row(_rank)
+    _adaptive_max_row(_rank)
+    _avg_pool_row(_rank)
+    _adaptive_avg_row(_rank)

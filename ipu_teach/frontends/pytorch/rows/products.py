@@ -1,0 +1,151 @@
+"""Matrix products and convolutions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipu_teach.frontends import ir
+from ipu_teach.frontends.ir import Ir, Unfit, Value
+from ipu_teach.frontends.pytorch.rows.elementwise import in_dtype
+from ipu_teach.frontends.pytorch.rows.registry import Ints, Results, corner, reshaped, row
+
+# --- matrices -------------------------------------------------------------------------------------
+
+
+@row("mm", "bmm")
+def _product(graph: Ir, results: Results, a: Value, b: Value) -> Value:
+    a, b = in_dtype(graph, results, a, b)
+    if not a.floating:
+        why = f"matrices of {a.dtype.__name__} are not multiplied"
+        raise Unfit(why, "x.float() @ y.float().")
+    if not a.size or not b.size:
+        return graph.constant(0.0, a.dtype, (*a.shape[:-1], b.shape[-1]))
+    return graph.op("matmul", a, b)
+
+
+@row("addmm", "baddbmm")
+def _addmm(
+    graph: Ir, results: Results, c: Value, a: Value, b: Value, beta: float = 1, alpha: float = 1
+) -> Value:
+    """beta c + alpha a b; c is not read if beta is 0, and may be NaN."""
+    y = _product(graph, results, a, b)
+    y = y if alpha == 1 else graph.op("mul", y, alpha)
+    if beta == 0:
+        return y
+    return graph.op("add", y, c if beta == 1 else graph.op("mul", c, beta))
+
+
+@row("addmv")
+def _addmv(
+    graph: Ir, results: Results, c: Value, a: Value, b: Value, beta: float = 1, alpha: float = 1
+) -> Value:
+    c, b = (reshaped(graph, v, (*v.shape, 1)) if v.shape else v for v in (c, b))
+    return reshaped(graph, _addmm(graph, results, c, a, b, beta, alpha), results.shape)
+
+
+@row("addbmm")
+def _addbmm(
+    graph: Ir, results: Results, c: Value, a: Value, b: Value, beta: float = 1, alpha: float = 1
+) -> Value:
+    """The products of a batch, summed: one product of matrices that are side by side."""
+    count, rows, inner = a.shape
+    wide = graph.op("permute", a, dims=(1, 0, 2))
+    wide = reshaped(graph, wide, (rows, count * inner))
+    tall = reshaped(graph, b, (count * inner, b.shape[2]))
+    return _addmm(graph, results, c, wide, tall, beta, alpha)
+
+
+# --- convolutions ---------------------------------------------------------------------------------
+
+
+NAMES = "stride", "lower", "dilation"  # sizes that place a transposed convolution's elements
+
+
+def _check_floats(x: Value) -> None:
+    if not x.floating:
+        raise Unfit(f"a convolution of {x.dtype.__name__}", "x.float() and the weights in float.")
+
+
+def _sizes(rank: int, stride: Ints, padding: Ints, dilation: Ints) -> dict[str, tuple[int, ...]]:
+    return ir.sized(rank, stride=stride, lower=padding, upper=padding, dilation=dilation)
+
+
+@row("convolution")
+def _convolution(
+    graph: Ir, results: Results, x: Value, weights: Value, bias: Value | None, stride: Ints,
+    padding: Ints, dilation: Ints, transposed: bool, output_padding: Ints, groups: int,
+) -> Value:  # fmt: skip
+    _check_floats(x)
+    rank = len(weights.shape) - 2
+    sizes = _sizes(rank, stride, padding, dilation)
+    if not x.size:
+        y = graph.constant(0.0, x.dtype, results.shape)
+        return y if bias is None else graph.op("add", y, _per_channel(graph, bias, rank))
+    if not transposed:
+        return ir.conv(graph, x, weights, bias, groups=groups, **sizes)
+    y = _transposed(graph, x, weights, results.shape, groups, sizes)
+    return y if bias is None else graph.op("add", y, _per_channel(graph, bias, rank))
+
+
+def _per_channel(graph: Ir, bias: Value, rank: int) -> Value:
+    return reshaped(graph, bias, (bias.size, *(1,) * rank))
+
+
+def _reached(
+    x: Value, weights: Value, field: Ints, sizes: dict[str, Any]
+) -> tuple[list[int], dict[str, Any]]:
+    """Return the part of a transposed convolution's output that x reaches, and the sizes with it.
+
+    The margin behind the field is such that a convolution of this part has exactly x's shape.
+    Output padding makes it smaller than the one in front. Behind the part, the output is 0.
+    """
+    inner, upper = [], []
+    for n, kernel, size, stride, low, dilation in zip(
+        x.shape[2:], weights.shape[2:], field, *(sizes[k] for k in NAMES), strict=True
+    ):
+        end = (n - 1) * stride + dilation * (kernel - 1) + 1 - low
+        inner.append(min(size, end))
+        upper.append(max(end - size, 0))
+    return inner, {**sizes, "upper": tuple(upper)}
+
+
+def _transposed(
+    graph: Ir, x: Value, weights: Value, shape: Ints, groups: int, sizes: dict[str, Any]
+) -> Value:
+    """Return the gradient of a convolution's input of some shape, whose output is x."""
+    inner, sizes = _reached(x, weights, shape[2:], sizes)
+    field = (*shape[:2], *inner)
+    y = graph.op("conv_input_grad", x, weights, field=field, groups=groups, **sizes)
+    if field == tuple(shape):
+        return y
+    upper = tuple(n - m for n, m in zip(shape, field, strict=True))
+    return graph.op("pad", y, lower=(0,) * len(upper), upper=upper)
+
+
+@row("convolution_backward")
+def _convolution_backward(
+    graph: Ir, results: Results, gradient: Value, x: Value, weights: Value, bias: Any, stride: Ints,
+    padding: Ints, dilation: Ints, transposed: bool, output_padding: Ints, groups: int,
+    mask: Ints,
+) -> list[Value | None]:  # fmt: skip
+    rank = len(weights.shape) - 2
+    sizes: dict[str, Any] = {**_sizes(rank, stride, padding, dilation), "groups": groups}
+    by_input = by_weights = by_bias = None
+    if not x.size or not gradient.size:
+        zeros = [graph.constant(0.0, x.dtype, v.shape) for v in (x, weights)]
+        by_input, by_weights = (v if m else None for v, m in zip(zeros, mask, strict=False))
+    elif transposed:
+        inner, sizes = _reached(x, weights, gradient.shape[2:], sizes)
+        part = corner(graph, gradient, (*gradient.shape[:2], *inner))
+        if mask[0]:
+            by_input = graph.op("conv", part, weights, **sizes)
+        if mask[1]:
+            by_weights = graph.op("conv_weight_grad", x, part, shape=weights.shape, **sizes)
+    else:
+        if mask[0]:
+            by_input = graph.op("conv_input_grad", gradient, weights, field=x.shape, **sizes)
+        if mask[1]:
+            by_weights = graph.op("conv_weight_grad", gradient, x, shape=weights.shape, **sizes)
+    if mask[2]:
+        by_bias = graph.op("sum", gradient, dims=(0, *range(2, rank + 2)))
+    return [by_input, by_weights, by_bias]

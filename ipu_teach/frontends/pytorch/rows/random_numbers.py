@@ -1,0 +1,179 @@
+"""Random numbers. Each operation has a number of its own, by which the seed is modified."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import log1p, pi
+from typing import Any
+
+from ipu_teach.frontends import ir
+from ipu_teach.frontends.ir import Ir, Unfit, Value
+from ipu_teach.frontends.pytorch.rows.registry import Results, as_dtype, expanded, reshaped, row
+from ipu_teach.types import BOOL, FLOAT, INT
+
+DRAWN = ("dropout_mask", "uniform", "normal")
+SMALLEST = 2.0**-26  # below the distance from 0 of the next uniform number
+
+
+def drawn(graph: Ir, kind: str, shape: Any, dtype: Any, **options: Any) -> Value:
+    """Return random numbers of a row of the IR: "uniform", "normal" or "dropout_mask"."""
+    number = sum(op.kind in DRAWN for op in graph.ops) + 1
+    options |= {"shape": tuple(shape), "modifier": number, "dtype": dtype}
+    return graph.op(kind, ir.seed(graph), **options)
+
+
+def uniform(graph: Ir, results: Results) -> Value:
+    """Return FLOAT from 0 to below 1, in the shape of the result."""
+    return drawn(graph, "uniform", results.shape, FLOAT)
+
+
+def _below_one(graph: Ir, results: Results) -> Value:
+    """Return numbers from 0 to below 1 in the dtype of the result, which may round up to 1."""
+    numbers = uniform(graph, results)
+    if results.dtype is FLOAT:
+        return numbers
+    return graph.op("min", graph.cast(numbers, results.dtype), 1 - 2.0**-11)
+
+
+def _positive(graph: Ir, results: Results) -> Value:
+    """Return uniform numbers from above 0."""
+    return graph.op("max", uniform(graph, results), SMALLEST)
+
+
+@row("rand", "rand_like")
+def _rand(graph: Ir, results: Results, *_: Any, **__: Any) -> Value:
+    return _below_one(graph, results)
+
+
+@row("randn", "randn_like")
+def _randn(graph: Ir, results: Results, *_: Any, **__: Any) -> Value:
+    return drawn(graph, "normal", results.shape, results.dtype)
+
+
+@row("normal_functional", "normal")
+def _normal(
+    graph: Ir, results: Results, x: Any, mean: Any = 0.0, std: Any = 1.0, **_: Any
+) -> Value:
+    if "functional" not in str(results.node.target):  # normal(mean, std)
+        mean, std = x, (mean if isinstance(mean, (int, float, Value)) and mean != 0.0 else std)
+    numbers = drawn(graph, "normal", results.shape, results.dtype)
+    scaled = graph.op("mul", numbers, as_dtype(graph, std, results.dtype))
+    return graph.op("add", scaled, as_dtype(graph, mean, results.dtype))
+
+
+def _from_uniform(
+    transform: Callable[[Ir, Value, float, float], Value], first: float, second: float = 0.0
+) -> Callable[..., Value]:
+    """Return a row that transforms uniform numbers by two parameters."""
+
+    def of(
+        graph: Ir, results: Results, x: Value, a: float = first, b: float = second, **_: Any
+    ) -> Value:
+        return as_dtype(graph, transform(graph, _positive(graph, results), a, b), results.dtype)
+
+    return of
+
+
+def _scaled(graph: Ir, u: Value, low: float, high: float) -> Value:
+    return graph.op("add", graph.op("mul", u, high - low), low)
+
+
+def _exponential(graph: Ir, u: Value, rate: float, _: float) -> Value:
+    return graph.op("mul", graph.op("log", u), -1 / rate)
+
+
+def _cauchy(graph: Ir, u: Value, median: float, sigma: float) -> Value:
+    angle = graph.op("mul", graph.op("sub", u, 0.5), pi)
+    ratio = graph.op("div", graph.op("sin", angle), graph.op("cos", angle))
+    return graph.op("add", graph.op("mul", ratio, sigma), median)
+
+
+def _geometric(graph: Ir, u: Value, p: float, _: float) -> Value:
+    if p == 1:
+        return graph.constant(1.0, u.dtype, u.shape)
+    trials = graph.op("ceil", graph.op("mul", graph.op("log", u), 1 / log1p(-p)))
+    return graph.op("max", trials, 1.0)
+
+
+row("uniform")(_from_uniform(_scaled, 0.0, 1.0))
+row("exponential")(_from_uniform(_exponential, 1.0))
+row("cauchy")(_from_uniform(_cauchy, 0.0, 1.0))
+row("geometric")(_from_uniform(_geometric, 0.5))
+
+
+@row("log_normal")
+def _log_normal(
+    graph: Ir, results: Results, x: Value, mean: float = 1.0, std: float = 2.0, **_: Any
+) -> Value:
+    numbers = drawn(graph, "normal", results.shape, results.dtype)
+    return graph.op("exp", graph.op("add", graph.op("mul", numbers, std), mean))
+
+
+def _between(graph: Ir, results: Results, low: int, high: int) -> Value:
+    """Return whole numbers from `low` to below `high`."""
+    if high - low > 2**24:
+        why = f"{high - low:,} numbers are more than a float tells apart"
+        raise Unfit(why, f"choose a range of {2**24:,} at most.")
+    steps = graph.op("floor", graph.op("mul", uniform(graph, results), float(high - low)))
+    steps = graph.op("min", steps, float(high - low - 1))
+    return as_dtype(graph, graph.op("add", graph.cast(steps, INT), low), results.dtype)
+
+
+@row("randint")
+def _randint(graph: Ir, results: Results, *arguments: Any, **_: Any) -> Value:
+    numbers = [n for n in arguments if isinstance(n, int)]
+    low, high = (0, numbers[0]) if len(numbers) == 1 else numbers[:2]
+    return _between(graph, results, low, high)
+
+
+@row("randint_like")
+def _randint_like(graph: Ir, results: Results, x: Value, *arguments: Any, **_: Any) -> Value:
+    return _randint(graph, results, *arguments)
+
+
+@row("randperm")
+def _randperm(graph: Ir, results: Results, n: int, **_: Any) -> Value:
+    places = graph.emit("top_k", uniform(graph, results), k=n)[1]
+    return as_dtype(graph, graph.op("reinterpret", places, dtype=INT), results.dtype)
+
+
+@row("bernoulli")
+def _bernoulli(graph: Ir, results: Results, x: Value, p: Any = None, **_: Any) -> Value:
+    chance = as_dtype(graph, x if p is None else p, FLOAT)
+    return as_dtype(graph, graph.op("lt", uniform(graph, results), chance), results.dtype)
+
+
+@row("native_dropout")
+def _dropout(graph: Ir, results: Results, x: Value, p: float, train: bool | None) -> list[Value]:
+    if train is False or p == 0:
+        return [x, graph.constant(True, BOOL, x.shape)]
+    if p == 1:
+        return [graph.op("mul", x, 0.0), graph.constant(False, BOOL, x.shape)]
+    mask = drawn(graph, "dropout_mask", x.shape, x.dtype, keep=1 - p)
+    return [graph.op("mul", x, mask), graph.op("gt", mask, 0.0)]
+
+
+@row("multinomial")
+def _multinomial(
+    graph: Ir, results: Results, weights: Value, count: int, replacement: bool = False, **_: Any
+) -> Value:
+    """The places of the largest sums of log(weight) and Gumbel noise."""
+    logs = graph.op("log", graph.cast(weights, FLOAT))
+    if not replacement:
+        shape = weights.shape
+        noise = _gumbel(graph, shape)
+        places = graph.emit("top_k", graph.op("add", logs, noise), k=count)[1]
+    else:
+        *lead, classes = weights.shape
+        shape = (*lead, count, classes)
+        rows = expanded(graph, reshaped(graph, logs, (*lead, 1, classes)), shape)
+        places = graph.op("arg_max", graph.op("add", rows, _gumbel(graph, shape)))
+    places = graph.op("reinterpret", places, dtype=INT)
+    return reshaped(graph, places, results.shape)
+
+
+def _gumbel(graph: Ir, shape: Any) -> Value:
+    """Return -log(-log(u)), which is finite: u is above 0 and below 1."""
+    u = graph.op("max", drawn(graph, "uniform", shape, FLOAT), SMALLEST)
+    u = graph.op("min", u, 1 - 2.0**-24)
+    return graph.op("neg", graph.op("log", graph.op("neg", graph.op("log", u))))

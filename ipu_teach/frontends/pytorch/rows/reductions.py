@@ -1,0 +1,175 @@
+"""Reductions over dimensions: sums, products, extremes, moments, norms, and softmax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ipu_teach.frontends import ir
+from ipu_teach.frontends.ir import Ir, Unfit, Value
+from ipu_teach.frontends.pytorch.rows.registry import (
+    Results,
+    as_bool,
+    as_dtype,
+    counted,
+    dimensions,
+    reshaped,
+    row,
+)
+from ipu_teach.types import BOOL, INT
+
+NAN = float("nan")
+
+
+def reduced(graph: Ir, results: Results, kind: str, x: Value, dim: Any, empty: float) -> Value:
+    """Return x reduced over dimensions, in the shape of the result; `empty` if it has no elements.
+
+    :raises Unfit: if integers have no number for `empty`.
+    """
+    if not x.size:
+        return graph.constant(empty, x.dtype, results.shape)
+    y = ir.reduced(graph, kind, x, dimensions(x, dim)) if x.shape else x
+    return reshaped(graph, y, results.shape)
+
+
+@row("sum")
+def _sum(
+    graph: Ir, results: Results, x: Value, dim: Any = None, keepdim: bool = False, **_: Any
+) -> Value:
+    return reduced(graph, results, "sum", as_dtype(graph, x, results.dtype), dim, 0)
+
+
+@row("prod")
+def _prod(
+    graph: Ir, results: Results, x: Value, dim: Any = None, keepdim: bool = False, **_: Any
+) -> Value:
+    return reduced(graph, results, "reduce_prod", as_dtype(graph, x, results.dtype), dim, 1)
+
+
+def _total(graph: Ir, results: Results, x: Value, dim: Any, count: float) -> Value:
+    """Return the sum over dimensions divided by a count, which may be 0."""
+    total = reduced(graph, results, "sum", x, dim, 0)
+    return graph.op("mul", total, 1 / count) if count else graph.op("div", total, 0.0)
+
+
+@row("mean")
+def _mean(
+    graph: Ir, results: Results, x: Value, dim: Any = None, keepdim: bool = False, **_: Any
+) -> Value:
+    x = as_dtype(graph, x, results.dtype)
+    if not x.size:
+        return graph.constant(NAN, x.dtype, results.shape)
+    return _total(graph, results, x, dim, x.size / _size(results.shape))
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    size = 1
+    for n in shape:
+        size *= n
+    return size
+
+
+def _extreme(kind: str) -> Callable[..., Value]:
+    def extreme(
+        graph: Ir, results: Results, x: Value, dim: Any = None, keepdim: bool = False
+    ) -> Value:
+        y = reduced(graph, results, kind, counted(graph, x), dim, 0)
+        return as_dtype(graph, y, results.dtype)
+
+    return extreme
+
+
+row("amax")(_extreme("reduce_max"))
+row("amin")(_extreme("reduce_min"))
+
+
+@row("any")
+def _any(graph: Ir, results: Results, x: Value, dim: Any = None, keepdim: bool = False) -> Value:
+    count = reduced(graph, results, "sum", graph.cast(as_bool(graph, x), INT), dim, 0)
+    return as_dtype(graph, graph.op("gt", count, 0), results.dtype)
+
+
+@row("all")
+def _all(graph: Ir, results: Results, x: Value, dim: Any = None, keepdim: bool = False) -> Value:
+    fails = graph.cast(graph.op("logical_not", as_bool(graph, x)), INT)
+    count = reduced(graph, results, "sum", fails, dim, 0)
+    return as_dtype(graph, graph.op("eq", count, 0), results.dtype)
+
+
+@row("var", kept=True)
+def _var(
+    graph: Ir, results: Results, x: Value, dim: Any = None, unbiased: Any = None,
+    keepdim: bool = False, *, correction: Any = None,
+) -> Value:  # fmt: skip
+    """The mean square distance from the mean; NaN or infinite if no degree of freedom is left."""
+    if isinstance(dim, bool):  # var(x, unbiased)
+        dim, unbiased = None, dim
+    if correction is None:
+        correction = 0 if unbiased is False else 1
+    if not x.size:
+        return graph.constant(NAN, x.dtype, results.shape)
+    dims = dimensions(x, dim)
+    centred = (
+        graph.op("sub", x, ir.mean(graph, x, dims, True)) if x.shape else graph.op("sub", x, x)
+    )
+    count = max(x.size / _size(results.shape) - float(correction), 0.0)
+    return _total(graph, results, graph.op("square", centred), dim, count)
+
+
+@row("var_mean")
+def _var_mean(graph: Ir, results: Results, x: Value, *rest: Any, **options: Any) -> list[Value]:
+    dim = rest[0] if rest and not isinstance(rest[0], bool) else options.get("dim")
+    return [_var(graph, results, x, *rest, **options), _mean(graph, results, x, dim)]
+
+
+@row("std")
+def _std(graph: Ir, results: Results, x: Value, *rest: Any, **options: Any) -> Value:
+    return graph.op("sqrt", _var(graph, results, x, *rest, **options))
+
+
+@row("linalg_vector_norm")
+def _vector_norm(
+    graph: Ir, results: Results, x: Value, ord: float = 2, dim: Any = None, keepdim: bool = False,
+    **_: Any,
+) -> Value:  # fmt: skip
+    """(Σ |x|ᵖ)^(1/p); the number of elements that are not 0 for p = 0; extremes for infinite p."""
+    magnitude = graph.op("abs", as_dtype(graph, x, results.dtype))
+    if ord in (float("inf"), -float("inf")):
+        kind = "reduce_max" if ord > 0 else "reduce_min"
+        return reduced(graph, results, kind, magnitude, dim, 0)
+    if ord == 0:
+        magnitude = graph.cast(as_bool(graph, magnitude), magnitude.dtype)
+    elif ord == 2:
+        magnitude = graph.op("square", magnitude)
+    elif ord != 1:
+        magnitude = graph.op("pow", magnitude, float(ord))
+    total = reduced(graph, results, "sum", magnitude, dim, 0)
+    if ord in (0, 1):
+        return total
+    return graph.op("sqrt", total) if ord == 2 else graph.op("pow", total, 1 / ord)
+
+
+@row("dist")
+def _dist(graph: Ir, results: Results, a: Value, b: Value, p: float = 2) -> Value:
+    return _vector_norm(graph, results, graph.op("sub", a, b), p)
+
+
+def _along(kind: str) -> Callable[..., Value]:
+    def along(graph: Ir, results: Results, x: Value, dim: int, *_: Any) -> Value:
+        x = as_dtype(graph, x, results.dtype)
+        if not x.size:
+            return x
+        y = ir.along(graph, kind, x if x.shape else reshaped(graph, x, (1,)), dim)
+        return reshaped(graph, y, results.shape)
+
+    return along
+
+
+row("_softmax", "softmax")(_along("softmax"))
+row("_log_softmax", "log_softmax")(_along("log_softmax"))
+
+
+def refuse_bool(x: Value, operation: str) -> None:
+    """Raise `Unfit` for booleans."""
+    if x.dtype is BOOL:
+        raise Unfit(f"{operation} of booleans", "x.int() first.")

@@ -1,0 +1,298 @@
+"""Operations that only move elements: views, parts, joins, and writes of a part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from ipu_teach.frontends.ir import Ir, Unfit, Value
+from ipu_teach.frontends.pytorch.rows.registry import (
+    Ints,
+    Results,
+    along_axis,
+    as_dtype,
+    concatenated,
+    expanded,
+    moved,
+    permuted,
+    reshaped,
+    row,
+    sliced,
+)
+from ipu_teach.types import BOOL, INT, UNSIGNED_INT
+
+
+@row("alias", "clone", "detach", "lift_fresh_copy", "contiguous", "positive", moves=True)
+def _same(graph: Ir, results: Results, x: Value, **_: Any) -> Value:
+    return x
+
+
+@row("conj", "_conj", "resolve_conj", "resolve_neg", "conj_physical", "real", moves=True)
+def _real(graph: Ir, results: Results, x: Value) -> Value:
+    return x
+
+
+@row("copy")
+def _copy(graph: Ir, results: Results, x: Any, source: Value, *_: Any, **__: Any) -> Value:
+    return expanded(graph, as_dtype(graph, source, results.dtype), results.shape)
+
+
+@row("permute", "permute_copy", moves=True)
+def _permute(graph: Ir, results: Results, x: Value, dims: Ints) -> Value:
+    return permuted(graph, x, dims)
+
+
+@row(
+    "view", "view_copy", "unsqueeze", "unsqueeze_copy", "squeeze", "squeeze_copy", "_unsafe_view",
+    "reshape", "flatten",
+)  # fmt: skip
+def _view(graph: Ir, results: Results, x: Value, *_: Any) -> Value:
+    if results.tensors[0].dtype != results.example(0).dtype:
+        return _other_bits(graph, results, x)
+    return reshaped(graph, x, results.shape)
+
+
+def _other_bits(graph: Ir, results: Results, x: Value) -> Value:
+    """The same bits as another dtype: `x.view(torch.int32)`."""
+    names = {str(t.dtype) for t in (results.tensors[0], results.example(0))}
+    if names != {"torch.float32", "torch.int32"}:
+        raise Unfit(
+            f"bits are seen as {results.tensors[0].dtype}",
+            "view torch.float32 as torch.int32, or convert numbers by x.to(dtype).",
+        )
+    return graph.op("reinterpret", x, dtype=results.dtype)
+
+
+@row("expand", "expand_copy", moves=True)
+def _expand(graph: Ir, results: Results, x: Value, *_: Any, **__: Any) -> Value:
+    return expanded(graph, x, results.shape)
+
+
+@row("slice", "slice_copy", "narrow_copy", moves=True)
+def _slice(
+    graph: Ir, results: Results, x: Value, dim: int = 0, start: Any = None, end: Any = None,
+    step: int = 1,
+) -> Value:  # fmt: skip
+    if "narrow" in str(results.node.target):  # a start and a length
+        start, end = start % (x.shape[dim] + 1), start % (x.shape[dim] + 1) + end
+    return sliced(graph, x, dim, start, end, step)
+
+
+@row("select", "select_copy", moves=True)
+def _select(graph: Ir, results: Results, x: Value, dim: int, index: int) -> Value:
+    at = index % x.shape[dim]
+    return reshaped(graph, sliced(graph, x, dim, at, at + 1), results.shape)
+
+
+@row("split_with_sizes", "split_with_sizes_copy", moves=True)
+def _split(graph: Ir, results: Results, x: Value, sizes: Ints, dim: int = 0) -> list[Value]:
+    ends = list(accumulate(sizes))
+    return [sliced(graph, x, dim, end - n, end) for n, end in zip(sizes, ends, strict=True)]
+
+
+@row("flip", moves=True)
+def _flip(graph: Ir, results: Results, x: Value, dims: Ints) -> Value:
+    for dim in dims if x.shape else ():
+        x = graph.op("reverse", x, dim=dim % len(x.shape))
+    return x
+
+
+@row("cat", moves=True)
+def _cat(graph: Ir, results: Results, values: Sequence[Value], dim: int = 0) -> Value:
+    """Of several parts; torch leaves out those of shape [0], whatever their rank."""
+    parts = [as_dtype(graph, value, results.dtype) for value in values if value.size]
+    if not parts:
+        return graph.constant(0, results.dtype, results.shape)
+    return concatenated(graph, parts, dim % len(results.shape))
+
+
+@row("repeat", moves=True)
+def _repeat(graph: Ir, results: Results, x: Value, times: Ints) -> Value:
+    if 0 in times:
+        return graph.constant(0, x.dtype, results.shape)
+    x = reshaped(graph, x, (*(1,) * (len(times) - len(x.shape)), *x.shape))
+    for dim, count in enumerate(times):
+        x = x if count == 1 else graph.op("concat", *[x] * count, dim=dim)
+    return x
+
+
+@row("constant_pad_nd", moves=True)
+def _pad(graph: Ir, results: Results, x: Value, margins: Ints, value: float = 0.0) -> Value:
+    """Margins from the last dimension to the first; a negative one cuts."""
+    pairs = [(margins[i], margins[i + 1]) for i in range(0, len(margins), 2)][::-1]
+    pairs = [(0, 0)] * (len(x.shape) - len(pairs)) + pairs
+    for dim, (low, high) in enumerate(pairs):
+        x = sliced(graph, x, dim, max(-low, 0), x.shape[dim] - max(-high, 0))
+    for dim, (low, high) in enumerate(pairs):
+        shape = x.shape
+        fills = [
+            graph.constant(_number(value, x), x.dtype, (*shape[:dim], n, *shape[dim + 1 :]))
+            for n in (max(low, 0), max(high, 0))
+        ]
+        if x.floating and any(fill.size for fill in fills) and x.size:
+            continue
+        x = concatenated(graph, [fills[0], x, fills[1]], dim)
+    lower, upper = (tuple(max(pair[i], 0) for pair in pairs) for i in (0, 1))
+    if x.shape == results.shape or not x.size:
+        return x if x.size else graph.constant(_number(value, x), x.dtype, results.shape)
+    return graph.op("pad", x, lower=lower, upper=upper, value=float(value))
+
+
+def _number(value: float, x: Value) -> Any:
+    return value if x.floating else bool(value) if x.dtype is BOOL else int(value)
+
+
+# --- by places ------------------------------------------------------------------------------------
+
+
+def flat_gather(graph: Ir, x: Value, places: Any, shape: Ints) -> Value:
+    """Return the elements of x at constant places of its flattened form."""
+    if np.array_equal(places.reshape(-1), np.arange(x.size)):
+        return reshaped(graph, x, shape)
+    index = graph.constant(places.reshape(-1), UNSIGNED_INT)
+    return reshaped(graph, graph.op("gather", reshaped(graph, x, (x.size, 1)), index), shape)
+
+
+def flat_write(graph: Ir, x: Value, places: Any, source: Value) -> Value:
+    """Return x with the elements at constant places of its flattened form replaced."""
+    if np.array_equal(places.reshape(-1), np.arange(x.size)):
+        return reshaped(graph, source, x.shape)
+    index = graph.constant(places.reshape(-1), UNSIGNED_INT)
+    rows, source = reshaped(graph, x, (x.size, 1)), reshaped(graph, source, (source.size, 1))
+    return reshaped(graph, graph.op("scatter_set", rows, index, source), x.shape)
+
+
+def _strided_places(results: Results, x: Value, size: Ints, stride: Ints, offset: Any) -> Any:
+    """Return the places in x that a shape with strides has.
+
+    :raises Unfit: if the elements of x are not in order in torch's memory, or the strides leave it.
+    """
+    example = results.example(0)
+    first = example.storage_offset()
+    places = np.full((), (first if offset is None else offset) - first, np.int64)
+    for count, step in zip(size, stride, strict=True):
+        places = places[..., None] + np.arange(count) * step
+    inside = not places.size or 0 <= places.min() <= places.max() < x.size
+    if not example.is_contiguous() or not inside:
+        raise Unfit(
+            "strides of a view of another tensor are not followed",
+            "use x.reshape, x[...] or torch.gather, or x.contiguous() before as_strided.",
+        )
+    return places
+
+
+@row("as_strided", "as_strided_copy", moves=True)
+def _as_strided(
+    graph: Ir, results: Results, x: Value, size: Ints, stride: Ints, offset: Any = None
+) -> Value:
+    places = _strided_places(results, x, size, stride, offset)
+    return flat_gather(graph, x, places, results.shape)
+
+
+@row("as_strided_scatter", moves=True)
+def _as_strided_scatter(
+    graph: Ir, results: Results, x: Value, source: Value, size: Ints, stride: Ints,
+    offset: Any = None,
+) -> Value:  # fmt: skip
+    places = _strided_places(results, x, size, stride, offset)
+    return flat_write(graph, x, places, as_dtype(graph, source, x.dtype))
+
+
+def _numbered(x: Value) -> Any:
+    return np.arange(x.size).reshape(x.shape)
+
+
+@row("diagonal", "diagonal_copy", moves=True)
+def _diagonal(
+    graph: Ir, results: Results, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> Value:
+    places = np.diagonal(_numbered(x), offset, dim1, dim2)
+    return flat_gather(graph, x, places, results.shape)
+
+
+@row("diagonal_scatter", moves=True)
+def _diagonal_scatter(
+    graph: Ir, results: Results, x: Value, source: Value, offset: int = 0, dim1: int = 0,
+    dim2: int = 1,
+) -> Value:  # fmt: skip
+    places = np.diagonal(_numbered(x), offset, dim1, dim2)
+    return flat_write(graph, x, places, as_dtype(graph, source, x.dtype)) if places.size else x
+
+
+@row("unfold", "unfold_copy", moves=True)
+def _unfold(graph: Ir, results: Results, x: Value, dim: int, size: int, step: int) -> Value:
+    if not x.shape:
+        return reshaped(graph, x, results.shape)
+    windows = np.lib.stride_tricks.sliding_window_view(_numbered(x), size, dim)
+    starts = [slice(None)] * len(x.shape)
+    starts[dim] = slice(None, None, step)
+    return flat_gather(graph, x, windows[tuple(starts)], results.shape)
+
+
+@row("slice_scatter", moves=True)
+def _slice_scatter(
+    graph: Ir, results: Results, x: Value, source: Value, dim: int = 0, start: Any = None,
+    end: Any = None, step: int = 1,
+) -> Value:  # fmt: skip
+    rank, size = len(x.shape), x.shape[dim]
+    dim %= rank
+    begin, stop, _ = slice(start, end).indices(size)
+    stop = max(begin, stop)
+    written = np.arange(begin, stop, step)
+    if not written.size:
+        return x
+    source = as_dtype(graph, source, x.dtype)
+    source = expanded(graph, source, (*x.shape[:dim], written.size, *x.shape[dim + 1 :]))
+    if step == 1:
+        before, behind = sliced(graph, x, dim, 0, begin), sliced(graph, x, dim, stop, size)
+        return concatenated(graph, [before, source, behind], dim)
+    rows = graph.op("scatter_set", *_rows_first(graph, x, dim, written, source))
+    return moved(graph, rows, 0, dim)
+
+
+def _rows_first(graph: Ir, x: Value, dim: int, places: Any, source: Value) -> list[Value]:
+    index = graph.constant(places, UNSIGNED_INT)
+    return [moved(graph, x, dim, 0), index, moved(graph, source, dim, 0)]
+
+
+@row("select_scatter", moves=True)
+def _select_scatter(
+    graph: Ir, results: Results, x: Value, source: Value, dim: int, index: int
+) -> Value:
+    dim, at = dim % len(x.shape), index % x.shape[dim]
+    source = reshaped(graph, source, (*x.shape[:dim], 1, *x.shape[dim + 1 :]))
+    return _slice_scatter(graph, results, x, source, dim, at, at + 1)
+
+
+@row("tril", "triu", kept=False, moves=True)
+def _triangle(graph: Ir, results: Results, x: Value, diagonal: int = 0) -> Value:
+    """0 above or below a diagonal, also where x is infinite or NaN."""
+    keep = np.tril if "tril" in str(results.node.target) else np.triu
+    mask = np.broadcast_to(keep(np.ones(x.shape[-2:], bool), diagonal), x.shape)
+    nothing = graph.constant(False if x.dtype is BOOL else 0, x.dtype)
+    return graph.op("select", graph.constant(mask, BOOL), x, nothing)
+
+
+@row(*(f"replication_pad{n}d_backward" for n in (1, 2, 3)), kept=True)
+def _replication_backward(
+    graph: Ir, results: Results, gradient: Value, x: Value, margins: Ints
+) -> Value:
+    """The sum over all copies of each element."""
+    places = _numbered(x)
+    pairs = [(margins[i], margins[i + 1]) for i in range(0, len(margins), 2)]
+    for dim, (low, high) in enumerate(pairs):
+        axis = len(x.shape) - 1 - dim
+        along = np.clip(np.arange(-low, x.shape[axis] + high), 0, x.shape[axis] - 1)
+        places = places.take(along, axis)
+    index = graph.constant(places.reshape(-1), UNSIGNED_INT)
+    updates = reshaped(graph, gradient, (gradient.size, 1))
+    return reshaped(graph, graph.op("scatter", index, updates, shape=(x.size, 1)), x.shape)
+
+
+def at_places(graph: Ir, shape: Ints, dim: int) -> Value:
+    """Return INT: for each element of a shape, its place along a dimension."""
+    places = np.broadcast_to(along_axis(np.arange(shape[dim]), len(shape), dim), shape)
+    return graph.constant(np.ascontiguousarray(places), INT)

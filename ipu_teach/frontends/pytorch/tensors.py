@@ -1,0 +1,52 @@
+"""Tensors of torch as arrays and dtypes of the device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from ipu_teach.frontends.pytorch.private import pytree
+from ipu_teach.types import BOOL, FLOAT, HALF, INT, Array, DType
+
+DTYPES: dict[torch.dtype, type[DType]] = {
+    torch.float32: FLOAT,
+    torch.float16: HALF,
+    torch.bool: BOOL,
+    **dict.fromkeys((torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8), INT),
+}
+
+
+def dtype_of(dtype: torch.dtype) -> type[DType] | None:
+    """Return the device's dtype for one of torch's; None where it has none."""
+    return DTYPES.get(dtype)
+
+
+def array(tensor: torch.Tensor) -> Array:
+    """Return the elements of a tensor, which share its memory where they can."""
+    elements: Array = (
+        tensor.detach().contiguous().numpy(force=True)
+    )  # also of torch's zeros without memory
+    return elements
+
+
+def tensor_of(elements: Array, dtype: torch.dtype) -> torch.Tensor:
+    """Return a tensor of one of torch's dtypes, with a copy of the elements."""
+    signed = elements.astype(np.int64) if elements.dtype == np.uint32 else elements
+    return torch.from_numpy(np.array(signed)).to(dtype)
+
+
+def leaves(structure: Any) -> tuple[list[torch.Tensor], Any]:
+    """Return the tensors in nested containers, and a form that `filled` takes."""
+    flat, spec = pytree.tree_flatten(structure)
+    return [v for v in flat if isinstance(v, torch.Tensor)], (flat, spec)
+
+
+def filled(form: Any, tensors: Sequence[torch.Tensor]) -> Any:
+    """Return the containers of a form with other tensors in them."""
+    flat, spec = form
+    following = iter(tensors)
+    values = [next(following) if isinstance(v, torch.Tensor) else v for v in flat]
+    return pytree.tree_unflatten(values, spec)

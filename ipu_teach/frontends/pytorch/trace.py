@@ -1,0 +1,319 @@
+"""The joint graph of a module: forward and backward as torch runs them, as a functional graph.
+
+The module and its backward pass run on fake tensors, which have shapes and dtypes and no elements,
+and each operation of torch becomes a node. A second pass, where the graph changes a tensor in
+place, replaces the changes by new tensors; changes of parameters and buffers are at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, field
+from functools import cache
+from operator import getitem
+from typing import Any
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from ipu_teach.errors import ModelError
+from ipu_teach.frontends.pytorch import losses, private, respelled, whole
+from ipu_teach.frontends.pytorch.labels import Label, Labels, innermost_line
+from ipu_teach.frontends.pytorch.markers import LOWERINGS, Marks, capturing
+from ipu_teach.frontends.pytorch.private import pytree
+from ipu_teach.frontends.pytorch.rows import KEPT
+from ipu_teach.graph.source import NOWHERE, Line, in_words
+
+
+def _set_data(tensor: torch.Tensor, value: torch.Tensor) -> None:
+    """Do `tensor.data = value` by a copy, which is an operation that can be traced."""
+    if tensor.shape != value.shape or tensor.dtype != value.dtype:
+        raise ModelError(
+            f"tensor.data, {list(tensor.shape)} {tensor.dtype}, was replaced by "
+            f"{list(value.shape)} {value.dtype}.",
+            line=in_words(innermost_line()),
+            next_step="give the result a name of its own: y = x.data.",
+        )
+    tensor.detach().copy_(value)
+
+
+_SPELLINGS = {
+    **respelled.RESPELLED,
+    **whole.SPELLED,
+    torch.Tensor.data.__set__: _set_data,
+}
+
+
+@dataclass
+class JointGraph:
+    """A functional graph of torch, forward and backward.
+
+    Its placeholders are the parameters and buffers `states`, each under the first of its names,
+    then the inputs. It returns the outputs, the gradients of the parameters `gradients`, the new
+    values of the buffers and parameters `assigned`, and the tensors that are kept for the backward
+    pass. `copy_` nodes change placeholders.
+    """
+
+    labels: dict[torch.fx.Node, Label]
+    states: dict[str, torch.Tensor]
+    inputs: list[str]
+    calls: whole.Capture  # of the operations that are kept whole
+    module: torch.fx.GraphModule = None
+    outputs: list[torch.dtype] = field(default_factory=list)
+    form: Any = None  # what forward returns, flattened: tensors of no elements among other values
+    gradients: list[str] = field(default_factory=list)
+    assigned: list[str] = field(default_factory=list)
+    loss: int | None = None  # which of the outputs
+
+
+class Tracer:
+    """Traces one module for one example of its arguments. `names`: of the tensors among them."""
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        names: list[str],
+    ) -> None:
+        self.module, self.names = module, names
+        self.parameters = dict(module.named_parameters(remove_duplicate=False))
+        buffers = dict(module.named_buffers(remove_duplicate=False))
+        tensors = {**self.parameters, **buffers}
+        self.first_name: dict[str, str] = {}  # of the tensor with a name
+        by_identity: dict[int, str] = {}
+        for name, tensor in tensors.items():
+            self.first_name[name] = by_identity.setdefault(id(tensor), name)
+        self.states = {name: tensors[name] for name in by_identity.values()}
+        self.trained = [
+            n for n, t in self.states.items() if n in self.parameters and t.requires_grad
+        ]
+        self._flat, self._spec = pytree.tree_flatten((args, dict(kwargs)))
+        self._places = [i for i, v in enumerate(self._flat) if isinstance(v, torch.Tensor)]
+        self.fake = private.fake_mode()
+        self.labels: Labels | None = None
+        self.tensors: list[tuple[Any, Line]] = []  # weak references, and where they were made
+
+    @property
+    def path(self) -> str:
+        """The module that ran last."""
+        return "" if self.labels is None else self.labels.label.path
+
+    def trace(self, training: bool, scale: float) -> JointGraph:
+        """Run the module, and the gradients of its loss times `scale` if `training`.
+
+        :raises ModelError: for a module that is trained and returns no loss, and one that changes
+            its inputs or a constant.
+        """
+        joint = self._run(training, scale)
+        self._check_changes(joint)
+        nodes = joint.module.graph.nodes
+        if any(private.is_mutable(n.target) for n in nodes if n.op == "call_function"):
+            self._functionalise(joint)
+        return joint
+
+    def forward(self) -> torch.fx.GraphModule:
+        """Return what the module computes when it is run now."""
+        return self._run(training=False, scale=1.0).module
+
+    def _run(self, training: bool, scale: float) -> JointGraph:
+        with ExitStack() as stack:
+            marks = stack.enter_context(capturing())
+            calls = stack.enter_context(whole.capture())
+            stack.enter_context(sdpa_kernel(SDPBackend.MATH))
+            stack.enter_context(private.without_mkldnn())
+            stack.enter_context(_without_fast_attention())
+            self.labels = labels = Labels(self.module, marks, _SPELLINGS)
+            joint = JointGraph(labels.of, self.states, self.names, calls)
+            joint.module = self._traced(self._function(joint, labels, marks, training, scale))
+            labels.forget()
+        self.tensors += labels.tensors
+        return joint
+
+    def _traced(self, function: Callable[..., Any]) -> torch.fx.GraphModule:
+        """Trace a function of the states and the inputs."""
+        tensors = [*self.states.values(), *(self._flat[i] for i in self._places)]
+        fakes = [private.fake_of(self.fake, t) for t in tensors]
+        with private.tracing_on(self.fake):
+            return private.traced(function, _table())(*fakes)
+
+    def _function(
+        self, joint: JointGraph, labels: Labels, marks: Marks, training: bool, scale: float
+    ) -> Callable[..., list[torch.Tensor]]:
+        """Return the function that is traced, of the states and the inputs."""
+
+        def function(*tensors: torch.Tensor) -> list[torch.Tensor]:
+            states = dict(zip(self.states, tensors, strict=False))
+            self._require_gradients(states)
+            values = list(self._flat)
+            for place, tensor in zip(self._places, tensors[len(states) :], strict=True):
+                values[place] = tensor
+            args, kwargs = pytree.tree_unflatten(values, self._spec)
+            named = {f"module.{n}": states[first] for n, first in self.first_name.items()}
+            step = _Step(self.module, joint, labels, marks, scale if training else None)
+            # the backward pass too, as checkpoints run the forward again with the parameters
+            outputs = torch.func.functional_call(step, named, args, kwargs)
+            gradients = {n: states[n].grad for n in self.trained if states[n].grad is not None}
+            first = self.first_name
+            after = {n.removeprefix("module."): t for n, t in named.items()}
+            assigned = {first[n]: t for n, t in after.items() if t is not states[first[n]]}
+            joint.gradients, joint.assigned = list(gradients), list(assigned)
+            results = [*outputs, *gradients.values(), *assigned.values()]
+            labels.set(line=NOWHERE, stage=0)
+            return [*(t.detach() for t in results if t is not None), *marks.kept]
+
+        return function
+
+    def _require_gradients(self, states: Mapping[str, torch.Tensor]) -> None:
+        """Let the parameters have gradients, and the hooks of the module's own."""
+        for name in self.trained:
+            states[name].requires_grad_(True)
+            for hook in private.gradient_hooks(self.states[name]):
+                states[name].register_hook(hook)
+            for hook in private.accumulation_hooks(self.states[name]):
+                states[name].register_post_accumulate_grad_hook(hook)
+
+    def _check_changes(self, joint: JointGraph) -> None:
+        """Raise `ModelError` if the graph changes an input, or a tensor of the module that is
+        neither a parameter nor a buffer."""
+        nodes, labels = list(joint.module.graph.nodes), joint.labels
+        placeholders = [n for n in nodes if n.op == "placeholder"]
+        inputs = dict(zip(placeholders[len(self.states) :], self.names, strict=True))
+        for node in nodes:
+            if node.op != "call_function" or not private.is_mutable(node.target):
+                continue
+            for written in private.written_arguments(node):
+                root = _root(written)
+                if root in inputs:
+                    name = inputs[root]
+                    self._refuse_change(
+                        labels[node],
+                        f"{name!r}, which is fed, was changed in place, by "
+                        f"{private.operation_name(node.target)}.",
+                        "give the result a name of its own: y = x + 1 in the place of x += 1.",
+                    )
+                if root is not None and root.op == "get_attr":
+                    self._refuse_change(
+                        labels[node],
+                        "A tensor that is neither a parameter nor a buffer of the module was "
+                        f"changed in place, by {private.operation_name(node.target)}.",
+                        "make it a buffer: self.register_buffer('name', tensor).",
+                    )
+
+    def _refuse_change(self, label: Label, problem: str, advice: str) -> None:
+        where = label.path or type(self.module).__name__
+        raise ModelError(problem, where=where, line=in_words(label.line), next_step=advice)
+
+    def _functionalise(self, joint: JointGraph) -> None:
+        """Replace changes in place by new tensors."""
+        carrier = _Carrier(joint.module, joint.labels)
+        with torch.no_grad():
+            joint.module = self._traced(torch.func.functionalize(carrier.run))
+        joint.labels = carrier.labels
+
+
+class _Step(torch.nn.Module):  # type: ignore[misc]
+    """The forward of a module, and its backward if there is a `scale` of the loss."""
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        joint: JointGraph,
+        labels: Labels,
+        marks: Marks,
+        scale: float | None,
+    ) -> None:
+        super().__init__()
+        self.module, self.joint, self.labels, self.marks = module, joint, labels, marks
+        self.scale = scale
+
+    def forward(self, *args: Any, **kwargs: Any) -> list[torch.Tensor]:
+        """Return the tensors among the module's results."""
+        joint, labels = self.joint, self.labels
+        with torch.enable_grad():
+            with labels, labels.in_modules():
+                result = self.module(*args, **kwargs)
+            flat, spec = pytree.tree_flatten(result)
+            outputs = [v for v in flat if isinstance(v, torch.Tensor)]
+            if self.scale is not None:
+                loss = self._loss(outputs)
+                joint.loss = next((i for i, t in enumerate(outputs) if t is loss), None)
+                self._backward(loss, self.scale)
+        joint.outputs = [t.dtype for t in outputs]
+        joint.form = [torch.empty(0) if isinstance(v, torch.Tensor) else v for v in flat], spec
+        return outputs
+
+    def _loss(self, outputs: list[torch.Tensor]) -> torch.Tensor:
+        loss: Any = losses.final(self.marks.losses)
+        if loss is None and outputs:
+            loss = outputs[-1]
+        if loss is None or loss.numel() != 1 or not loss.is_floating_point():
+            kind = "nothing" if loss is None else f"{list(loss.shape)} {str(loss.dtype)[6:]}"
+            raise ModelError(f"""{type(self.module).__name__} is trained, and the last output of its
+                forward is {kind}, which is not a loss.
+                next:  return the loss last, one number: return output, loss.""")
+        result: torch.Tensor = loss
+        return result
+
+    def _backward(self, loss: torch.Tensor, scale: float) -> None:
+        if not loss.requires_grad:
+            return
+        with self.labels.in_backward(loss):
+            # of an edge, not a tensor, as a mode that is on would be off in a function of tensors
+            edge = torch.autograd.graph.get_gradient_edge(loss)
+            gradient = torch.full_like(loss, scale)
+            with self.labels if self.labels.is_recomputed else nullcontext():
+                torch.autograd.backward(edge, gradient)
+
+
+class _Carrier(torch.fx.Interpreter):  # type: ignore[misc]
+    """Runs a graph that is traced again, and carries its labels over."""
+
+    def __init__(self, module: torch.fx.GraphModule, labels: Mapping[torch.fx.Node, Label]) -> None:
+        super().__init__(module)
+        self.before, self.labels = labels, dict[torch.fx.Node, Label]()
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        result = super().run_node(n)
+        graph = private.traced_graph()
+        label = self.before.get(n, Label())
+        for node in reversed(graph.nodes) if graph is not None else ():
+            if node in self.labels:
+                break
+            self.labels[node] = label
+        return result
+
+
+def _root(node: Any) -> torch.fx.Node | None:
+    """Return the node whose memory the result of a node shares."""
+    while isinstance(node, torch.fx.Node) and node.op == "call_function":
+        if node.target is not getitem and not private.returns_alias(node.target):
+            return node
+        node = node.args[0]
+        if isinstance(node, (list, tuple)):
+            return None
+    return node if isinstance(node, torch.fx.Node) else None
+
+
+def _without_fast_attention() -> Any:
+    stack = ExitStack()
+    enabled = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    stack.callback(torch.backends.mha.set_fastpath_enabled, enabled)
+    return stack
+
+
+def _table() -> Any:
+    return _table_without(frozenset(LOWERINGS))
+
+
+@cache
+def _table_without(names: frozenset[str]) -> Any:
+    """Return torch's table of operations that it spells out in others, but for these names and
+    those that the kit has a row for."""
+    # without "detach" the results that autograd saves would hold themselves, and never be freed
+    names |= {f"aten::{name}" for name in (*KEPT, "detach")}
+    table = torch.export.default_decompositions().items()
+    rest = {op: spelled for op, spelled in table if private.operation_name(op) not in names}
+    return whole.decompositions(rest)

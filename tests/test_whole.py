@@ -1,0 +1,396 @@
+"""What the capture of PyTorch keeps whole: gradients at edges beside torch's, and what is traced."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ipu_teach import FLOAT, IPUModel, show
+from ipu_teach.frontends.session import compiled, needed
+
+torch = pytest.importorskip("torch", reason="torch is not installed: the extra `torch` adds it")
+
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
+
+from ipu_teach import poptorch  # noqa: E402
+from ipu_teach.frontends import from_torch  # noqa: E402
+
+Loss = Callable[..., Any]
+INF, NAN = float("inf"), float("nan")
+FINITE = torch.tensor(
+    [
+        [0.0, -0.0, 1.0, -1.0],
+        [3.0, 3.0, 3.0, -3.0],  # ties
+        [1e-40, -1e-40, 30.0, -30.0],
+        [1e4, -1e4, 100.0, 99.0],
+        [2.0, 1.0, 0.5, -100.0],
+    ]
+)
+BROKEN = FINITE.clone()
+BROKEN[0, 1], BROKEN[1, 2], BROKEN[2, 0] = NAN, INF, -INF
+BROKEN[3] = torch.tensor([INF, INF, -INF, 0.0])
+EDGES = {"finite": FINITE, "NaN and infinite": BROKEN}
+FACTORS = torch.arange(20.0).reshape(5, 4) - 7.5
+
+
+class Module(nn.Module):
+    def __init__(self, loss: Loss, weight: Any) -> None:
+        super().__init__()
+        self.weight, self.loss = nn.Parameter(weight.clone()), loss
+
+    def forward(self, *inputs: Any) -> Any:
+        return self.loss(self.weight, *inputs)
+
+
+def captured(loss: Loss, weight: Any, *inputs: Any) -> Any:
+    marked = [i for i, t in enumerate(inputs) if not t.is_floating_point() and (t == -100).any()]
+    return from_torch.captured(Module(loss, weight), inputs, {}, marked, True)
+
+
+def on_the_device(loss: Loss, weight: Any, *inputs: Any) -> tuple[Any, Any]:
+    """The loss and its gradient by `weight`."""
+    result = captured(loss, weight, *inputs)
+    graph = result.graph
+    graph.ops = [*graph.ops, *result.backward]
+    (gradient,) = result.grads.values()
+    graph.outputs = {"loss": next(iter(graph.outputs.values())), "gradient": gradient}
+    fed = {n: from_torch.array(t)[None] for n, t in zip(result.inputs, inputs, strict=True)}
+    run = compiled("", needed(graph), IPUModel("ipu2", tiles_per_ipu=4))(**fed)
+    return torch.tensor(run["loss"][0]), torch.tensor(run["gradient"][0])
+
+
+def in_torch(loss: Loss, weight: Any, *inputs: Any) -> tuple[Any, Any]:
+    """The same in float64."""
+    leaf = weight.double().requires_grad_()
+    wide = [t.double() if t.is_floating_point() else t for t in inputs]
+    with sdpa_kernel(SDPBackend.MATH):
+        value = loss(leaf, *wide)
+    value.backward()
+    return value.detach(), leaf.grad
+
+
+def agree(name: str, loss: Loss, weight: Any, *inputs: Any) -> None:
+    got, expected = on_the_device(loss, weight, *inputs), in_torch(loss, weight, *inputs)
+    for what, a, b in zip(("loss", "gradient"), got, expected, strict=True):
+        torch.testing.assert_close(
+            a.double(),
+            b.double(),
+            rtol=1e-4,
+            atol=1e-6,
+            equal_nan=True,
+            msg=f"{name}: {what}: {a}, not {b}",
+        )
+
+
+# --- gradients at edges ---------------------------------------------------------------------------
+
+LABELS = {
+    "classes": torch.tensor([0, 1, 3, 1, 2]),
+    "some ignored": torch.tensor([0, -100, 3, 1, -100]),
+    "all ignored": torch.full((5,), -100),
+    "shares": torch.softmax(torch.randn(5, 4, generator=torch.Generator().manual_seed(1)), 1),
+}
+WEIGHTS = torch.tensor([1.0, 0.0, 2.5, 0.5])
+ROWS = torch.tensor([1.0, 2.0, 0.0, -1.0, 0.5])
+
+
+@pytest.mark.parametrize("labels", LABELS)
+@pytest.mark.parametrize("scores", EDGES)
+def test_cross_entropy(scores: str, labels: str) -> None:
+    for reduction in ("mean", "sum", "none"):
+        for weight in (None, WEIGHTS):
+            for smoothing in (0.0, 0.1):
+
+                def loss(
+                    x: Any, y: Any, weight: Any = weight, how: Any = (reduction, smoothing)
+                ) -> Any:
+                    w = weight if weight is None else weight.to(x.dtype)
+                    y = y.to(x.dtype) if y.is_floating_point() else y
+                    each = F.cross_entropy(x, y, w, reduction=how[0], label_smoothing=how[1])
+                    return (each * ROWS.to(x.dtype)).sum() if how[0] == "none" else each * 1.5
+
+                agree(f"{reduction} {weight} {smoothing}", loss, EDGES[scores], LABELS[labels])
+
+
+@pytest.mark.parametrize("scores", EDGES)
+def test_likelihoods_and_other_forms_of_cross_entropy(scores: str) -> None:
+    x, y = EDGES[scores], LABELS["classes"]
+    for labels in ("classes", "some ignored", "all ignored"):
+        for reduction in ("mean", "sum", "none"):
+
+            def nll(x: Any, y: Any, reduction: str = reduction) -> Any:
+                each = F.nll_loss(F.log_softmax(x, 1), y, reduction=reduction)
+                return (each * 1.5).sum()
+
+            agree(f"nll {labels} {reduction}", nll, x, LABELS[labels])
+    forms: dict[str, Loss] = {
+        "weights": lambda x, y: F.nll_loss(F.log_softmax(x, 1), y, WEIGHTS.to(x.dtype)),
+        "ignore 1": lambda x, y: F.cross_entropy(x, y, ignore_index=1),
+        "images": lambda x, y: F.nll_loss(
+            F.log_softmax(x.t().reshape(1, 4, 5, 1), 1), y.reshape(1, 5, 1)
+        ),
+        "sequences": lambda x, y: F.cross_entropy(x.t().reshape(1, 4, 5), y.reshape(1, 5)),
+        "no batch": lambda x, y: F.cross_entropy(x[0], y[0]),
+        "made labels": lambda x, y: F.cross_entropy(x, (y + 1) % 4),
+        "made ignored": lambda x, y: F.cross_entropy(x, torch.where(y == 1, -100, y)),
+    }
+    for name, loss in forms.items():
+        agree(name, loss, x, y)
+    nothing = torch.tensor([2, 2])
+    agree("all of a class", lambda x, y: F.cross_entropy(x, y, ignore_index=2), x[:2], nothing)
+
+
+ELEMENTS: dict[str, Loss] = {
+    "relu": torch.relu,
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+    "gelu": F.gelu,
+    "gelu by tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "silu": F.silu,
+    "threshold": lambda x: F.threshold(x, 0.5, 2.0),
+    "softmax": lambda x: F.softmax(x, 1),
+    "softmax of columns": lambda x: F.softmax(x, 0),
+    "log_softmax": lambda x: F.log_softmax(x, 1),
+    "log_softmax of columns": lambda x: F.log_softmax(x, 0),
+    "slices": lambda x: x[1:4, ::2].repeat(2, 2)[:5, :4],
+    "places": lambda x: x[2] * x[-1] + x[:, 1:2],
+    "squares": lambda x: (x - 1).square(),
+}
+
+
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_elements_and_views(name: str) -> None:
+    for where, x in EDGES.items():
+        agree(where, lambda x: (ELEMENTS[name](x) * FACTORS.to(x.dtype)).sum(), x)
+
+
+def drawn(*shape: int) -> Any:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(0))
+
+
+def attention(mask: Any = None, causal: bool = False, scale: float | None = None) -> Loss:
+    def loss(x: Any) -> Any:
+        q, k, v = (part.reshape(1, 2, -1, 2) for part in x.split(4, dim=1))
+        bias = mask if mask is None or mask.dtype == torch.bool else mask.to(x.dtype)
+        y = F.scaled_dot_product_attention(q, k, v, bias, is_causal=causal, scale=scale)
+        return (y * FACTORS.to(x.dtype).reshape(1, 2, 5, 2)).sum()
+
+    return loss
+
+
+SEEN = torch.rand(5, 5, generator=torch.Generator().manual_seed(0)) > 0.4
+SEEN[2] = False  # a query that sees no key
+
+
+@pytest.mark.parametrize("name", ["drawn", "zeros", "large", "NaN", "infinite"])
+def test_attention(name: str) -> None:
+    x = drawn(5, 12)
+    x = {"zeros": x * 0, "large": x * 1e3}.get(name, x)
+    if name in ("NaN", "infinite"):
+        x[1, 5] = NAN if name == "NaN" else INF
+    agree("plain", attention(), x)
+    agree("causal", attention(causal=True), x)
+    agree("of BOOL", attention(SEEN), x)
+    agree("of floats", attention(torch.where(SEEN, 0.3, -INF)), x)
+    agree("a scale", attention(scale=0.7), x)
+
+
+def test_look_ups_and_products() -> None:
+    index, rows = torch.tensor([1, 1, 0]), torch.arange(12.0).reshape(3, 4)
+    for padding in (None, 0, 1):
+        agree(
+            f"padding {padding}",
+            lambda w, i, p=padding: (F.embedding(i, w, padding_idx=p) * rows.to(w.dtype)).sum(),
+            FINITE,
+            index,
+        )
+    agree("a NaN for the padding", lambda w, i: (F.embedding(i, w, 1) * NAN).sum(), FINITE, index)
+    agree(
+        "by frequency",
+        lambda w, i: (F.embedding(i, w, scale_grad_by_freq=True) * rows.to(w.dtype)).sum(),
+        FINITE,
+        index,
+    )
+    agree("a transpose", lambda w: (w.t() @ w @ torch.ones(4, 2, dtype=w.dtype)).sum(), FINITE[:3])
+    agree("linear", lambda w, x: F.linear(x, w).square().sum(), drawn(3, 4), drawn(2, 6, 4))
+
+
+def test_dropout_has_the_mask_of_the_forward_in_its_gradient() -> None:
+    def loss(w: Any) -> Any:
+        y = F.dropout(w, 0.75)
+        return (y * y).sum()
+
+    result = captured(loss, torch.ones(40))
+    graph = result.graph
+    graph.ops = [*graph.ops, *result.backward]
+    (gradient,) = result.grads.values()
+    graph.outputs = {"loss": next(iter(graph.outputs.values())), "gradient": gradient}
+    run = compiled("", needed(graph), IPUModel("ipu2", tiles_per_ipu=4))()
+    assert set(np.unique(run["gradient"][0])) == {0.0, 32.0}  # 2 * 4 * 4, or nothing
+    assert run["loss"][0] == (run["gradient"][0] > 0).sum() * 16
+
+
+# --- operations of one's own ----------------------------------------------------------------------
+
+
+def test_an_operation_with_a_gradient_of_its_own_keeps_it() -> None:
+    @torch.library.custom_op("kit_tests::stepped", mutates_args=())
+    def stepped(x: torch.Tensor) -> torch.Tensor:
+        return (x > 0).to(x.dtype)
+
+    stepped.register_fake(torch.empty_like)
+    stepped.register_autograd(lambda ctx, g: g * 2)  # straight through, and twice
+
+    @poptorch.lowering("kit_tests::stepped")
+    def becomes(graph: Any, x: Any) -> Any:
+        return graph.op("cast", graph.op("gt", x, 0.0), dtype=FLOAT)
+
+    try:
+        agree("stepped", lambda x: (stepped(x) * FACTORS.to(x.dtype)).sum(), FINITE)
+    finally:
+        del from_torch.LOWERINGS["kit_tests::stepped"]
+
+
+def test_an_operation_without_one_has_that_of_its_lowering() -> None:
+    @torch.library.custom_op("kit_tests::twice", mutates_args=())
+    def twice(x: torch.Tensor, by: float) -> list[torch.Tensor]:
+        return [x * by, x + by]
+
+    twice.register_fake(lambda x, by: [torch.empty_like(x), torch.empty_like(x)])
+
+    @poptorch.lowering("kit_tests::twice")
+    def becomes(graph: Any, x: Any, by: float) -> Any:
+        return [graph.op("mul", x, by), graph.op("add", x, by)]
+
+    def loss(x: Any) -> Any:
+        a, b = twice(x, 3.0)
+        return (a * FACTORS + b * b).sum()
+
+    try:
+        _, gradient = on_the_device(loss, FINITE)
+        torch.testing.assert_close(gradient, 3 * FACTORS + 2 * (FINITE + 3))
+    finally:
+        del from_torch.LOWERINGS["kit_tests::twice"]
+
+
+def test_nothing_outlives_a_capture() -> None:
+    from ipu_teach.frontends.pytorch import whole
+
+    captured(attention(causal=True), drawn(5, 12))
+    assert whole.current is None
+    q = drawn(1, 2, 5, 4)
+    plain = F.scaled_dot_product_attention(q, q, q)  # torch's own again
+    torch.testing.assert_close(plain, torch.softmax(q @ q.transpose(-2, -1) / 2, -1) @ q)
+
+
+# --- what is traced -------------------------------------------------------------------------------
+
+
+class Block(nn.Module):
+    """What lesson 13's networks and the benchmark's are made of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.bn = nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4)
+        self.attend = nn.MultiheadAttention(4, 2, batch_first=True)
+        self.norm, self.drop, self.out = nn.LayerNorm(4), nn.Dropout(0.1), nn.Linear(4, 3)
+
+    def forward(self, x: Any, y: Any) -> Any:
+        h = torch.relu(self.bn(self.conv(x))).flatten(2).transpose(1, 2)
+        h = self.norm(h + self.drop(self.attend(h, h, h, need_weights=False)[0]))
+        o = self.out(torch.tanh(h).mean(1))
+        return o, F.cross_entropy(o, y)
+
+
+def training(net: Any, optimizer: Any = None) -> Any:
+    opts = poptorch.Options().useIpuModel(IPUModel("ipu2", tiles_per_ipu=5))
+    return poptorch.trainingModel(net, opts, optimizer or torch.optim.SGD(net.parameters(), 0.1))
+
+
+def test_a_network_is_made_of_rows_that_a_learner_knows() -> None:
+    torch.manual_seed(0)
+    program = training(Block())
+    program(drawn(2, 1, 4, 4), torch.tensor([0, 2]))
+    ops = program.run.ir.ops
+    found: dict[tuple[str, str], list[str]] = {}
+    for op in ops:
+        if op.kind not in ("reshape", "permute", "expand", "reinterpret", "slice", "pad"):
+            found.setdefault((op.part, op.path), []).append(op.kind)
+    assert found["forward", "bn"] == ["norm", "to_variance", "mul", "blend", "blend"]
+    assert found["forward", "attend"] == [
+        *("matmul", "add", "matmul", "mul", "softmax", "matmul", "matmul", "add"),
+    ]  # fmt: skip
+    assert found["forward", "loss"] == ["cross_entropy", "sum", "mul"]
+    assert found["backward", "loss"] == ["mul"]
+    assert found["backward", "Block"].count("non_linearity_grad") == 2  # relu and tanh
+    assert found["backward", "bn"] == ["norm_grad", "norm_param_grad"]
+    assert found["backward", "drop"] == ["mul"]
+    assert sorted(found["backward", "out"]) == ["matmul", "matmul", "sum"]
+    assert {path for part, path in found if part == "backward"} == {
+        *("conv", "bn", "attend", "norm", "drop", "out", "Block", "loss"),
+    }  # fmt: skip
+    words = program.program.to_string()
+    assert all(f"{path}/" in words for path in ("bn", "attend", "loss"))
+    assert show.program(program.report) is not None
+
+
+def test_the_loss_on_the_line_of_the_model_is_told_from_it() -> None:
+    class Line(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Linear(4, 3), nn.Linear(3, 2)
+
+        def forward(self, x: Any, y: Any) -> Any:
+            return F.mse_loss(self.b(torch.tanh(self.a(x))), y)
+
+    program = training(Line())
+    program(drawn(3, 4), drawn(3, 2))
+    paths = [op.path for op in program.run.ir.ops if op.part == "backward"]
+    assert list(dict.fromkeys(paths)) == ["loss", "b", "Line", "a"]
+
+
+@pytest.mark.parametrize("how", ["one", "accumulation", "replicas", "recompute", "off chip"])
+def test_transforms_keep_what_is_kept_whole(how: str) -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm, self.bn = nn.LSTM(4, 4, batch_first=True), nn.LayerNorm(4)
+            self.attend, self.out = nn.MultiheadAttention(4, 2, batch_first=True), nn.Linear(4, 3)
+
+        def forward(self, x: Any, y: Any) -> Any:
+            h = self.bn(self.lstm(x)[0])
+            if how == "recompute":
+                h = poptorch.recomputationCheckpoint(h)
+            o = self.out(torch.relu(self.attend(h, h, h, need_weights=False)[0].mean(1)))
+            return o, F.cross_entropy(o, y)
+
+    torch.manual_seed(0)
+    net = Net()
+    plain = copy.deepcopy(net)
+    opts = poptorch.Options().useIpuModel(IPUModel("ipu2", tiles_per_ipu=5))
+    parts = 1
+    if how == "accumulation":
+        opts.Training.gradientAccumulation(parts := 2)
+    if how == "replicas":
+        opts.replicationFactor(parts := 2)
+    if how == "off chip":
+        place = poptorch.TensorLocationSettings().useOnChipStorage(False)
+        opts.TensorLocations.setOptimizerLocation(place)
+    x, y = drawn(4, 5, 4), torch.tensor([0, 2, -100, 1])
+    program = poptorch.trainingModel(net, opts, torch.optim.SGD(net.parameters(), 0.1, momentum=0.9))
+    optimizer = torch.optim.SGD(plain.parameters(), 0.1, momentum=0.9)
+    for _ in range(2):
+        program(x, y)
+        optimizer.zero_grad()
+        each = zip(x.chunk(parts), y.chunk(parts), strict=True)
+        sum(plain(a, b)[1] / parts for a, b in each).backward()
+        optimizer.step()
+    program.detachFromDevice()
+    for a, b in zip(net.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=2e-5)
