@@ -10,8 +10,8 @@ everything back.
 from __future__ import annotations
 
 import sys
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections import OrderedDict, deque
+from collections.abc import Iterable
 from functools import partial
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
@@ -77,13 +77,12 @@ class Snapshot:
             return ()
         if isinstance(value, dict):
             return self._dict(name, value)
-        before = list(value)
-        fill = value.update if isinstance(value, set) else value.extend
-        self._records.append(_Container(name, value, before, fill))
+        before = _elements(value)
+        self._records.append(_Container(name, value, before))
         return [(name, v) for v in before]
 
     def _dict(self, name: str, value: dict[Any, Any], is_object: bool = False) -> Iterable[Named]:
-        record = _Dict(name, value, dict(value), is_object)
+        record = _Dict(name, value, _members(value), is_object)
         self._records.append(record)
         return [(record.name_of(key), member) for key, member in record.before.items()]
 
@@ -134,17 +133,18 @@ class _Record:
 class _Container(_Record):
     """The elements of a list, deque or set."""
 
-    def __init__(self, name: str, value: Any, before: list[Any], fill: Callable[..., Any]) -> None:
-        self.name, self.value, self.before, self.fill = name, value, before, fill
+    def __init__(self, name: str, value: Any, before: list[Any]) -> None:
+        self.name, self.value, self.before = name, value, before
 
     def changed(self) -> list[str]:
-        now = list(self.value)
+        now = _elements(self.value)
         is_same = len(now) == len(self.before) and all(map(_is, now, self.before))
         return [] if is_same else [self.name]
 
     def restore(self) -> None:
-        self.value.clear()
-        self.fill(self.before)
+        base = _base(self.value)
+        base.clear(self.value)
+        (base.update if base is set else base.extend)(self.value, self.before)
 
 
 class _Dict(_Record):
@@ -164,17 +164,18 @@ class _Dict(_Record):
         return f"{self.name}.{key}".strip(".") if is_path else f"{self.name}[{key!r}]"
 
     def changed(self) -> list[str]:
-        keys = dict.fromkeys((*self.before, *self.value))
-        missing = object()
+        now, missing = _members(self.value), object()
         return [
             self.name_of(key)
-            for key in keys
-            if self.value.get(key, missing) is not self.before.get(key, missing)
+            for key in dict.fromkeys((*self.before, *now))
+            if now.get(key, missing) is not self.before.get(key, missing)
         ]
 
     def restore(self) -> None:
-        self.value.clear()
-        self.value.update(self.before)
+        base = _base(self.value)
+        base.clear(self.value)
+        for key, member in self.before.items():
+            base.__setitem__(self.value, key, member)
 
 
 class _Array(_Record):
@@ -221,6 +222,23 @@ _PLAIN = (str, bytes, int, float, complex, type(None), torch.Tensor, ModuleType)
 
 def _is(a: Any, b: Any) -> bool:
     return a is b
+
+
+def _base(container: Any) -> Any:
+    """Return the built-in type of a container, whose methods no subclass has changed.
+
+    A registry of a library may make an object for each key that is asked for.
+    """
+    return next(t for t in (OrderedDict, dict, list, deque, set) if isinstance(container, t))
+
+
+def _members(value: dict[Any, Any]) -> dict[Any, Any]:
+    base = _base(value)
+    return {key: base.__getitem__(value, key) for key in base.__iter__(value)}
+
+
+def _elements(value: Any) -> list[Any]:
+    return [*_base(value).__iter__(value)]
 
 
 def _is_users(module: str | None) -> bool:
