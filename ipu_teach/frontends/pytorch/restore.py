@@ -10,7 +10,7 @@ everything back.
 from __future__ import annotations
 
 import sys
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Iterable
 from functools import partial
 from types import FunctionType, MethodType, ModuleType
@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 import torch
+
+from ipu_teach.frontends.pytorch.containers import builtin_type, elements, members
 
 _LIMIT = 100_000  # objects that are visited, and elements of a container
 _LARGEST = 1 << 24  # bytes of an array that is copied
@@ -77,12 +79,12 @@ class Snapshot:
             return ()
         if isinstance(value, dict):
             return self._dict(name, value)
-        before = _elements(value)
+        before = elements(value)
         self._records.append(_Container(name, value, before))
         return [(name, v) for v in before]
 
     def _dict(self, name: str, value: dict[Any, Any], is_object: bool = False) -> Iterable[Named]:
-        record = _Dict(name, value, _members(value), is_object)
+        record = _Dict(name, value, members(value), is_object)
         self._records.append(record)
         return [(record.name_of(key), member) for key, member in record.before.items()]
 
@@ -137,12 +139,12 @@ class _Container(_Record):
         self.name, self.value, self.before = name, value, before
 
     def changed(self) -> list[str]:
-        now = _elements(self.value)
+        now = elements(self.value)
         is_same = len(now) == len(self.before) and all(map(_is, now, self.before))
         return [] if is_same else [self.name]
 
     def restore(self) -> None:
-        base = _base(self.value)
+        base = builtin_type(self.value)
         base.clear(self.value)
         (base.update if base is set else base.extend)(self.value, self.before)
 
@@ -164,7 +166,7 @@ class _Dict(_Record):
         return f"{self.name}.{key}".strip(".") if is_path else f"{self.name}[{key!r}]"
 
     def changed(self) -> list[str]:
-        now, missing = _members(self.value), object()
+        now, missing = members(self.value), object()
         return [
             self.name_of(key)
             for key in dict.fromkeys((*self.before, *now))
@@ -172,7 +174,7 @@ class _Dict(_Record):
         ]
 
     def restore(self) -> None:
-        base = _base(self.value)
+        base = builtin_type(self.value)
         base.clear(self.value)
         for key, member in self.before.items():
             base.__setitem__(self.value, key, member)
@@ -222,23 +224,6 @@ _PLAIN = (str, bytes, int, float, complex, type(None), torch.Tensor, ModuleType)
 
 def _is(a: Any, b: Any) -> bool:
     return a is b
-
-
-def _base(container: Any) -> Any:
-    """Return the built-in type of a container, whose methods no subclass has changed.
-
-    A registry of a library may make an object for each key that is asked for.
-    """
-    return next(t for t in (OrderedDict, dict, list, deque, set) if isinstance(container, t))
-
-
-def _members(value: dict[Any, Any]) -> dict[Any, Any]:
-    base = _base(value)
-    return {key: base.__getitem__(value, key) for key in base.__iter__(value)}
-
-
-def _elements(value: Any) -> list[Any]:
-    return [*_base(value).__iter__(value)]
 
 
 def _is_users(module: str | None) -> bool:
