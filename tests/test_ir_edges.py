@@ -73,7 +73,7 @@ SLOPES: dict[str, Callable[[Array], Array]] = {
     "cos": lambda x: -np.sin(x),
     "erf": erf_slope,
     **dict.fromkeys(("signum", "floor", "ceil", "round", "nearby_int", "trunc"), np.zeros_like),
-    "relu": lambda x: (x > 0) * 1.0,
+    "relu": lambda x: 1.0 - (x <= 0),
     "sigmoid": lambda x: ir_numpy.sigmoid(x) * (1 - ir_numpy.sigmoid(x)),
     "hard_sigmoid": lambda x: ((x > -2.5) & (x < 2.5)) * 0.2,
     "tanh": lambda x: 1 - np.tanh(x) ** 2,
@@ -95,8 +95,7 @@ BOTH: dict[str, Callable[[Array, Array], tuple[Array, Array]]] = {
 }
 
 
-# torch has 0 and 1: a sign of NaN is NaN here, and PopLibs' RELU asks what is above 0
-AT_NAN = {"abs": NAN, "relu": 0.0}
+AT_NAN = {"abs": NAN}  # torch has 0: the sign of NaN is NaN here
 
 
 class Trial:

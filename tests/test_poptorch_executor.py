@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+import random
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 from ipu_teach import IPUModel
-from ipu_teach.errors import InvalidOptionError, ModelError, NoHardwareError
+from ipu_teach.errors import InvalidOptionError, ModelError, NoHardwareError, NotOfferedError
 
 torch = pytest.importorskip("torch", reason="torch is not installed: the extra `torch` adds it")
 
@@ -731,6 +732,165 @@ def test_edits_of_weights_between_calls() -> None:
     assert pair.module.n.num_batches_tracked == pair.plain.n.num_batches_tracked
 
 
+class Changing(Net):
+    """A module of which a program can change many things."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.n, self.warmth = nn.BatchNorm1d(8), 1.0
+        self.register_buffer("shift", torch.zeros(3))
+
+    def forward(self, x: Any, y: Any, k: float = 1.0, *, flag: bool = False) -> Any:
+        out = self.b(self.n(torch.tanh(self.a(x)) * self.warmth)) * k + self.shift
+        return F.mse_loss(out + 1 if flag else out, y)
+
+
+def in_plain_torch(module: Any, optimizer: Any) -> None:
+    step_of_loss(optimizer, module(X, Y))
+    optimizer.zero_grad()
+
+
+def step_of_loss(optimizer: Any, loss: Any) -> None:
+    optimizer.zero_grad()
+    if loss.requires_grad:
+        loss.backward()
+    optimizer.step()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_programs_drawn_at_random(seed: int) -> None:
+    """Steps on the device and in plain PyTorch, between changes of everything."""
+    draw = random.Random(seed)
+    module = new(Changing)
+    kind, settings = draw.choice(
+        [
+            (torch.optim.SGD, {"lr": 0.05}),
+            (torch.optim.SGD, {"lr": 0.05, "momentum": 0.8, "weight_decay": 0.01}),
+            (torch.optim.Adam, {"lr": 0.02}),
+            (torch.optim.AdamW, {"lr": 0.02, "betas": (0.5, 0.9)}),
+        ]
+    )
+    pair = Pair(module, lambda m: kind(m.parameters(), **settings))
+    schedulers = [
+        torch.optim.lr_scheduler.ExponentialLR(o, 0.8) for o in (pair.optimizer, pair.reference)
+    ]
+    saved = copy.deepcopy([pair.plain.state_dict(), pair.reference.state_dict()])
+    kwargs: dict[str, Any] = {}
+
+    def save() -> None:
+        saved[:] = copy.deepcopy([pair.plain.state_dict(), pair.reference.state_dict()])
+
+    number, flag = 0.0, False
+    edits: dict[str, Callable[[Any, Any], Any]] = {
+        "attribute": lambda m, o: setattr(m, "warmth", 0.5 + flag),
+        "frozen": lambda m, o: m.a.requires_grad_(flag),
+        "mode": lambda m, o: m.train(flag),
+        "mode of a part": lambda m, o: m.n.train(flag),
+        "rate": lambda m, o: o.param_groups[0].update(lr=number / 10),
+        "load": lambda m, o: m.load_state_dict(saved[0]),
+        "load the optimiser": lambda m, o: o.load_state_dict(copy.deepcopy(saved[1])),
+        "clear": lambda m, o: o.state.clear(),
+        "weight": lambda m, o: m.b.weight.data.add_(number / 10),
+        "buffer": lambda m, o: m.shift.fill_(number),
+        "plain step": in_plain_torch,
+    }
+    others: dict[str, Callable[[], Any]] = {
+        "argument": lambda: kwargs.update(k=0.5 + flag),
+        "keyword": lambda: kwargs.update(flag=flag),
+        "schedule": lambda: [s.step() for s in schedulers],
+        "save": save,
+        "detach": pair.executor.detachFromDevice,
+        "destroy": pair.executor.destroy,
+    }
+    done: list[str] = []
+    for _ in range(15):
+        number, flag = draw.random(), draw.random() < 0.5
+        name = draw.choice([*edits, *others])
+        done.append(name)
+        pair.both(edits[name]) if name in edits else others[name]()
+        loss = pair.plain(X, Y, **kwargs)
+        step_of_loss(pair.reference, loss)
+        torch.testing.assert_close(
+            pair.executor(X, Y, **kwargs),
+            loss.detach(),
+            rtol=1e-3,
+            atol=1e-4,
+            msg=lambda m: f"{done}: {m}",
+        )
+        for found, expected in zip(
+            pair.module.state_dict().values(), pair.plain.state_dict().values(), strict=True
+        ):
+            torch.testing.assert_close(
+                found, expected, rtol=1e-3, atol=1e-4, msg=lambda m: f"{done}: {m}"
+            )
+
+
+def test_an_edit_before_a_detach_is_kept() -> None:
+    pair = Pair(new())
+    pair.step()
+    pair.both(lambda m, o: nn.init.constant_(m.a.bias, 0.7))
+    pair.executor.detachFromDevice()
+    assert_equal(pair.module, pair.plain)
+    for use in (pair.executor.copyWeightsToHost, pair.executor.copyWeightsToDevice):
+        assert "is not attached" in refused(use)
+    pair.step()
+    nn.init.constant_(pair.module.a.bias, 0.7)
+    pair.executor.copyWeightsToHost()  # the device's, as its name says
+    assert_equal(pair.module, pair.plain)
+
+
+def test_a_call_that_fails_leaves_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = Pair(new(), lambda m: torch.optim.Adam(m.parameters(), 0.05))
+    pair.step()
+    run = pair.executor.run.__class__.__call__
+
+    def failing(self: Any, **fed: Any) -> Any:
+        run(self, **fed)
+        raise ArithmeticError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pair.executor.run.__class__, "__call__", failing)
+        pytest.raises(ArithmeticError, pair.executor, X, Y)
+    assert_equal(pair.module, pair.plain)
+    pair.step()
+    pair.step()
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+@pytest.mark.parametrize("on_chip", [False, True])
+def test_replicas_with_state_of_the_optimiser_elsewhere(is_shared: bool, on_chip: bool) -> None:
+    class Scaled(Net):
+        def __init__(self) -> None:
+            super().__init__()
+            self.factor = 1.0
+
+        def between(self, h: Any) -> Any:
+            return h * self.factor
+
+    opts = options().replicationFactor(2)
+    opts.Training.gradientAccumulation(2)
+    where = poptorch.TensorLocationSettings().useOnChipStorage(on_chip)
+    opts.TensorLocations.setOptimizerLocation(where.useReplicatedTensorSharding(is_shared))
+    module = new(Scaled)
+    plain = copy.deepcopy(module)
+    optimizer = torch.optim.Adam(module.parameters(), 0.05)
+    reference = torch.optim.Adam(plain.parameters(), 0.05)
+    executor = poptorch.trainingModel(module, opts, optimizer)
+    x, y = drawn(8, 6), drawn(8, 3, seed=4)
+    for number in range(4):
+        if number == 2:  # another program goes on with the state
+            module.factor = plain.factor = 0.5
+            for net in (module, plain):
+                nn.init.constant_(net.b.bias, 0.2)
+        executor(x, y)
+        step(plain, reference, x, y)
+        assert_equal(module, plain)
+        for ours, theirs in zip(module.parameters(), plain.parameters(), strict=True):
+            for key, values in reference.state[theirs].items():
+                torch.testing.assert_close(optimizer.state[ours][key], values, rtol=1e-4, atol=1e-6)
+    assert executor.compiles == 2
+
+
 def test_the_host_sees_the_weights_after_each_call() -> None:
     pair = Pair(new(Normed), lambda m: torch.optim.Adam(m.parameters(), 0.01))
     averaged = [torch.optim.swa_utils.AveragedModel(m) for m in (pair.module, pair.plain)]
@@ -977,6 +1137,12 @@ def test_optimisers_that_are_refused(name: str) -> None:
         assert "poptorch.optim.SGD, Adam or AdamW" in text
 
 
+def test_optimisers_of_poptorch_that_are_not_here() -> None:
+    for name in ("LAMB", "RMSprop"):
+        text = refused(lambda n=name: getattr(poptorch.optim, n), NotOfferedError)
+        assert "poptorch.optim.SGD, Adam or AdamW" in text
+
+
 def test_every_argument_of_the_optimisers_is_known() -> None:
     """A newer PyTorch may add one that changes the result."""
     from ipu_teach.frontends.pytorch import optimizers
@@ -1183,6 +1349,12 @@ def test_loaders_that_are_refused() -> None:
     assert "given a batch_sampler" in text and "sampler=" in text
     text = refused(lambda: poptorch.DataLoader(options(), data, batch_size=11))
     assert "10 examples make no batch, and each run takes 11" in text
+    text = refused(lambda: poptorch.DataLoader(options(), data, worker=2))
+    assert "DataLoader has no argument 'worker'" in text
+    text = refused(
+        lambda: poptorch.DataLoader(options(), data, 2, shuffle=True, sampler=sampler.sampler)
+    )
+    assert "torch's DataLoader cannot be: sampler option is mutually exclusive" in text
     assert len(poptorch.DataLoader(options(), data, 2, sampler=sampler.sampler)) == 5
 
 

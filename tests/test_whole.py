@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from ipu_teach import FLOAT, IPUModel, show
+from ipu_teach.errors import ModelError
 from ipu_teach.frontends.session import compiled, needed
 
 torch = pytest.importorskip("torch", reason="torch is not installed: the extra `torch` adds it")
@@ -19,7 +20,9 @@ from torch.nn import functional as F  # noqa: E402
 from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
 
 from ipu_teach import poptorch  # noqa: E402
-from ipu_teach.frontends import from_torch  # noqa: E402
+from ipu_teach.frontends.pytorch import capture, whole  # noqa: E402
+from ipu_teach.frontends.pytorch.markers import LOWERINGS  # noqa: E402
+from ipu_teach.frontends.pytorch.tensors import array  # noqa: E402
 
 Loss = Callable[..., Any]
 INF, NAN = float("inf"), float("nan")
@@ -50,7 +53,7 @@ class Module(nn.Module):
 
 def captured(loss: Loss, weight: Any, *inputs: Any) -> Any:
     marked = [i for i, t in enumerate(inputs) if not t.is_floating_point() and (t == -100).any()]
-    return from_torch.captured(Module(loss, weight), inputs, {}, marked, True)
+    return capture.captured(Module(loss, weight), inputs, {}, marked, True)
 
 
 def on_the_device(loss: Loss, weight: Any, *inputs: Any) -> tuple[Any, Any]:
@@ -60,7 +63,7 @@ def on_the_device(loss: Loss, weight: Any, *inputs: Any) -> tuple[Any, Any]:
     graph.ops = [*graph.ops, *result.backward]
     (gradient,) = result.grads.values()
     graph.outputs = {"loss": next(iter(graph.outputs.values())), "gradient": gradient}
-    fed = {n: from_torch.array(t)[None] for n, t in zip(result.inputs, inputs, strict=True)}
+    fed = {n: array(t)[None] for n, t in zip(result.inputs, inputs, strict=True)}
     run = compiled("", needed(graph), IPUModel("ipu2", tiles_per_ipu=4))(**fed)
     return torch.tensor(run["loss"][0]), torch.tensor(run["gradient"][0])
 
@@ -142,6 +145,11 @@ def test_likelihoods_and_other_forms_of_cross_entropy(scores: str) -> None:
     }
     for name, loss in forms.items():
         agree(name, loss, x, y)
+    got, gradient = on_the_device(lambda x, y: F.cross_entropy(x, y), x.half(), y)
+    expected, by_x = in_torch(lambda x, y: F.cross_entropy(x, y), x.half(), y)
+    assert got.dtype == gradient.dtype == torch.float16
+    torch.testing.assert_close(got.double(), expected, rtol=1e-3, atol=0, equal_nan=True)
+    torch.testing.assert_close(gradient.double(), by_x, rtol=1e-3, atol=1e-6, equal_nan=True)
     nothing = torch.tensor([2, 2])
     agree("all of a class", lambda x, y: F.cross_entropy(x, y, ignore_index=2), x[:2], nothing)
 
@@ -254,7 +262,7 @@ def test_an_operation_with_a_gradient_of_its_own_keeps_it() -> None:
     try:
         agree("stepped", lambda x: (stepped(x) * FACTORS.to(x.dtype)).sum(), FINITE)
     finally:
-        del from_torch.LOWERINGS["kit_tests::stepped"]
+        del LOWERINGS["kit_tests::stepped"]
 
 
 def test_an_operation_without_one_has_that_of_its_lowering() -> None:
@@ -276,12 +284,58 @@ def test_an_operation_without_one_has_that_of_its_lowering() -> None:
         _, gradient = on_the_device(loss, FINITE)
         torch.testing.assert_close(gradient, 3 * FACTORS + 2 * (FINITE + 3))
     finally:
-        del from_torch.LOWERINGS["kit_tests::twice"]
+        del LOWERINGS["kit_tests::twice"]
+
+
+class Cells(nn.Module):
+    def __init__(self, kind: Any, how: str) -> None:
+        super().__init__()
+        more = {"proj_size": 2} if how == "projected" else {}
+        twice = {"num_layers": 2, "bidirectional": True} if how == "two layers" else {}
+        self.cells, self.how = kind(3, 4, batch_first=how != "steps first", **more, **twice), how
+
+    def forward(self, x: Any) -> Any:
+        y, state = self.cells(x[0] if self.how == "no batch" else x)
+        return y, y.square().sum() + sum(
+            s.sum() for s in (state if type(state) is tuple else [state])
+        )
+
+
+@pytest.mark.parametrize("how", ["", "steps first", "two layers", "no batch", "projected"])
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_layers_of_cells(kind: Any, how: str) -> None:
+    if how == "projected" and kind is not nn.LSTM:
+        return
+    torch.manual_seed(0)
+    net, x = Cells(kind, how), drawn(2, 5, 3)
+    plain = copy.deepcopy(net)
+    program = training(net)
+    y, loss = program(x)
+    expected, value = plain(x)
+    torch.testing.assert_close(y, expected.detach(), rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(loss, value.detach(), rtol=1e-4, atol=1e-6)
+    value.backward()
+    torch.optim.SGD(plain.parameters(), 0.1).step()
+    program.detachFromDevice()
+    for a, b in zip(net.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_sequences_that_are_packed_are_refused() -> None:
+    class Packed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.cells = nn.LSTM(3, 4)
+
+        def forward(self, x: Any) -> Any:
+            packed = nn.utils.rnn.pack_padded_sequence(x, torch.tensor([5, 2]))
+            return self.cells(packed)[0].data
+
+    with pytest.raises(ModelError, match="asks for a number that is on the device"):
+        poptorch.inferenceModel(Packed())(drawn(5, 2, 3))
 
 
 def test_nothing_outlives_a_capture() -> None:
-    from ipu_teach.frontends.pytorch import whole
-
     captured(attention(causal=True), drawn(5, 12))
     assert whole.current is None
     q = drawn(1, 2, 5, 4)
@@ -355,7 +409,9 @@ def test_the_loss_on_the_line_of_the_model_is_told_from_it() -> None:
     assert list(dict.fromkeys(paths)) == ["loss", "b", "Line", "a"]
 
 
-@pytest.mark.parametrize("how", ["one", "accumulation", "replicas", "recompute", "off chip"])
+@pytest.mark.parametrize(
+    "how", ["one", "accumulation", "replicas", "recompute", "off chip", "pipeline"]
+)
 def test_transforms_keep_what_is_kept_whole(how: str) -> None:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -367,8 +423,9 @@ def test_transforms_keep_what_is_kept_whole(how: str) -> None:
             h = self.bn(self.lstm(x)[0])
             if how == "recompute":
                 h = poptorch.recomputationCheckpoint(h)
-            o = self.out(torch.relu(self.attend(h, h, h, need_weights=False)[0].mean(1)))
-            return o, F.cross_entropy(o, y)
+            with poptorch.Block(ipu_id=1 if how == "pipeline" else 0):
+                o = self.out(torch.relu(self.attend(h, h, h, need_weights=False)[0].mean(1)))
+                return o, F.cross_entropy(o, y)
 
     torch.manual_seed(0)
     net = Net()
@@ -377,13 +434,17 @@ def test_transforms_keep_what_is_kept_whole(how: str) -> None:
     parts = 1
     if how == "accumulation":
         opts.Training.gradientAccumulation(parts := 2)
+    if how == "pipeline":
+        opts.Training.gradientAccumulation(parts := 4)
     if how == "replicas":
         opts.replicationFactor(parts := 2)
     if how == "off chip":
         place = poptorch.TensorLocationSettings().useOnChipStorage(False)
         opts.TensorLocations.setOptimizerLocation(place)
-    x, y = drawn(4, 5, 4), torch.tensor([0, 2, -100, 1])
-    program = poptorch.trainingModel(net, opts, torch.optim.SGD(net.parameters(), 0.1, momentum=0.9))
+    x, y = drawn(8, 5, 4), torch.tensor([0, 2, -100, 1, 1, 0, 2, -100])
+    program = poptorch.trainingModel(
+        net, opts, torch.optim.SGD(net.parameters(), 0.1, momentum=0.9)
+    )
     optimizer = torch.optim.SGD(plain.parameters(), 0.1, momentum=0.9)
     for _ in range(2):
         program(x, y)

@@ -1,4 +1,4 @@
-"""Modules of torch on the modelled IPU, by the names that Graphcore's PopTorch had.
+"""Modules of PyTorch on the modelled IPU, by the names that Graphcore's PopTorch had.
 
     options = poptorch.Options().deviceIterations(4)
     options.Training.gradientAccumulation(2)
@@ -7,14 +7,17 @@
     training = poptorch.trainingModel(model, options, optimizer)
     for x, y in loader:
         output, loss = training(x, y)            # the module returns its loss last
-    training.detachFromDevice()                  # the weights are in `model` again
+    training.detachFromDevice()                  # gives the device back
     inference = poptorch.inferenceModel(model, options)
 
-The module is captured once, at the first call, and compiled once: `training.compiles` counts. The
-batch of a call is the batch of the module times device iterations, accumulation and replicas.
+A call computes the forward and backward passes and the optimiser's steps on the device, so that
+`zero_grad()`, `backward()` and `step()` are left out. The batch of a call is the batch of the
+module times device iterations, accumulation and replicas.
 
-Going on after a stop is as in torch: `model.state_dict()`, `optimizer.state_dict()`, and
-`training.rng_state` for what draws numbers.
+A program is captured and compiled at the first call, and again if a Python value changes that it
+depends on, such as an argument, an attribute or `training`: `training.compiles` counts. After each
+call the module and the optimiser have the device's values: `model.state_dict()`,
+`optimizer.state_dict()` and `training.rng_state` are a checkpoint.
 """
 
 from __future__ import annotations
@@ -25,7 +28,6 @@ from contextlib import nullcontext
 from dataclasses import replace
 from enum import Enum
 from math import prod
-from types import SimpleNamespace
 from typing import Annotated, Any, Literal
 from weakref import WeakSet
 
@@ -35,7 +37,6 @@ from ipu_teach.arguments import Among, Between, Count, Natural, Taken, check_cal
 from ipu_teach.device import IPUModel
 from ipu_teach.errors import InvalidOptionError, ModelError, NoHardwareError, WithoutSome, shown
 from ipu_teach.frontends import ir
-from ipu_teach.frontends.aten import IGNORED
 from ipu_teach.frontends.ir import Ir
 from ipu_teach.frontends.pytorch import (
     capture,
@@ -46,9 +47,9 @@ from ipu_teach.frontends.pytorch import (
     optimizers,
     reads,
 )
-from ipu_teach.frontends.pytorch.arguments import Arguments, Layer, Tensor, refuse_hidden_outputs
+from ipu_teach.frontends.pytorch.arguments import Arguments, Layer, Tensor
 from ipu_teach.frontends.pytorch.fingerprints import fingerprint
-from ipu_teach.frontends.pytorch.loader import Loader
+from ipu_teach.frontends.pytorch.loader import Loader, has_examples
 from ipu_teach.frontends.pytorch.markers import lowering
 from ipu_teach.frontends.pytorch.mirror import (
     Mirror,
@@ -59,6 +60,7 @@ from ipu_teach.frontends.pytorch.mirror import (
 )
 from ipu_teach.frontends.pytorch.paths import with_paths
 from ipu_teach.frontends.pytorch.reads import Reads
+from ipu_teach.frontends.pytorch.rows.likelihoods import IGNORED
 from ipu_teach.frontends.pytorch.tensors import filled, tensor_of
 from ipu_teach.frontends.session import Training, chosen, compiled, rate_of, spelt
 from ipu_teach.graph.source import caller, in_words
@@ -89,7 +91,18 @@ __all__ = [
     "trainingModel",
 ]
 
-optim = SimpleNamespace(SGD=optimizers.SGD, Adam=optimizers.Adam, AdamW=optimizers.AdamW)
+
+class _Optimizers(WithoutSome):
+    """The optimisers that the device has."""
+
+    not_here = dict.fromkeys(
+        ("AdamWNoBias", "LAMB", "LAMBNoBias", "RMSprop", "Adagrad", "Adadelta", "NAdam", "LBFGS"),
+        "poptorch.optim.SGD, Adam or AdamW.",
+    )
+    SGD, Adam, AdamW = optimizers.SGD, optimizers.Adam, optimizers.AdamW
+
+
+optim = _Optimizers()
 
 
 # --- options --------------------------------------------------------------------------------------
@@ -154,7 +167,7 @@ Strategy = Annotated[
 Dataset = Annotated[
     Any,
     Taken(
-        lambda v: hasattr(v, "__getitem__") or hasattr(v, "__iter__"),
+        has_examples,
         "give a torch.utils.data.Dataset, such as TensorDataset(inputs, labels).",
     ),
 ]
@@ -296,7 +309,9 @@ def DataLoader(
     factors = options.factors(training=True)
     count = batch_size * prod(factors.values())
     settings |= {"shuffle": shuffle, "num_workers": num_workers}
-    return Loader(dataset, count, spelt("batch_size", batch_size, factors), drop_last, **settings)
+    return Loader(
+        dataset, count, spelt("batch_size", batch_size, factors), bool(drop_last), **settings
+    )
 
 
 # --- what a module says ---------------------------------------------------------------------------
@@ -500,7 +515,7 @@ class PoplarExecutor(WithoutSome):
     def detachFromDevice(self) -> None:
         """Give the device back. The host has the weights. A later call attaches again."""
         if self.isAttachedToDevice():
-            self.copyWeightsToHost()
+            self._seed = self._read_seed()
             gradients.show(self.module)
             _attached.discard(self)
 
@@ -514,14 +529,14 @@ class PoplarExecutor(WithoutSome):
     def copyWeightsToHost(self) -> None:
         """Copy the device's weights, statistics, and the optimiser's state to the module and the
         optimiser. Each call of the executor does."""
-        self._compiled()
+        self._check_attached()
         self._seed = self._read_seed()
         self._mirror.read()
 
     def copyWeightsToDevice(self) -> None:
         """Copy the module's weights and statistics, and the optimiser's state to the device. Each
         call of the executor copies those that have changed."""
-        self._compiled()
+        self._check_attached()
         self._mirror.write(everything=True)
         if self._seed is not None:
             self.rng_state = self._seed
@@ -534,6 +549,12 @@ class PoplarExecutor(WithoutSome):
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
         """Return the module's."""
         return self.module.state_dict(*args, **kwargs)
+
+    def _check_attached(self) -> None:
+        self._compiled()
+        if not self.isAttachedToDevice():
+            raise ModelError(f"""The {self.name} was asked for its device, and is not attached.
+                next:  call it, or attachToDevice().""")
 
     def _compiled(self) -> Any:
         if self.run is None:
@@ -676,7 +697,7 @@ class PoplarExecutor(WithoutSome):
             in_mode = nullcontext() if self.training else modules.in_eval(self.module)
             with in_mode, reads.recorded() as names:
                 captured = capture.captured(self.module, args, kwargs, places, self.training, scale)
-            self._check_outputs(captured)
+            self._check_gradients(captured)
             graph = captured.graph
             backward, loss = (captured.backward, captured.loss_at) if self.training else ([], None)
             graph.ops = with_paths(graph, backward, name, loss)
@@ -702,8 +723,7 @@ class PoplarExecutor(WithoutSome):
         self._inputs, self._rates, self._calls = list(call.tensors), [], 0
         self.compiles += 1
 
-    def _check_outputs(self, captured: Any) -> None:
-        refuse_hidden_outputs(type(self.module).__name__, captured.form[0])
+    def _check_gradients(self, captured: Any) -> None:
         if self.training and not captured.grads:
             raise ModelError(f"""The loss of {type(self.module).__name__} depends on no parameter
                 that requires a gradient.
@@ -750,10 +770,14 @@ class PoplarExecutor(WithoutSome):
         by_place = zip(self.captured.inputs, self._inputs, strict=True)
         fed = {name: arrays[argument] for name, argument in by_place}
         with Interrupts():  # Ctrl-C waits until the host has what the device has
-            outs = self.run(**fed)
+            try:
+                outs = self.run(**fed)
+                factors = self.options.factors(self.training)
+                self._mirror.read(prod(factors.values()) // self.options.replicas)
+            except BaseException:
+                self._mirror.forget()  # the device may be in the middle of a step
+                raise
             self._calls += 1
-            factors = self.options.factors(self.training)
-            self._mirror.read(prod(factors.values()) // self.options.replicas)
             if self.training:
                 gradients.hide(self.module)
         outputs = [

@@ -1,5 +1,7 @@
 """python3 run.py fuzz [--minutes N] [--graphs N | --codelets N | --costs N | --collectives N |
 --layers N | --sparse N | --operations N | --tests N [--only NAME] | --threads N |
+    --arguments N [--only MODULE] |
+    --torch-samples N [--only NAME] |
     --replicas N | --files [--count N]] [--seed S] [--compiled]
 
 Random graphs, layouts, codelets and programs run on every way of the engine and on the judge:
@@ -11,10 +13,14 @@ with as many runs of one replica. With --costs the laws of the model of time are
 random programs and machines: sums, whole cycles, nothing besides makes a step faster, and merged
 copies change no value. With --collectives those of gcl are compared with numpy, with --layers
 pooling and norms with torch, with --sparse sparse products with scipy, with --operations those of
-the frontends with float64, and stacks of layers with torch. With --tests the random
+the frontends with float64, and stacks of layers with torch. With --torch-samples the PyTorch face
+runs N of torch's own sample inputs of each operation and dtype, forward and backward, beside torch
+in float64: each is equal, or refused. With --tests the random
 tests of the suite run, by turns, each on the draws of a seed of its own. With --files damaged and
 hostile files are given to all that read one, within 4 GB of memory, and now and then to a command: each is read, or refused by an error that names it;
-nothing is lost, and nothing in it is run. With --threads answers are checked whose threads still print
+nothing is lost, and nothing in it is run. With --arguments the calls that the suite makes of public
+functions are made again, each with one argument spoiled: an error of the kit that says what to do
+next, and no hang, no traceback of Python's and no silence. With --threads answers are checked whose threads still print
 when the check is over, each in a process of its own. Ctrl-C ends it with what was done.
 """
 
@@ -35,6 +41,7 @@ from random import Random
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from fuzz import (
+    arguments,
     collectives,
     commands,
     compare,
@@ -286,6 +293,12 @@ def main() -> int:
         help="run the suite's random tests on so many seeds instead",
     )
     what.add_argument(
+        "--torch-samples",
+        type=int,
+        default=None,
+        help="judge so many of torch's samples of each operation and dtype instead",
+    )
+    what.add_argument(
         "--replicas", type=int, default=None, help="run so many programs replicated instead"
     )
     what.add_argument(
@@ -295,12 +308,21 @@ def main() -> int:
         help="let answers whose threads print on be checked in so many processes instead",
     )
     what.add_argument(
+        "--arguments",
+        type=int,
+        default=None,
+        help="make about so many calls with one argument spoiled instead",
+    )
+    what.add_argument(
         "--files",
         action="store_true",
         help="give damaged and hostile files to all that read one instead",
     )
     parser.add_argument(
-        "--only", default="", help="with --tests: those with this in file or name, as convolution"
+        "--only",
+        default="",
+        help="with --tests and --torch-samples: those with this in file or name, as convolution; with "
+        "--arguments: those of the modules with this in their name, as keras",
     )
     parser.add_argument(
         "--count", type=int, default=None, help="with --files: so many of each kind of file"
@@ -309,10 +331,16 @@ def main() -> int:
         "--compiled", action="store_true", help="compile every loop too; the first time takes long"
     )
     options = parser.parse_args()
+    if options.torch_samples is not None:
+        from fuzz import torch_samples
+
+        return torch_samples.report(options.torch_samples, options.only)
     first = int(time.time()) * 1000 if options.seed is None else options.seed
     count = None if options.count is None else options.count * len(files.PARSERS)
     if options.tests is not None and not any(options.only in n for n in suite.random_tests()):
         parser.error(f"no random test has {options.only!r} in its name")
+    if options.arguments is not None:
+        return arguments.attack_all(options.arguments, first, options.only)
     name = next((name for name in KINDS if getattr(options, name) is not None), "graphs")
     one, noun, fault = KINDS[name]
     if options.only:

@@ -105,7 +105,7 @@ def optimise(
     kind: Optimiser = "sgd",
     rate: Rate | Value = 0.01,
     scale: Positive = 1.0,
-    **numbers: float,
+    **numbers: float | bool,
 ) -> Ir:
     """The graph with a step of an optimiser for each variable in `grads`, behind all else: "sgd",
     "momentum", "adam", "adamw" or "lars", with its `numbers` as in `poplibs.optim`; "sgd" with a

@@ -24,7 +24,7 @@ class Optimizer:
 
     kind, scale = "sgd", 1.0
 
-    def __init__(self, learning_rate: Rate, **numbers: float) -> None:
+    def __init__(self, learning_rate: Rate, **numbers: float | bool) -> None:
         self.learning_rate, self.numbers = learning_rate, numbers
 
     @property

@@ -4,7 +4,7 @@ are part of the program."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -36,7 +36,9 @@ class Arguments:
         self._flat = flat
         self.tensors: dict[str, torch.Tensor] = {}
         self.values: dict[str, Any] = {}
-        named = dict(_named(module, args, kwargs))
+        signature = _signature(module)
+        named = dict(_named(type(module).__name__, signature, args, kwargs))
+        parameters = signature.parameters.values()
         specs, leaves = {}, {}
         for name, value in named.items():
             paths, specs[name] = pytree.tree_flatten_with_path(value)
@@ -48,9 +50,9 @@ class Arguments:
             else:
                 self._refuse_hidden(name, leaf)
                 self.values[name] = leaf
-        defaults = _defaults(module, set(named))
+        defaults = _defaults(parameters, set(named))
         self.constants = frozenset(
-            [("order", tuple(kwargs) if _takes_any_keyword(module) else ())]
+            [("order", tuple(kwargs) if any(p.kind is p.VAR_KEYWORD for p in parameters) else ())]
             + [(n, repr(s)) for n, s in specs.items()]
             + [(n, repr(pytree.tree_structure(v))) for n, v in defaults.items()]
             + [(n, fingerprint(v)) for n, v in self.values.items()]
@@ -168,10 +170,6 @@ def check_tensor(name: str, tensor: torch.Tensor, module: str = "") -> None:
                 next:  give smaller numbers, or floats: {name}.float().""")
 
 
-def _parameters(module: Any) -> list[inspect.Parameter]:
-    return list(_signature(module).parameters.values())
-
-
 def _signature(module: Any) -> inspect.Signature:
     try:
         return inspect.signature(module.forward)
@@ -183,10 +181,10 @@ def _signature(module: Any) -> inspect.Signature:
         return inspect.Signature(anything)
 
 
-def _positional(module: Any, count: int) -> list[str]:
+def _positional(signature: inspect.Signature, count: int) -> list[str]:
     """Return the names of so many positional arguments."""
     names, last = [], "args"
-    for parameter in _parameters(module):
+    for parameter in signature.parameters.values():
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
             last = parameter.name
         elif parameter.kind in (
@@ -197,34 +195,29 @@ def _positional(module: Any, count: int) -> list[str]:
     return (names + [f"{last}[{i}]" for i in range(max(0, count - len(names)))])[:count]
 
 
-def _named(module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[Any]:
+def _named(
+    module: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Iterator[Any]:
     """Yield the arguments by name. Raises `ModelError` if forward does not take them."""
-    signature = _signature(module)
     try:
         signature.bind(*args, **kwargs)
     except TypeError as error:
-        kind, empty = type(module).__name__, inspect.Signature.empty
+        empty = inspect.Signature.empty
         plain = [p.replace(annotation=empty) for p in signature.parameters.values()]
         signature = signature.replace(parameters=plain, return_annotation=empty)
         raise ModelError(
-            f"{kind}.forward does not take these arguments: {error}.",
+            f"{module}.forward does not take these arguments: {error}.",
             next_step=f"call it by its signature, forward{signature}.",
         ) from None
-    yield from zip(_positional(module, len(args)), args, strict=True)
+    yield from zip(_positional(signature, len(args)), args, strict=True)
     yield from kwargs.items()
 
 
-def _takes_any_keyword(module: Any) -> bool:
-    return any(p.kind is inspect.Parameter.VAR_KEYWORD for p in _parameters(module))
-
-
-def _defaults(module: Any, present: set[str]) -> dict[str, Any]:
+def _defaults(parameters: Iterable[inspect.Parameter], present: set[str]) -> dict[str, Any]:
     """Return the defaults of the parameters that a call leaves out."""
     empty = inspect.Parameter.empty
     return {
-        p.name: p.default
-        for p in _parameters(module)
-        if p.default is not empty and p.name not in present
+        p.name: p.default for p in parameters if p.default is not empty and p.name not in present
     }
 
 

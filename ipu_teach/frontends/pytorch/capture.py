@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import logging
 import random
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -49,6 +51,18 @@ def captured(
     return result
 
 
+@contextmanager
+def _without_log() -> Iterator[None]:
+    """Silence torch's log, which reports a forward that fails before the error does."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
+@_without_log()
 def _traced(module: torch.nn.Module, tracer: Tracer, training: bool, scale: float) -> JointGraph:
     snapshot, draws = Snapshot(module), _random_states()
     try:

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import torch
 
-from ipu_teach.errors import ModelError
+from ipu_teach.errors import ModelError, did_you_mean
+
+
+def has_examples(value: Any) -> bool:
+    """Return whether a value is a dataset of PyTorch: one that is iterated, or one with a length
+    and examples by number."""
+    if isinstance(value, torch.utils.data.IterableDataset):
+        return True
+    try:
+        return len(value) >= 0 and hasattr(value, "__getitem__")
+    except TypeError:
+        return False
 
 
 class Loader(torch.utils.data.DataLoader):  # type: ignore[misc]
@@ -30,4 +42,15 @@ class Loader(torch.utils.data.DataLoader):  # type: ignore[misc]
             raise ModelError(f"""{examples:,} examples make no batch, and each run takes {count:,}:
                 {product}.
                 next:  choose a smaller batch_size, or give more examples.""")
-        super().__init__(dataset, batch_size=count, drop_last=drop_last, **options)
+        known = inspect.signature(torch.utils.data.DataLoader.__init__).parameters
+        for name in options:
+            if name not in known:
+                raise ModelError(f"""DataLoader has no argument {name!r}.
+                    next:  {did_you_mean(name, known)}leave it out.""")
+        try:
+            super().__init__(dataset, batch_size=count, drop_last=drop_last, **options)
+        except (TypeError, ValueError) as error:
+            raise ModelError(
+                f"torch's DataLoader cannot be: {error}.",
+                next_step="give arguments that torch.utils.data.DataLoader takes together.",
+            ) from error

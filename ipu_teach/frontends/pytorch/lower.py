@@ -72,7 +72,7 @@ class Lowerer:
         self.joint, self.name, self.marked = joint, name, marked
         self.graph = Ir()
         self.captured = Captured(self.graph, form=joint.form)
-        self.nodes = list(joint.module.graph.nodes)
+        self.nodes = list(joint.graph.nodes)
         # a Value, a tensor that is the same on every run, a list of them, or None
         self.values: dict[torch.fx.Node, Any] = {}
         self.variables: dict[torch.fx.Node, Value] = {}
@@ -103,7 +103,7 @@ class Lowerer:
             self._input(name, node)
         for node in self.nodes:
             if node.op == "get_attr":
-                self.values[node] = getattr(self.joint.module, node.target)
+                self.values[node] = self.joint.constants[node.target]
             elif node.op == "call_function" and node not in self.values:
                 self.values[node] = self._result(node)
         self.swaps = simplify(self.graph)
@@ -223,8 +223,6 @@ class Lowerer:
             return self.joint.calls.lower(self.graph, full_name, args)
         if name in _FILLED:
             return self._filled(name, results, args)
-        if name in whole.LOWERED:
-            return whole.LOWERED[name](self.graph, results, *args, **kwargs)
         if name in ROWS:
             saved = {"saved": self.saved} if name in SAVING else {}
             return ROWS[name](self.graph, results, *args, **kwargs, **saved)

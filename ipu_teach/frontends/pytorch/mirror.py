@@ -131,13 +131,14 @@ class Mirror:
         """Write what the device changed into the host's tensors, and count `forwards`."""
         tensors = tensors_of(self.module)
         parameters = dict(self.module.named_parameters(remove_duplicate=False))
+        changed = {name: self.run.read(name) for name in self.changed}
         with torch.no_grad():
-            for name in self.changed:
-                values = self._known[name] = self.run.read(name)
+            for name, values in changed.items():
                 if name in tensors:
                     tensors[name].copy_(_tensor(values))
                 else:
                     self._keep(parameters, name, values)
+                self._known[name] = values
             for name in self.counters:
                 tensors[name] += forwards
 
@@ -157,6 +158,10 @@ class Mirror:
             state[STATE_NAMES[kind]] = values.clone()
 
     # --- to the device ---
+
+    def forget(self) -> None:
+        """Let the next `write` bring everything to the device."""
+        self._known.clear()
 
     def write(self, everything: bool = False) -> None:
         """Write what the host changed since the last `read` or `write` to the device, or all."""

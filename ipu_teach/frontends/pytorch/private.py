@@ -6,8 +6,9 @@ says what stops working without it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import torch
@@ -19,28 +20,35 @@ from torch._subclasses.fake_tensor import (
     FakeTensorMode,
     UnsupportedOperatorException,
 )
-from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
 from torch.utils import _pytree as pytree
+from torch.utils.weak import TensorWeakRef, WeakTensorKeyDictionary
 
 __all__ = [
     "VALUE_NEEDED",
     "FakeTensor",
     "UnsupportedOperatorException",
+    "TensorWeakRef",
+    "WeakTensorKeyDictionary",
     "accumulation_hooks",
+    "decomposed",
     "attributes_of_module",
+    "cross_entropy_loss",
     "fake_mode",
     "fake_of",
     "gradient_hooks",
+    "has_gradient",
     "has_step_hooks",
     "is_compiled",
+    "is_composite",
     "is_mutable",
     "memory",
     "note_step",
     "operation_name",
     "pytree",
+    "recurrent",
+    "respell",
     "returns_alias",
-    "traced",
-    "traced_graph",
+    "safe_softmax",
     "tracing_on",
     "version",
     "without_mkldnn",
@@ -82,22 +90,18 @@ def tracing_on(mode: Any) -> Iterator[None]:
         yield
 
 
-def traced(function: Callable[..., Any], table: Any) -> Callable[..., torch.fx.GraphModule]:
-    """Return a function that traces `function`, with operations spelled out by a table."""
-    made: Callable[..., torch.fx.GraphModule] = make_fx(
-        function,
-        decomposition_table=table,
-        tracing_mode="real",
-        _allow_non_fake_inputs=True,
-        _disable_torch_fn_metadata_mode=True,  # which would take a third of the time
+@cache
+def is_composite(operation: Any) -> bool:
+    """Whether torch makes an operation of others, of which each has its own gradient."""
+    namespace, key = operation.namespace, torch._C.DispatchKey.CompositeImplicitAutograd
+    return namespace != "prim" and torch._C._dispatch_has_kernel_for_dispatch_key(
+        operation.name(), key
     )
-    return made
 
 
-def traced_graph() -> torch.fx.Graph | None:
-    """Return the graph that is being traced, or None."""
-    mode = get_proxy_mode()
-    return None if mode is None else mode.tracer.graph
+def decomposed(operation: Any, args: Sequence[Any], kwargs: Any) -> Any:
+    """Run a composite operation by the operations that it is made of."""
+    return operation.decompose(*args, **kwargs)
 
 
 def memory(tensor: torch.Tensor) -> int:
@@ -145,6 +149,38 @@ def returns_alias(target: Any) -> bool:
     return schema.arguments[0].alias_info is not None and any(
         result.alias_info is not None for result in schema.returns
     )
+
+
+def has_gradient(operation: Any) -> bool:
+    """Whether `register_autograd` was called for an operation of a library."""
+    name = operation._schema.name
+    defined = torch._library.custom_ops.OPDEFS.get(name)
+    if defined is not None:
+        return defined._backward_fn is not None
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, "Autograd"))
+
+
+def respell(operation: Any, function: Callable[..., Any]) -> None:
+    """Call `function` for an operation that is composed of others, where the dispatcher of Python
+    is on, as in a capture; `operation.decompose` calls torch's own."""
+    operation.py_impl(torch._C.DispatchKey.CompositeImplicitAutograd)(function)
+
+
+def safe_softmax(x: torch.Tensor, dim: int) -> torch.Tensor:
+    """Return the softmax, and 0 where all elements of a row are -inf, as attention has it."""
+    result: torch.Tensor = torch._safe_softmax(x, dim)
+    return result
+
+
+def cross_entropy_loss(*args: Any) -> torch.Tensor:
+    """Return the loss as torch spells it, of every kind of class numbers and shares."""
+    loss: torch.Tensor = torch._C._nn.cross_entropy_loss(*args)
+    return loss
+
+
+def recurrent(kind: str) -> Any:
+    """Return the function that `torch.nn.LSTM`, GRU and RNN call: "lstm", "gru", "rnn_tanh"."""
+    return getattr(torch._VF, kind)
 
 
 def is_compiled(module: torch.nn.Module) -> bool:

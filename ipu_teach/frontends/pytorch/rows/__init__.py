@@ -3,14 +3,17 @@
 `ROWS[name](graph, results, *arguments, **keywords)` emits an operation of torch and returns its
 value, or a list of them; rows in `SAVING` also take a dict `saved`, the same for forward and
 backward. `narrowed` then wraps integers to the width of their dtype. Rows in `KEPT` must be left
-out of torch's decompositions. Rows raise `Unfit` for what the kit does not do as torch does.
+out of torch's decompositions, and those in `KEPT_IF` for the calls of which it says so. Rows raise
+`Unfit` for what the kit does not do as torch does.
 """
 
 from __future__ import annotations
 
 from ipu_teach.frontends.pytorch.rows import (  # noqa: F401
     elementwise,
+    gradients,
     integers,
+    likelihoods,
     lookups,
     norms,
     order,
@@ -21,6 +24,6 @@ from ipu_teach.frontends.pytorch.rows import (  # noqa: F401
     views,
 )
 from ipu_teach.frontends.pytorch.rows.integers import narrowed
-from ipu_teach.frontends.pytorch.rows.registry import KEPT, ROWS, SAVING, Results
+from ipu_teach.frontends.pytorch.rows.registry import KEPT, KEPT_IF, ROWS, SAVING, Results
 
-__all__ = ["KEPT", "ROWS", "SAVING", "Results", "narrowed"]
+__all__ = ["KEPT", "KEPT_IF", "ROWS", "SAVING", "Results", "narrowed"]

@@ -443,9 +443,9 @@ def _hardtanh(graph: Ir, results: Results, x: Value, low: float = -1, high: floa
 
 
 @row("pow")
-def _pow(graph: Ir, results: Results, a: Any, b: Any) -> Value:
+def _pow(graph: Ir, results: Results, base: Any, b: Any) -> Value:
     """Squares, cubes and roots as torch has them, and others by the device's power."""
-    a = as_dtype(graph, a, results.dtype)
+    a: Value = as_dtype(graph, base, results.dtype)
     if not isinstance(b, Value) and is_float(results.dtype):
         if b == 1:
             return a

@@ -20,7 +20,22 @@ def _product(graph: Ir, results: Results, a: Value, b: Value) -> Value:
         raise Unfit(why, "x.float() @ y.float().")
     if not a.size or not b.size:
         return graph.constant(0.0, a.dtype, (*a.shape[:-1], b.shape[-1]))
-    return graph.op("matmul", a, b)
+    return _by_transposes(graph, a, b) or graph.op("matmul", a, b)
+
+
+def _by_transposes(graph: Ir, a: Value, b: Value) -> Value | None:
+    """Return the transpose of bᵀ aᵀ, if a is the transpose of a matrix and b is none.
+
+    torch takes the gradient of weights as such a product. In this form the result has the layout
+    of the weights, which the forward multiplies by their transpose.
+    """
+    if len(a.shape) != 2:
+        return None
+    makers = [next((op for op in reversed(graph.ops) if v in op.outs), None) for v in (a, b)]
+    source, other = (op if op is not None and op.kind == "permute" else None for op in makers)
+    if source is None or other is not None:
+        return None
+    return ir.turned(graph, graph.op("matmul", ir.turned(graph, b), source.inputs[0]))
 
 
 @row("addmm", "baddbmm")

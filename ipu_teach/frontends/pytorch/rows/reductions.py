@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ipu_teach.frontends import ir
-from ipu_teach.frontends.ir import Ir, Unfit, Value
+from ipu_teach.frontends.ir import Ir, Value
 from ipu_teach.frontends.pytorch.rows.registry import (
     Results,
     as_bool,
@@ -16,16 +16,13 @@ from ipu_teach.frontends.pytorch.rows.registry import (
     reshaped,
     row,
 )
-from ipu_teach.types import BOOL, INT
+from ipu_teach.types import FLOAT, HALF, INT
 
 NAN = float("nan")
 
 
 def reduced(graph: Ir, results: Results, kind: str, x: Value, dim: Any, empty: float) -> Value:
-    """Return x reduced over dimensions, in the shape of the result; `empty` if it has no elements.
-
-    :raises Unfit: if integers have no number for `empty`.
-    """
+    """Return x reduced over dimensions, in the result's shape; `empty` if x has no elements."""
     if not x.size:
         return graph.constant(empty, x.dtype, results.shape)
     y = ir.reduced(graph, kind, x, dimensions(x, dim)) if x.shape else x
@@ -43,7 +40,13 @@ def _sum(
 def _prod(
     graph: Ir, results: Results, x: Value, dim: Any = None, keepdim: bool = False, **_: Any
 ) -> Value:
-    return reduced(graph, results, "reduce_prod", as_dtype(graph, x, results.dtype), dim, 1)
+    x = as_dtype(graph, x, results.dtype)
+    return graph.cast(reduced(graph, results, "reduce_prod", widened(graph, x), dim, 1), x.dtype)
+
+
+def widened(graph: Ir, x: Value) -> Value:
+    """Return halves as FLOAT: what is summed or multiplied is rounded once, at the end."""
+    return graph.cast(x, FLOAT) if x.dtype is HALF else x
 
 
 def _total(graph: Ir, results: Results, x: Value, dim: Any, count: float) -> Value:
@@ -59,7 +62,8 @@ def _mean(
     x = as_dtype(graph, x, results.dtype)
     if not x.size:
         return graph.constant(NAN, x.dtype, results.shape)
-    return _total(graph, results, x, dim, x.size / _size(results.shape))
+    mean = _total(graph, results, widened(graph, x), dim, x.size / _size(results.shape))
+    return graph.cast(mean, x.dtype)
 
 
 def _size(shape: tuple[int, ...]) -> int:
@@ -108,12 +112,13 @@ def _var(
         correction = 0 if unbiased is False else 1
     if not x.size:
         return graph.constant(NAN, x.dtype, results.shape)
-    dims = dimensions(x, dim)
+    dims, x = dimensions(x, dim), widened(graph, x)
     centred = (
         graph.op("sub", x, ir.mean(graph, x, dims, True)) if x.shape else graph.op("sub", x, x)
     )
     count = max(x.size / _size(results.shape) - float(correction), 0.0)
-    return _total(graph, results, graph.op("square", centred), dim, count)
+    total = _total(graph, results, graph.op("square", centred), dim, count)
+    return graph.cast(total, results.dtype)
 
 
 @row("var_mean")
@@ -133,7 +138,11 @@ def _vector_norm(
     **_: Any,
 ) -> Value:  # fmt: skip
     """(Σ |x|ᵖ)^(1/p); the number of elements that are not 0 for p = 0; extremes for infinite p."""
-    magnitude = graph.op("abs", as_dtype(graph, x, results.dtype))
+    magnitude = graph.op("abs", widened(graph, as_dtype(graph, x, results.dtype)))
+    return graph.cast(_norm_of(graph, results, magnitude, float(ord), dim), results.dtype)
+
+
+def _norm_of(graph: Ir, results: Results, magnitude: Value, ord: float, dim: Any) -> Value:
     if ord in (float("inf"), -float("inf")):
         kind = "reduce_max" if ord > 0 else "reduce_min"
         return reduced(graph, results, kind, magnitude, dim, 0)
@@ -142,7 +151,7 @@ def _vector_norm(
     elif ord == 2:
         magnitude = graph.op("square", magnitude)
     elif ord != 1:
-        magnitude = graph.op("pow", magnitude, float(ord))
+        magnitude = graph.op("pow", magnitude, ord)
     total = reduced(graph, results, "sum", magnitude, dim, 0)
     if ord in (0, 1):
         return total
@@ -151,7 +160,7 @@ def _vector_norm(
 
 @row("dist")
 def _dist(graph: Ir, results: Results, a: Value, b: Value, p: float = 2) -> Value:
-    return _vector_norm(graph, results, graph.op("sub", a, b), p)
+    return _vector_norm(graph, results, graph.op("sub", *(widened(graph, v) for v in (a, b))), p)
 
 
 def _along(kind: str) -> Callable[..., Value]:
@@ -167,9 +176,3 @@ def _along(kind: str) -> Callable[..., Value]:
 
 row("_softmax", "softmax")(_along("softmax"))
 row("_log_softmax", "log_softmax")(_along("log_softmax"))
-
-
-def refuse_bool(x: Value, operation: str) -> None:
-    """Raise `Unfit` for booleans."""
-    if x.dtype is BOOL:
-        raise Unfit(f"{operation} of booleans", "x.int() first.")

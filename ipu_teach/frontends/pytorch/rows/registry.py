@@ -24,6 +24,7 @@ AnyRow = TypeVar("AnyRow", bound=RowFunction)
 ROWS: dict[str, RowFunction] = {}
 SAVING: set[str] = set()  # rows with a keyword `saved`: a dict from the forward to the backward
 KEPT: set[str] = set()  # rows that torch's decompositions would replace by what differs from it
+KEPT_IF: dict[str, Callable[..., bool]] = {}  # and those for some calls, which the function tells
 MOVES: set[str] = set()  # rows that only move elements, so that no integer leaves its width
 
 
@@ -74,14 +75,19 @@ class Results:
 
 
 def row(
-    *names: str, saves: bool = False, kept: bool = False, moves: bool = False
+    *names: str,
+    saves: bool = False,
+    kept: bool | Callable[..., bool] = False,
+    moves: bool = False,
 ) -> Callable[[AnyRow], AnyRow]:
     """Add a row under several names of torch."""
 
     def add(function: AnyRow) -> AnyRow:
         for name in names:
             ROWS[name] = function
-            for is_member, members in ((saves, SAVING), (kept, KEPT), (moves, MOVES)):
+            if callable(kept):
+                KEPT_IF[name] = kept
+            for is_member, members in ((saves, SAVING), (kept is True, KEPT), (moves, MOVES)):
                 if is_member:
                     members.add(name)
         return function

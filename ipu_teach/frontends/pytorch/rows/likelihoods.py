@@ -1,0 +1,115 @@
+"""Losses of class numbers: the negative log likelihood, and what cross entropy shares with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipu_teach.frontends import ir
+from ipu_teach.frontends.ir import Ir, Value
+from ipu_teach.frontends.pytorch.rows.registry import Results, row
+from ipu_teach.poplibs.popops import MASKED_LABEL_CODE
+from ipu_teach.types import FLOAT, INT, UNSIGNED_INT
+
+IGNORED = -100  # the class number that counts for no loss, unless torch is given another
+
+
+def class_rows(graph: Ir, x: Value) -> Value:
+    """[batch, classes, …] or [classes] as [rows, classes]."""
+    if len(x.shape) > 2:
+        x = graph.op("permute", x, dims=(0, *range(2, len(x.shape)), 1))
+    return x if len(x.shape) == 2 else graph.op("reshape", x, shape=(-1, x.shape[-1]))
+
+
+def class_numbers(graph: Ir, labels: Value, classes: int, ignored: int) -> tuple[Value, bool]:
+    """Class numbers as UNSIGNED_INT [rows], and whether some may count for no loss.
+
+    The host checks the class numbers that it feeds. Of those, `IGNORED` is expected only where the
+    host has fed one.
+    """
+    rows = graph.op("reshape", labels, shape=(labels.size,)) if len(labels.shape) != 1 else labels
+    numbers = graph.op("reinterpret", rows, dtype=UNSIGNED_INT) if rows.dtype is INT else rows
+    fed = graph.fed(numbers)
+    if fed is not None:
+        fed.below = classes if fed.below is None else min(classes, fed.below)
+        if ignored == IGNORED and not getattr(fed, "marked", False):
+            return numbers, False
+        fed.ignored = ignored
+    masked = graph.constant(MASKED_LABEL_CODE, UNSIGNED_INT)
+    return graph.op("select", graph.op("eq", rows, ignored), masked, numbers), True
+
+
+def count_of(graph: Ir, numbers: Value, is_masked: bool) -> Value:
+    """How many class numbers count, FLOAT."""
+    if not is_masked:
+        return graph.constant(float(numbers.size), FLOAT, ())
+    masked = graph.constant(MASKED_LABEL_CODE, UNSIGNED_INT, numbers.shape)
+    return ir.reduced(graph, "sum", graph.op("cast", graph.op("neq", numbers, masked), dtype=FLOAT))
+
+
+def mean_of(graph: Ir, total: Value, count: Value) -> Value:
+    """total / count, NaN for a count of 0; there the gradient of the total is 0, not NaN."""
+    if count.number is not None:
+        return graph.op("mul", total, 1 / count.number)
+    mean = graph.op("div", total, graph.op("max", count, 1.0))
+    empty = graph.op("eq", count, 0.0)
+    return graph.op("select", empty, graph.constant(float("nan"), total.dtype, total.shape), mean)
+
+
+def _has_no_weights(x: Any, target: Any, weight: Any, *others: Any) -> bool:
+    return weight is None
+
+
+def _had_no_weights(gradient: Any, x: Any, target: Any, weight: Any, *others: Any) -> bool:
+    return weight is None
+
+
+@row("nll_loss_forward", "nll_loss2d_forward", kept=_has_no_weights)
+def _nll(
+    graph: Ir, results: Results, x: Value, labels: Value, weight: None, reduction: int, ignored: int
+) -> list[Value]:
+    rows = class_rows(graph, x)
+    numbers, is_masked = class_numbers(graph, labels, rows.shape[1], ignored)
+    count = count_of(graph, numbers, is_masked)
+    each = graph.op("neg", graph.cast(graph.op("pick", rows, numbers), FLOAT))
+    dtype = results.dtypes[1] or results.dtype
+    weights = graph.cast(count, dtype)
+    if reduction == 0:
+        loss = (
+            graph.op("reshape", each, shape=results.shape) if each.shape != results.shape else each
+        )
+        return [graph.cast(loss, results.dtype), graph.constant(0, dtype, ())]
+    total = ir.reduced(graph, "sum", each)
+    return [
+        graph.cast(mean_of(graph, total, count) if reduction == 1 else total, results.dtype),
+        weights,
+    ]
+
+
+@row("nll_loss_backward", "nll_loss2d_backward", kept=_had_no_weights)
+def _nll_backward(
+    graph: Ir, results: Results, gradient: Value, x: Value, labels: Value, weight: None,
+    reduction: int, ignored: int, weights: Value,
+) -> Value:  # fmt: skip
+    rows = class_rows(graph, x)
+    numbers, is_masked = class_numbers(graph, labels, rows.shape[1], ignored)
+    gradient = graph.cast(gradient, FLOAT)
+    if reduction == 1:
+        count = count_of(graph, numbers, is_masked)
+        number = count.number
+        gradient = (
+            graph.op("div", gradient, graph.op("max", count, 1.0))
+            if number is None
+            else graph.op("mul", gradient, 1 / number)
+        )
+    each = graph.op(
+        "neg", graph.op("reshape", gradient, shape=(-1, 1) if reduction == 0 else (1, 1))
+    )
+    hot = graph.op("one_hot", numbers, classes=rows.shape[1], dtype=FLOAT)
+    by_rows = graph.op("mul", hot, each)
+    if len(x.shape) > 2:
+        moved = (x.shape[0], *x.shape[2:], x.shape[1])
+        back = (0, len(moved) - 1, *range(1, len(moved) - 1))
+        by_rows = graph.op("permute", graph.op("reshape", by_rows, shape=moved), dims=back)
+    elif by_rows.shape != x.shape:
+        by_rows = graph.op("reshape", by_rows, shape=x.shape)
+    return graph.cast(by_rows, results.dtype)
