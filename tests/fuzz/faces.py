@@ -7,13 +7,16 @@ refuses is one case, "refused".
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import logging
 import re
+import sys
+import time
 import traceback
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -38,7 +41,7 @@ class Fault(Exception):
         self.kind, self.text, self.calls = kind, text, calls
 
 
-@contextmanager
+@contextlib.contextmanager
 def default_dtype(dtype: torch.dtype) -> Iterator[None]:
     """Let new float tensors have this dtype."""
     before = torch.get_default_dtype()
@@ -81,7 +84,10 @@ class Torch:
         if not self.is_trained:
             count = made.iterations * made.replicas
         batches = [
-            [t[n * len(t) // (count * iterations) :][: len(t) // (count * iterations)] for t in tensors]
+            [
+                t[n * len(t) // (count * iterations) :][: len(t) // (count * iterations)]
+                for t in tensors
+            ]
             for n in range(count * iterations)
         ]
         mean = "ReductionType.Sum" not in "".join(made.options)
@@ -284,8 +290,6 @@ def _is_near(actual: list[tuple[str, Any]], state: list[tuple[str, Any]]) -> boo
     )
 
 
-
-
 def reference(made: Program, start: Any, calls: list[Call], is_trained: bool) -> Any:
     """Return a function from a dtype to the results of the last call in torch."""
 
@@ -316,7 +320,7 @@ def one_program(seed: int, counts: Counts) -> Fault | None:
     return None
 
 
-@contextmanager
+@contextlib.contextmanager
 def suppressed_reasons() -> Iterator[None]:
     """Count no refusals."""
     before = REASONS.copy()
@@ -391,12 +395,21 @@ def shown(made: Program, calls: list[Call], is_trained: bool) -> str:
     """Return a program that runs alone and prints what the kit and torch give."""
     used = made.module()
     options = "".join(f"options.{line}\n" for line in made.options)
-    text = f'{PRELUDE}\n\n{used}\n\ntorch.manual_seed(0)\nmodule = Module(){".half()" if made.is_half else ""}\n'
-    text += f'options = poptorch.Options().useIpuModel(IPUModel("ipu2", tiles_per_ipu={made.tiles}))\n'
+    text = f"{PRELUDE}\n\n{used}\n\ntorch.manual_seed(0)\nmodule = Module(){'.half()' if made.is_half else ''}\n"
+    text += (
+        f'options = poptorch.Options().useIpuModel(IPUModel("ipu2", tiles_per_ipu={made.tiles}))\n'
+    )
     text += options
     if made.state:
         text += "module.load_state_dict({"
-        text += ", ".join(f"{n!r}: {literal(v)}" for n, v in made.state.items() if n in made.make().state_dict()) + "})\n"
+        text += (
+            ", ".join(
+                f"{n!r}: {literal(v)}"
+                for n, v in made.state.items()
+                if n in made.make().state_dict()
+            )
+            + "})\n"
+        )
     if is_trained:
         optimizer = made.optimizer.replace("{p}", "module.parameters()")
         text += f"executor = poptorch.trainingModel(module, options, {optimizer})\n"
@@ -414,3 +427,53 @@ def literal(tensor: Any) -> str:
     """Return the code of a tensor."""
     numbers = re.sub(r"\b(nan|inf)\b", r'float("\1")', str(tensor.tolist()))
     return f"torch.tensor({numbers}, dtype={tensor.dtype})"
+
+
+def kind_of(fault: Fault) -> str:
+    """Return what faults of one kind have in common: how it ended, and the lines without numbers."""
+    body = fault.text.rpartition("def forward")[2].partition("\n")[2].partition("        return")[0]
+    return f"{fault.kind} {re.sub(r'[0-9]+|[ ]+', ' ', body)}"
+
+
+def table(counts: Counts) -> str:
+    """Return how many cases of each category were equal, refused and at fault."""
+    ends = ("equal", "refused", "fault")
+    rows = [("category", *ends)]
+    rows += [
+        (category, *(f"{counts[category, end]:,}" for end in ends))
+        for category in sorted({category for category, _ in counts})
+    ]
+    totals = [sum(n for (_, end), n in counts.items() if end == wanted) for wanted in ends]
+    rows.append(("all", *(f"{total:,}" for total in totals)))
+    width = max(len(row[0]) for row in rows)
+    return "\n".join(f"{row[0]:<{width}}" + "".join(f"{c:>9}" for c in row[1:]) for row in rows)
+
+
+def run(first: int, most: float, seconds: float) -> int:
+    """Try programs from seed `first` on, until there are `most` cases or time is over.
+
+    The first fault of each kind is printed as a program. Returns the exit status, 1 for a fault.
+    """
+    torch.set_num_threads(1)
+    logging.disable(logging.CRITICAL)  # torch's warnings about what it traces
+    counts: Counts = Counter()
+    kinds: set[str] = set()
+    begin, told, seed = time.monotonic(), 0.0, first
+    with contextlib.suppress(KeyboardInterrupt):
+        while counts.total() < most and time.monotonic() - begin < seconds:
+            fault = one_program(seed, counts)
+            if fault and kind_of(fault) not in kinds:
+                kinds.add(kind_of(fault))
+                print(
+                    f"\nseed {seed}, {fault.kind}; as small as it gets:\n\n{fault.text}", flush=True
+                )
+            seed += 1
+            if time.monotonic() - told > 1:
+                told = time.monotonic()
+                print(f"\r{counts.total():,} cases ", end="", file=sys.stderr, flush=True)
+    print(
+        f"\n{seed - first:,} programs from seed {first}\n\n{table(counts)}\n\nrefused most often:"
+    )
+    for reason, count in REASONS.most_common(20):
+        print(f"{count:>6} {reason}")
+    return 1 if kinds else 0

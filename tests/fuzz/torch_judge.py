@@ -44,9 +44,7 @@ class Rounding(TorchDispatchMode):
         super().__init__()
         self.generator = torch.Generator().manual_seed(seed)
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = func.overloadpacket.__name__
         if name in UPDATES and args[0].is_floating_point():
@@ -153,9 +151,7 @@ def _listed(tensor: Any) -> str:
 Reference = Callable[[torch.dtype], list[tuple[str, Any]]]
 
 
-def differences(
-    actual: Sequence[tuple[str, Any]], reference: Reference, dtype: torch.dtype
-) -> str:
+def differences(actual: Sequence[tuple[str, Any]], reference: Reference, dtype: torch.dtype) -> str:
     """Return in words how named results differ from those of `reference`, or "".
 
     `reference(dtype)` runs torch from the same start; it is called again with rounding errors
@@ -173,9 +169,7 @@ def differences(
         return f"{len(actual)} results in place of {len(narrow)}"
     wrong = [
         number
-        for number, ((name, a), (_, n), (_, w)) in enumerate(
-            zip(actual, narrow, wide, strict=True)
-        )
+        for number, ((name, a), (_, n), (_, w)) in enumerate(zip(actual, narrow, wide, strict=True))
         if unlike(a, n, w, floor, name)
     ]
     if not wrong:

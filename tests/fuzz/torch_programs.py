@@ -13,7 +13,7 @@ import torch
 from fuzz import torch_lines as lines
 from ipu_teach import poptorch
 
-PRELUDE = '''\
+PRELUDE = """\
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -62,7 +62,7 @@ def hook(tensor, function):
 def no_grad(function):
     with torch.no_grad():
         return function()
-'''
+"""
 
 OWNED = " <- "  # between a line of forward and the line that makes its module
 HOLE = re.compile(r"\{(\w+)\}")
@@ -193,10 +193,15 @@ class Writer:
             name = match.group(1)
             if name in chosen:
                 return chosen[name]
-            first = self.names[chosen["f"] if "f" in chosen else chosen["i"]] if chosen.keys() & {
-                "f",
-                "i",
-            } else torch.zeros(2, 2)
+            first = (
+                self.names[chosen["f"] if "f" in chosen else chosen["i"]]
+                if chosen.keys()
+                & {
+                    "f",
+                    "i",
+                }
+                else torch.zeros(2, 2)
+            )
             if name in ("f", "g"):
                 pool = self.tensors(torch.float32)
                 if name == "g" and "f" in chosen and rng.random() < 0.8:
@@ -361,10 +366,12 @@ def program(seed: int) -> Program:
     result = Program(writer.setup, writer.body, inputs)
     if is_trained and (loss := _loss(writer, rng)):
         result = _trained(result, loss, rng)
+    # in HALF torch's Adam divides by an epsilon that is 0
+    is_half = rng.random() < 0.08 and "Adam" not in result.optimizer
     return replace(
         result,
         tiles=rng.choice([1, 2, 3, 4]),
-        is_half=rng.random() < 0.08,
+        is_half=is_half,
         is_evaluated=bool(result.loss) and rng.random() < 0.2,
     )
 
@@ -401,7 +408,9 @@ def _trained(made: Program, loss: str, rng: Random) -> Program:
     if transform == "recompute":
         at = rng.randrange(len(body))
         if name := re.match(r"h\d+", body[at]):
-            body.insert(at + 1, f"{name.group()} = poptorch.recomputationCheckpoint({name.group()})")
+            body.insert(
+                at + 1, f"{name.group()} = poptorch.recomputationCheckpoint({name.group()})"
+            )
     if transform in ("pipelined", "sharded") and len(body) > 1:
         cut = rng.randrange(1, len(body))
         body.insert(cut, "# stage 1")

@@ -165,7 +165,9 @@ def tried(name: str) -> dict[str, str]:
         for parameter in model.parameters():  # some begin with zeros, which hide faults
             parameter.add_(0.05 * torch.randn_like(parameter))
         target = torch.randn_like(model(*inputs))
-    ends = {"values": judged(lambda: kit_values(model, inputs), lambda d: values_of(model, inputs, d))}
+    ends = {
+        "values": judged(lambda: kit_values(model, inputs), lambda d: values_of(model, inputs, d))
+    }
     for label, make in OPTIMIZERS.items():
         ends[label] = judged(
             lambda make=make: kit_steps(model, make, target, inputs),  # type: ignore[misc]
@@ -188,7 +190,9 @@ def main() -> int:
     parser.add_argument("--only", default="", help="those with this in their name or package")
     parser.add_argument("--list", action="store_true", help="name the models, and run none")
     words = parser.parse_args()
-    names = [n for n, (package, _) in BUILDERS.items() if words.only.lower() in f"{package} {n}".lower()]
+    names = [
+        n for n, (package, _) in BUILDERS.items() if words.only.lower() in f"{package} {n}".lower()
+    ]
     if words.list:
         print("\n".join(names))
         return 0

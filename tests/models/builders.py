@@ -158,7 +158,10 @@ TEXT: dict[str, tuple[str, dict[str, Any]]] = {
     "Cohere": ("Model", DECODER),
     "Olmo2": ("Model", DECODER),
     "Granite": ("Model", DECODER),
-    "Mamba": ("Model", {"vocab_size": 30, "hidden_size": 8, "num_hidden_layers": 1, "state_size": 4}),
+    "Mamba": (
+        "Model",
+        {"vocab_size": 30, "hidden_size": 8, "num_hidden_layers": 1, "state_size": 4},
+    ),
 }
 for _name, (_kind, _options) in TEXT.items():
     BUILDERS[f"{_name}{_kind}"] = (
@@ -325,9 +328,7 @@ def _wav2vec2() -> Built:
 def _clip() -> Built:
     text = {**ENCODER, "num_hidden_layers": 1}
     both = {"input_ids": ids(2, 5), "pixel_values": torch.randn(2, 3, 8, 8)}
-    return hugging_face(
-        "CLIP", both, text_config=text, vision_config=VISION, projection_dim=8
-    )
+    return hugging_face("CLIP", both, text_config=text, vision_config=VISION, projection_dim=8)
 
 
 @model("transformers", "ASTModel")
@@ -368,7 +369,10 @@ def _mobilenet_v2() -> Built:
 def _mobilenet_v3() -> Built:
     module = vision("mobilenetv3")
     setting = module.InvertedResidualConfig
-    blocks = [setting(8, 3, 8, 8, True, "RE", 2, 1, 1.0), setting(8, 3, 16, 8, False, "HS", 1, 1, 1.0)]
+    blocks = [
+        setting(8, 3, 8, 8, True, "RE", 2, 1, 1.0),
+        setting(8, 3, 16, 8, False, "HS", 1, 1, 1.0),
+    ]
     return module.MobileNetV3(blocks, 16, 5, dropout=0.0), image(16)
 
 
@@ -415,7 +419,9 @@ def _convnext() -> Built:
 
 @model("torchvision", "torchvision VisionTransformer")
 def _vision_transformer() -> Built:
-    return vision("vision_transformer").VisionTransformer(8, 4, 1, 2, 16, 24, num_classes=5), image(8)
+    return vision("vision_transformer").VisionTransformer(8, 4, 1, 2, 16, 24, num_classes=5), image(
+        8
+    )
 
 
 @model("torchvision", "torchvision SwinTransformer")
@@ -581,12 +587,16 @@ def _perceiver() -> Built:
 
 @model("linformer", "Linformer")
 def _linformer() -> Built:
-    return of("linformer.Linformer", dim=8, seq_len=6, depth=1, heads=2, k=3), (torch.randn(2, 6, 8),)
+    return of("linformer.Linformer", dim=8, seq_len=6, depth=1, heads=2, k=3), (
+        torch.randn(2, 6, 8),
+    )
 
 
 @model("performer_pytorch", "Performer attention")
 def _performer() -> Built:
-    made = of("performer_pytorch.SelfAttention", dim=8, heads=2, dim_head=4, causal=False, nb_features=8)
+    made = of(
+        "performer_pytorch.SelfAttention", dim=8, heads=2, dim_head=4, causal=False, nb_features=8
+    )
     return made, (torch.randn(2, 5, 8),)
 
 
@@ -620,16 +630,16 @@ def _segresnet() -> Built:
 
 @model("monai", "MONAI ViT")
 def _monai_vit() -> Built:
-    made = of(
-        "monai.networks.nets.ViT", 1, (8, 8), (4, 4), 16, 24, 1, 2, spatial_dims=2
-    )
+    made = of("monai.networks.nets.ViT", 1, (8, 8), (4, 4), 16, 24, 1, 2, spatial_dims=2)
     return First(made), (torch.randn(2, 1, 8, 8),)
 
 
 @model("kornia", "kornia Sobel and blur")
 def _kornia() -> Built:
     made = nn.Sequential(
-        nn.Conv2d(1, 2, 3), of("kornia.filters.GaussianBlur2d", (3, 3), (1.0, 1.0)), of("kornia.filters.Sobel")
+        nn.Conv2d(1, 2, 3),
+        of("kornia.filters.GaussianBlur2d", (3, 3), (1.0, 1.0)),
+        of("kornia.filters.Sobel"),
     )
     return made, (torch.randn(2, 1, 8, 8),)
 
