@@ -134,7 +134,7 @@ def draw(made: Program, kind: str, rng: Random, is_trained: bool) -> list[Any]:
 def calls_of(made: Program, seed: int, is_trained: bool) -> list[Call]:
     """Return the calls that a program is tried with."""
     rng = Random(f"{seed} calls")
-    text = "\n".join([*made.body, made.loss])
+    text = "\n".join([*made.setup, *made.body, made.loss])
     kinds = KINDS[1:]
     if any(line in text for line in torch_lines.TAME):
         kinds = ["ties", "zeros", "steps", "negative"]
@@ -438,7 +438,7 @@ def kind_of(fault: Fault) -> str:
 def table(counts: Counts) -> str:
     """Return how many cases of each category were equal, refused and at fault."""
     ends = ("equal", "refused", "fault")
-    rows = [("category", *ends)]
+    rows: list[tuple[str, ...]] = [("category", *ends)]
     rows += [
         (category, *(f"{counts[category, end]:,}" for end in ends))
         for category in sorted({category for category, _ in counts})

@@ -14,10 +14,12 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
+from fuzz.torch_lines import words
+
 RUNS = 12  # with rounding errors
 ULPS = 4
 EXACT = frozenset(
-    """abs neg relu maximum minimum clamp max min amax amin where sort topk gather index
+    words("""abs neg relu maximum minimum clamp max min amax amin where sort topk gather index
     index_select select slice view expand permute transpose t cat stack clone copy detach
     zeros_like ones_like full_like full zeros ones scalar_tensor arange argmax argmin argsort sign
     sgn floor ceil round trunc eq ne lt le gt ge threshold_backward hardtanh masked_fill flip roll
@@ -25,19 +27,19 @@ EXACT = frozenset(
     embedding diagonal unfold fill empty_like empty new_zeros new_full new_empty_strided
     empty_strided scatter index_put masked_select isnan logical_not hardtanh_backward tril triu
     max_pool2d_with_indices max_pool2d_with_indices_backward relu6 split split_with_sizes
-    unbind median cummax cummin copysign fmax fmin""".split()
+    unbind median cummax cummin copysign fmax fmin""")
 )
 SUMS = frozenset(
-    """mm bmm addmm baddbmm sum mean convolution convolution_backward dot var var_mean std
+    words("""mm bmm addmm baddbmm sum mean convolution convolution_backward dot var var_mean std
     native_layer_norm native_layer_norm_backward native_batch_norm native_batch_norm_backward
     native_group_norm native_group_norm_backward _softmax _softmax_backward_data _log_softmax
     _log_softmax_backward_data cumsum avg_pool2d logsumexp linalg_vector_norm
-    _scaled_dot_product_flash_attention_for_cpu""".split()
+    _scaled_dot_product_flash_attention_for_cpu""")
 )
-UPDATES = frozenset("add_ sub_ mul_ div_ addcmul_ addcdiv_ lerp_".split())
+UPDATES = frozenset(words("add_ sub_ mul_ div_ addcmul_ addcdiv_ lerp_"))
 
 
-class Rounding(TorchDispatchMode):
+class Rounding(TorchDispatchMode):  # type: ignore[misc]
     """Changes the results of inexact operations by up to `ULPS` units in the last place."""
 
     def __init__(self, seed: int) -> None:

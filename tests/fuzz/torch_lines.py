@@ -8,26 +8,32 @@ length, `{last}` the last dimension's length and `{channels}` the second dimensi
 
 from __future__ import annotations
 
-UNARY = """
+
+def words(text: str) -> list[str]:
+    """Return the words of a text."""
+    return text.split()
+
+
+UNARY = words("""
 abs neg exp expm1 log log1p log2 log10 sqrt rsqrt reciprocal square sin cos tan sinh cosh tanh asin
 acos atan asinh acosh atanh erf erfc exp2 floor ceil round trunc frac sign sgn sigmoid logit relu
 isnan isinf isfinite logical_not positive nan_to_num deg2rad signbit sinc isposinf isneginf
-""".split()
+""")
 
-FUNCTIONAL = """
+FUNCTIONAL = words("""
 relu relu6 elu selu celu gelu silu mish hardtanh hardswish hardsigmoid leaky_relu softplus softsign
 tanhshrink softshrink hardshrink logsigmoid sigmoid tanh
-""".split()
+""")
 
-BINARY = """
+BINARY = words("""
 add sub mul div maximum minimum fmax fmin pow atan2 fmod remainder eq ne lt le gt ge logical_and
 logical_or logical_xor floor_divide true_divide hypot copysign xlogy logaddexp isclose heaviside
-""".split()
+""")
 
-REDUCTIONS = """
+REDUCTIONS = words("""
 sum mean prod amax amin argmax argmin logsumexp std var norm any all cumsum cumprod softmax
 log_softmax median sort argsort max min cummax count_nonzero nansum nanmean aminmax std_mean
-""".split()
+""")
 
 ELEMENTWISE = [
     *(f"torch.{name}({{f}})" for name in UNARY),
@@ -92,11 +98,11 @@ REDUCING = [
     *(f"torch.{name}({{f}}, {{d}})" for name in REDUCTIONS),
     *(
         f"torch.{name}({{f}}, {{d}}, keepdim=True)"
-        for name in "sum mean prod amax amin argmax argmin logsumexp std var any all".split()
+        for name in words("sum mean prod amax amin argmax argmin logsumexp std var any all")
     ),
-    *(f"torch.{name}({{f}})" for name in "sum mean prod amax amin max min argmax std var".split()),
-    *(f"{{f}}.{name}({{d}})[0]" for name in "max min median mode sort cummax cummin".split()),
-    *(f"{{f}}.{name}({{d}})[1]" for name in "max min sort".split()),
+    *(f"torch.{name}({{f}})" for name in words("sum mean prod amax amin max min argmax std var")),
+    *(f"{{f}}.{name}({{d}})[0]" for name in words("max min median mode sort cummax cummin")),
+    *(f"{{f}}.{name}({{d}})[1]" for name in words("max min sort")),
     "torch.var({f}, {d}, correction=0)",
     "torch.std({f}, {d}, unbiased=False)",
     "torch.topk({f}, 1, {d})[0]",
@@ -503,7 +509,7 @@ LOSSES = [
 # an input or a power of it is not finite: they are fed small numbers only.
 # The sign of a NaN is no number's: signbit and copysign show it. gelu(inf) is inf in float64, and
 # NaN in torch's vectorised float32 kernel.
-TAME = """mode='linear' soft_margin_loss multi_margin_loss signbit copysign gelu GELU""".split()
+TAME = words("""mode='linear' soft_margin_loss multi_margin_loss signbit copysign gelu GELU""")
 
 # torch sums the squares of these in double precision: those of denormals do not vanish.
 SQUARES = ("std", "var", "norm", "normalize", "cosine", "dist", "hypot")

@@ -397,7 +397,7 @@ def _trained(made: Program, loss: str, rng: Random) -> Program:
     made = replace(made, loss=loss, optimizer=optimizer)
     transform = rng.choice(
         ["plain"] * 4
-        + "accumulate replicas iterations pipelined sharded recompute off_chip".split()
+        + lines.words("accumulate replicas iterations pipelined sharded recompute off_chip")
     )
     options: list[str] = []
     body = list(made.body)

@@ -14,7 +14,6 @@ import copy
 import importlib
 import importlib.metadata
 import logging
-import os
 import sys
 import time
 import warnings
@@ -23,16 +22,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[n]) for n in (0, 1)]
-os.environ.setdefault("IPU_TEACH_GPU", "0")
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import torch
 from fuzz.torch_judge import Rounding
 from torch import nn
 
-from builders import BUILDERS, declare_torchvision
 from ipu_teach import IPUModel, poptorch
 from ipu_teach.errors import IPUTeachError
+from models.builders import BUILDERS, declare_torchvision
 
 TILES, STEPS, RUNS = 64, 3, 4
 OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
@@ -43,7 +41,7 @@ FLOOR = 1e-5  # of the largest element of a tensor
 Tensors = dict[str, torch.Tensor]
 
 
-class Trained(nn.Module):
+class Trained(nn.Module):  # type: ignore[misc]
     """A model that returns what it computes, and a loss."""
 
     def __init__(self, model: nn.Module) -> None:

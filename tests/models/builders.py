@@ -12,13 +12,14 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from fuzz.torch_lines import words
 from torch import nn
 
 Built = tuple[nn.Module, tuple[torch.Tensor, ...]]
 BUILDERS: dict[str, tuple[str, Callable[[], Built]]] = {}  # by name: package, builder
 
 
-class First(nn.Module):
+class First(nn.Module):  # type: ignore[misc]
     """A module of which the first tensor that it returns counts; `keywords` go with each call."""
 
     def __init__(self, inner: nn.Module, names: tuple[str, ...] = (), **keywords: Any) -> None:
@@ -67,12 +68,12 @@ def ids(*shape: int, below: int = 30) -> torch.Tensor:
 
 # --- Hugging Face transformers --------------------------------------------------------------------
 
-NO_DROPOUT = """hidden_dropout_prob attention_probs_dropout_prob dropout attention_dropout
+NO_DROPOUT = words("""hidden_dropout_prob attention_probs_dropout_prob dropout attention_dropout
 activation_dropout embd_pdrop attn_pdrop resid_pdrop dropout_rate hidden_dropout classifier_dropout
 drop_path_rate layerdrop feat_proj_dropout final_dropout encoder_layerdrop decoder_layerdrop
 embed_dropout resid_dropout qa_dropout seq_classif_dropout pooler_dropout classifier_dropout_prob
 ffn_dropout stochastic_depth_prob mask_time_prob embedding_dropout summary_first_dropout
-hidden_dropout_rate drop_out_rate""".split()
+hidden_dropout_rate drop_out_rate""")
 
 
 def hugging_face(
@@ -89,7 +90,7 @@ def hugging_face(
     return First(made, tuple(inputs)), tuple(inputs.values())
 
 
-ENCODER = {
+ENCODER: dict[str, Any] = {
     "vocab_size": 30,
     "hidden_size": 16,
     "num_hidden_layers": 2,
@@ -98,8 +99,8 @@ ENCODER = {
     "max_position_embeddings": 16,
 }
 DECODER = {**ENCODER, "num_key_value_heads": 1, "pad_token_id": 0}
-IMAGE = {"image_size": 8, "patch_size": 4, "num_channels": 3}
-VISION = {
+IMAGE: dict[str, Any] = {"image_size": 8, "patch_size": 4, "num_channels": 3}
+VISION: dict[str, Any] = {
     **IMAGE,
     "hidden_size": 16,
     "num_hidden_layers": 1,
@@ -276,14 +277,20 @@ for _name, (_kind, _size, _options) in IMAGES.items():
 
 @model("transformers", "T5Model")
 def _t5() -> Built:
-    options = {"vocab_size": 30, "d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 1}
+    options: dict[str, Any] = {
+        "vocab_size": 30,
+        "d_model": 16,
+        "d_kv": 8,
+        "d_ff": 24,
+        "num_layers": 1,
+    }
     both = {"input_ids": ids(2, 5), "decoder_input_ids": ids(2, 4)}
     return hugging_face("T5", both, num_heads=2, **options)
 
 
 @model("transformers", "BartModel")
 def _bart() -> Built:
-    options = {f"{side}_{key}": n for side in ("encoder", "decoder") for key, n in
+    options: dict[str, Any] = {f"{side}_{key}": n for side in ("encoder", "decoder") for key, n in
                {"layers": 1, "attention_heads": 2, "ffn_dim": 24}.items()}  # fmt: skip
     both = {"input_ids": ids(2, 5), "decoder_input_ids": ids(2, 4)}
     return hugging_face(
@@ -521,12 +528,12 @@ for _name, (_sizes, _options) in GRAPHS.items():
 
 @model("torch_geometric", "GINConv")
 def _gin() -> Built:
-    return graph_layer("GINConv", nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3)))  # type: ignore[arg-type]
+    return graph_layer("GINConv", nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3)))
 
 
 @model("torch_geometric", "EdgeConv")
 def _edge() -> Built:
-    return graph_layer("EdgeConv", nn.Sequential(nn.Linear(8, 3)))  # type: ignore[arg-type]
+    return graph_layer("EdgeConv", nn.Sequential(nn.Linear(8, 3)))
 
 
 # --- others ---------------------------------------------------------------------------------------
