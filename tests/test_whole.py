@@ -209,6 +209,18 @@ def test_attention(name: str) -> None:
     agree("a scale", attention(scale=0.7), x)
 
 
+def test_attention_of_halves_scales_before_it_sums() -> None:
+    """40 * 40 * 64 is more than a half holds; an eighth of it is not."""
+    x = torch.full((1, 2, 64), 40.0) * torch.tensor([[[1.0], [0.25]]])
+
+    def loss(x: Any) -> Any:
+        return F.scaled_dot_product_attention(x, x, x).float().sum()
+
+    got, expected = on_the_device(loss, x.half()), in_torch(loss, x)
+    for a, b in zip(got, expected, strict=True):
+        torch.testing.assert_close(a.double(), b.double(), rtol=4e-3, atol=4e-3)
+
+
 def test_look_ups_and_products() -> None:
     index, rows = torch.tensor([1, 1, 0]), torch.arange(12.0).reshape(3, 4)
     for padding in (None, 0, 1):
