@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ipu_teach.frontends.pytorch.containers import builtin_type, elements, members
 from ipu_teach.frontends.pytorch.private import accumulation_hooks, gradient_hooks
 
 _LIMIT = 100_000  # objects that are visited, and elements of a container
@@ -81,13 +82,12 @@ class Snapshot:
             return ()
         if isinstance(value, dict):
             return self._dict(name, value)
-        before = list(value)
-        fill = value.update if isinstance(value, set) else value.extend
-        self._records.append(_Container(name, value, before, fill))
+        before = elements(value)
+        self._records.append(_Container(name, value, before))
         return [(name, v) for v in before]
 
     def _dict(self, name: str, value: dict[Any, Any], is_object: bool = False) -> Iterable[Named]:
-        record = _Dict(name, value, dict(value), is_object)
+        record = _Dict(name, value, members(value), is_object)
         self._records.append(record)
         return [(record.name_of(key), member) for key, member in record.before.items()]
 
@@ -138,17 +138,18 @@ class _Record:
 class _Container(_Record):
     """The elements of a list, deque or set."""
 
-    def __init__(self, name: str, value: Any, before: list[Any], fill: Callable[..., Any]) -> None:
-        self.name, self.value, self.before, self.fill = name, value, before, fill
+    def __init__(self, name: str, value: Any, before: list[Any]) -> None:
+        self.name, self.value, self.before = name, value, before
 
     def changed(self) -> list[str]:
-        now = list(self.value)
+        now = elements(self.value)
         is_same = len(now) == len(self.before) and all(map(_is, now, self.before))
         return [] if is_same else [self.name]
 
     def restore(self) -> None:
-        self.value.clear()
-        self.fill(self.before)
+        base = builtin_type(self.value)
+        base.clear(self.value)
+        (base.update if base is set else base.extend)(self.value, self.before)
 
 
 class _Dict(_Record):
@@ -168,17 +169,18 @@ class _Dict(_Record):
         return f"{self.name}.{key}".strip(".") if is_path else f"{self.name}[{key!r}]"
 
     def changed(self) -> list[str]:
-        keys = dict.fromkeys((*self.before, *self.value))
-        missing = object()
+        now, missing = members(self.value), object()
         return [
             self.name_of(key)
-            for key in keys
-            if self.value.get(key, missing) is not self.before.get(key, missing)
+            for key in dict.fromkeys((*self.before, *now))
+            if now.get(key, missing) is not self.before.get(key, missing)
         ]
 
     def restore(self) -> None:
-        self.value.clear()
-        self.value.update(self.before)
+        base = builtin_type(self.value)
+        base.clear(self.value)
+        for key, member in self.before.items():
+            base.__setitem__(self.value, key, member)
 
 
 class _Array(_Record):
