@@ -32,6 +32,7 @@ import numpy as np
 from ipu_teach.errors import IPUTeachError, did_you_mean, shown
 from ipu_teach.types import DType
 
+Kept = TypeVar("Kept", bound=type[Any])
 Call = TypeVar("Call", bound=Callable[..., Any])
 Refusal = Callable[[str, str], IPUTeachError]  # from a sentence and what to do next
 FLAG = bool, np.bool_  # no 1 and no "yes"
@@ -107,7 +108,9 @@ class Kind(NamedTuple):
 
 def is_whole(value: object) -> bool:
     """Return whether a value is a whole number below 2**63, and no flag."""
-    return isinstance(value, WHOLE) and not isinstance(value, bool) and -BEYOND < value < BEYOND
+    return (
+        isinstance(value, WHOLE) and not isinstance(value, bool) and bool(-BEYOND < value < BEYOND)
+    )
 
 
 def _is_real(value: object) -> bool:
@@ -116,7 +119,7 @@ def _is_real(value: object) -> bool:
 
 def is_finite(value: Any) -> bool:
     """Return whether a value is a real number, and no flag, that single precision holds."""
-    return _is_real(value) and isfinite(value) and abs(value) <= LARGEST
+    return _is_real(value) and isfinite(value) and bool(abs(value) <= LARGEST)
 
 
 def is_numeric(value: Any) -> bool:
@@ -151,14 +154,14 @@ _PLAIN: dict[Any, Kind] = {
     Callable: _plain(types.FunctionType, callable, "give a function."),
 }
 _PLAIN[abc.Callable] = _PLAIN[Callable]
-_ADVICE: dict[type, str] = {}
+ADVICE: dict[type, str] = {}
 
 
-def advised(advice: str) -> Callable[[type[Any]], type[Any]]:
-    """Say what to give where an annotation names the decorated class."""
+def advised(advice: str) -> Callable[[Kept], Kept]:
+    """Return a decorator of a class: `advice` is what to give where an annotation names it."""
 
-    def known(kind: type[Any]) -> type[Any]:
-        _ADVICE[kind] = advice
+    def known(kind: Kept) -> Kept:
+        ADVICE[kind] = advice
         return kind
 
     return known
@@ -197,10 +200,10 @@ def _kind_of(hint: Any) -> Kind | None:
     if plain is None and isinstance(origin, type):
         hint = origin  # as np.ndarray of what is inside
     if plain is None and isinstance(hint, type) and hint not in (object, Any):
-        advice = _ADVICE.get(hint, f"give {_an(hint.__name__)}.")
+        advice = ADVICE.get(hint, f"give {_an(hint.__name__)}.")
         if issubclass(hint, Enum):
             advice = f"give one of {', '.join(map(str, hint))}."
-        plain = _plain((), lambda v: isinstance(v, hint), advice)
+        plain = _plain(hint, lambda v: isinstance(v, hint), advice)
     return plain
 
 
@@ -276,7 +279,7 @@ def _series(element: Any, classes: tuple[type, ...]) -> Kind:
 
     def fits(value: Any) -> bool:
         value = _listed(value)
-        return isinstance(value, classes) and all(map(accepts, value))
+        return isinstance(value, classes) and all(map(accepts, value))  # type: ignore[call-overload]
 
     return _plain((), fits, f"give a list or tuple of {words}.")
 
@@ -353,64 +356,74 @@ def hints_of(function: Any) -> dict[str, Any]:
 
 
 class _Plan(NamedTuple):
-    """The kinds of a signature: of the parameters by place, of `*args`, and of those by name."""
+    """The kinds of a signature: of the parameters by place, of `*args` from `end` on, of those by
+    name, and of all others by name."""
 
-    places: tuple[tuple[str, Kind | None], ...]
-    rest: tuple[str, Kind | None]
-    names: Mapping[str, Kind | None]
+    places: tuple[tuple[int, str, Kind], ...]
+    end: int
+    rest: tuple[str, Kind] | None
+    names: Mapping[str, Kind]
     others: Kind | None
-    listed: bool
+    is_listed: bool
 
 
-def _plan(function: Any, only: Callable[[Any], bool]) -> _Plan:
-    hints = {name: hint for name, hint in hints_of(function).items() if only(hint)}
-    places: list[tuple[str, Kind | None]] = []
-    names: dict[str, Kind | None] = {}
-    rest: tuple[str, Kind | None] = ("", None)
-    others: Kind | None = None
-    for parameter in inspect.signature(function).parameters.values():
-        kind = kind_of(hints[parameter.name]) if parameter.name in hints else None
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            rest = parameter.name, kind
-        elif parameter.kind is parameter.VAR_KEYWORD:
-            others = kind
-        else:
-            if parameter.kind is not parameter.KEYWORD_ONLY:
-                places.append((parameter.name, kind))
-            names[parameter.name] = kind
-    kinds = [kind for _, kind in places] + [rest[1], others, *names.values()]
+def _plan(function: Any, only: type | None) -> _Plan:
+    hints = {n: hint for n, hint in hints_of(function).items() if only is None or hint is only}
+    kinds = {name: kind for name, hint in hints.items() if (kind := kind_of(hint)) is not None}
+    parameters = [*inspect.signature(function).parameters.values()]
+    by_place = [p.name for p in parameters if p.kind in _BY_PLACE]
+    rest = [p.name for p in parameters if p.kind is p.VAR_POSITIONAL and p.name in kinds]
+    others = [kinds.get(p.name) for p in parameters if p.kind is p.VAR_KEYWORD]
+    named = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     return _Plan(
-        tuple(places), rest, names, others, any(kind is not None and kind.listed for kind in kinds)
+        tuple((i, name, kinds[name]) for i, name in enumerate(by_place) if name in kinds),
+        len(by_place),
+        (rest[0], kinds[rest[0]]) if rest else None,
+        {name: kind for name, kind in kinds.items() if name in named},
+        others[0] if others else None,
+        any(kind.listed for kind in kinds.values()),
     )
 
 
-def checked(
-    refuse: Refusal, only: Callable[[Any], bool] = lambda hint: True
-) -> Callable[[Call], Call]:
+_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def checked(refuse: Refusal, only: type | None = None) -> Callable[[Call], Call]:
     """Return a decorator whose functions check their arguments before the body runs.
 
-    `refuse(sentence, advice)` makes the error. Only annotations of which `only` is true are read.
+    `refuse(sentence, advice)` makes the error. `only`: check this one annotation, by default all.
     """
 
     def decorated(function: Any) -> Any:
-        plan = cache(lambda: _plan(function, only))
+        plan: _Plan | None = None
 
         @wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            places, rest, names, others, is_listed = plan()
+            nonlocal plan
+            if plan is None:
+                plan = _plan(function, only)
+            places, end, rest, names, others, is_listed = plan
             if is_listed:
-                args, kwargs = _read_iterators(plan(), args, kwargs)
-            for (name, kind), value in zip(places, args, strict=False):
-                if kind is not None and type(value) not in kind.quick and not kind.accepts(value):
+                args, kwargs = _read_iterators(plan, args, kwargs)
+            given = len(args)
+            for place, name, kind in places:
+                if place >= given:
+                    break
+                value = args[place]
+                if type(value) not in kind.quick and not kind.accepts(value):
                     raise refusal(_title(function, args), name, value, kind, refuse)
-            if (several := rest[1]) is not None:
-                for value in args[len(places) :]:
-                    if not several.accepts(value):
-                        raise refusal(_title(function, args), rest[0], value, several, refuse)
+            if rest is not None:
+                for value in args[end:]:
+                    if not rest[1].accepts(value):
+                        raise refusal(_title(function, args), rest[0], value, rest[1], refuse)
             for name, value in kwargs.items():
-                kind = names.get(name, others)
-                if kind is not None and type(value) not in kind.quick and not kind.accepts(value):
-                    raise refusal(_title(function, args), name, value, kind, refuse)
+                known = names.get(name, others)
+                if (
+                    known is not None
+                    and type(value) not in known.quick
+                    and not known.accepts(value)
+                ):
+                    raise refusal(_title(function, args), name, value, known, refuse)
             return function(*args, **kwargs)
 
         return call
@@ -433,9 +446,9 @@ def _read_iterators(
         is_read = kind is not None and kind.listed and isinstance(value, abc.Iterator)
         return list(value) if is_read else value
 
-    by_place = [read(kind, v) for (_, kind), v in zip(plan.places, args, strict=False)]
+    kinds = {place: kind for place, _, kind in plan.places}
     by_name = {name: read(plan.names.get(name), v) for name, v in kwargs.items()}
-    return (*by_place, *args[len(by_place) :]), by_name
+    return tuple(read(kinds.get(i), v) for i, v in enumerate(args)), by_name
 
 
 def check_class(member: type[Any], refuse: Refusal) -> None:
@@ -450,13 +463,13 @@ def check_class(member: type[Any], refuse: Refusal) -> None:
 
 
 def check_calls(module: dict[str, Any], refuse: Refusal, without: Collection[str] = ()) -> None:
-    """Check the arguments of the public functions and classes that a module defines: its last
-    line is `check_calls(globals(), …)`. `without`: names that stay as they are."""
+    """Check the arguments of the public functions that a module defines, and of the public methods
+    of its classes: its last line is `check_calls(globals(), …)`. `without`: names that stay as they
+    are."""
     for name, member in list(module.items()):
-        public = not name.startswith("_") and name not in without
-        if not public or getattr(member, "__module__", "") != module["__name__"]:
+        if name in without or getattr(member, "__module__", "") != module["__name__"]:
             continue
-        if inspect.isfunction(member):
+        if inspect.isfunction(member) and not name.startswith("_"):
             module[name] = checked(refuse)(member)
         elif inspect.isclass(member) and not issubclass(member, (BaseException, Enum)):
             check_class(member, refuse)

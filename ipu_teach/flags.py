@@ -30,7 +30,7 @@ def flagged(made: F) -> F:
             if inspect.isfunction(member) and (name == "__init__" or name[0] != "_"):
                 setattr(made, name, _watched(member))
         return made
-    return _watched(made)
+    return _watched(made)  # type: ignore[no-any-return]
 
 
 def _watched(function: Any) -> Any:
@@ -42,4 +42,4 @@ def _refused(problem: str, advice: str) -> PoplarTypeError:
     return PoplarTypeError(problem, next_step=advice)
 
 
-_checked: Any = checked(_refused, lambda hint: hint is bool)
+_checked: Any = checked(_refused, bool)

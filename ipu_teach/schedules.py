@@ -181,6 +181,11 @@ def stash(ticks: Given, stages: Annotated[int, Between(1, MOST)]) -> list[int]:
     """
     every = [[Work(*one) for one in now] for now in ticks]
     back = {(s, b) for now in every for kind, s, b in now if kind == BACKWARD}
+    for _, s, _ in (work for now in every for work in now):
+        if not 0 <= s < stages:
+            raise InvalidOptionError(f"""stash() was given {counted(stages, "stage")}, and ticks of
+                stage {s}.
+                next:  give the number of stages that the ticks were made for.""")
     held, most = [0] * stages, [0] * stages
     for now in every:
         for kind, s, b in now:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+import random
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -498,6 +499,34 @@ def test_a_module_is_left_as_it_was() -> None:
     torch.testing.assert_close(pair.module(X), pair.plain(X))
 
 
+def test_containers_with_methods_of_their_own_are_read_past_these() -> None:
+    class Registry(OrderedDict[str, Any]):
+        """As in transformers: a name stands for a class, and each look-up makes an object."""
+
+        def __getitem__(self, key: str) -> Any:
+            return super().__getitem__(key)()
+
+        def get(self, key: str) -> Any:  # type: ignore[override]
+            return self[key]
+
+    class Queue(list[Any]):
+        def __iter__(self) -> Any:
+            raise AssertionError("this empties the queue")
+
+    class Chooses(Net):
+        registry, queue = Registry(relu=nn.ReLU, tanh=nn.Tanh), Queue([1, 2])
+
+        def between(self, h: Any) -> Any:
+            self.registry.pop("relu", None)
+            self.queue.append(3)
+            return self.registry["tanh"](h)
+
+    poptorch.inferenceModel(new(Chooses), options())(X)
+    assert [*OrderedDict.keys(Chooses.registry)] == ["relu", "tanh"]
+    assert OrderedDict.__getitem__(Chooses.registry, "tanh") is nn.Tanh
+    assert list.__len__(Chooses.queue) == 2
+
+
 # --- losses ---------------------------------------------------------------------------------------
 
 
@@ -701,6 +730,99 @@ def test_edits_of_weights_between_calls() -> None:
         pair.step()
     assert pair.executor.compiles == 1
     assert pair.module.n.num_batches_tracked == pair.plain.n.num_batches_tracked
+
+
+class Changing(Net):
+    """A module of which a program can change many things."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.n, self.warmth = nn.BatchNorm1d(8), 1.0
+        self.register_buffer("shift", torch.zeros(3))
+
+    def forward(self, x: Any, y: Any, k: float = 1.0, *, flag: bool = False) -> Any:
+        out = self.b(self.n(torch.tanh(self.a(x)) * self.warmth)) * k + self.shift
+        return F.mse_loss(out + 1 if flag else out, y)
+
+
+def in_plain_torch(module: Any, optimizer: Any) -> None:
+    step_of_loss(optimizer, module(X, Y))
+    optimizer.zero_grad()
+
+
+def step_of_loss(optimizer: Any, loss: Any) -> None:
+    optimizer.zero_grad()
+    if loss.requires_grad:
+        loss.backward()
+    optimizer.step()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_programs_drawn_at_random(seed: int) -> None:
+    """Steps on the device and in plain PyTorch, between changes of everything."""
+    draw = random.Random(seed)
+    module = new(Changing)
+    kind, settings = draw.choice(
+        [
+            (torch.optim.SGD, {"lr": 0.05}),
+            (torch.optim.SGD, {"lr": 0.05, "momentum": 0.8, "weight_decay": 0.01}),
+            (torch.optim.Adam, {"lr": 0.02}),
+            (torch.optim.AdamW, {"lr": 0.02, "betas": (0.5, 0.9)}),
+        ]
+    )
+    pair = Pair(module, lambda m: kind(m.parameters(), **settings))
+    schedulers = [
+        torch.optim.lr_scheduler.ExponentialLR(o, 0.8) for o in (pair.optimizer, pair.reference)
+    ]
+    saved = copy.deepcopy([pair.plain.state_dict(), pair.reference.state_dict()])
+    kwargs: dict[str, Any] = {}
+
+    def save() -> None:
+        saved[:] = copy.deepcopy([pair.plain.state_dict(), pair.reference.state_dict()])
+
+    number, flag = 0.0, False
+    edits: dict[str, Callable[[Any, Any], Any]] = {
+        "attribute": lambda m, o: setattr(m, "warmth", 0.5 + flag),
+        "frozen": lambda m, o: m.a.requires_grad_(flag),
+        "mode": lambda m, o: m.train(flag),
+        "mode of a part": lambda m, o: m.n.train(flag),
+        "rate": lambda m, o: o.param_groups[0].update(lr=number / 10),
+        "load": lambda m, o: m.load_state_dict(saved[0]),
+        "load the optimiser": lambda m, o: o.load_state_dict(copy.deepcopy(saved[1])),
+        "clear": lambda m, o: o.state.clear(),
+        "weight": lambda m, o: m.b.weight.data.add_(number / 10),
+        "buffer": lambda m, o: m.shift.fill_(number),
+        "plain step": in_plain_torch,
+    }
+    others: dict[str, Callable[[], Any]] = {
+        "argument": lambda: kwargs.update(k=0.5 + flag),
+        "keyword": lambda: kwargs.update(flag=flag),
+        "schedule": lambda: [s.step() for s in schedulers],
+        "save": save,
+        "detach": pair.executor.detachFromDevice,
+        "destroy": pair.executor.destroy,
+    }
+    done: list[str] = []
+    for _ in range(15):
+        number, flag = draw.random(), draw.random() < 0.5
+        name = draw.choice([*edits, *others])
+        done.append(name)
+        pair.both(edits[name]) if name in edits else others[name]()
+        loss = pair.plain(X, Y, **kwargs)
+        step_of_loss(pair.reference, loss)
+        torch.testing.assert_close(
+            pair.executor(X, Y, **kwargs),
+            loss.detach(),
+            rtol=1e-3,
+            atol=1e-4,
+            msg=lambda m: f"{done}: {m}",
+        )
+        for found, expected in zip(
+            pair.module.state_dict().values(), pair.plain.state_dict().values(), strict=True
+        ):
+            torch.testing.assert_close(
+                found, expected, rtol=1e-3, atol=1e-4, msg=lambda m: f"{done}: {m}"
+            )
 
 
 def test_an_edit_before_a_detach_is_kept() -> None:

@@ -524,9 +524,10 @@ class InferenceSession:
         deviceInfo: Device,
         userOptions: SessionOptions | None = None,
     ) -> None:
-        is_file = not isinstance(fnModel, bytes)
-        call = f"{type(self).__name__}()"
-        model = read_whole(fnModel, call, MODEL, loaded) if is_file else loaded(fnModel)
+        if isinstance(fnModel, bytes):
+            model = loaded(fnModel)
+        else:
+            model = read_whole(fnModel, f"{type(self).__name__}()", MODEL, loaded)
         self._flow, self._device = dataFlow, deviceInfo
         self._options = userOptions or SessionOptions()
         self._model = self._placed(model)

@@ -49,7 +49,7 @@ from ipu_teach.frontends.pytorch import (
 )
 from ipu_teach.frontends.pytorch.arguments import Arguments, Layer, Tensor
 from ipu_teach.frontends.pytorch.fingerprints import fingerprint
-from ipu_teach.frontends.pytorch.loader import Loader
+from ipu_teach.frontends.pytorch.loader import Loader, has_examples
 from ipu_teach.frontends.pytorch.markers import lowering
 from ipu_teach.frontends.pytorch.mirror import (
     Mirror,
@@ -167,7 +167,7 @@ Strategy = Annotated[
 Dataset = Annotated[
     Any,
     Taken(
-        lambda v: hasattr(v, "__getitem__") or hasattr(v, "__iter__"),
+        has_examples,
         "give a torch.utils.data.Dataset, such as TensorDataset(inputs, labels).",
     ),
 ]
@@ -309,7 +309,9 @@ def DataLoader(
     factors = options.factors(training=True)
     count = batch_size * prod(factors.values())
     settings |= {"shuffle": shuffle, "num_workers": num_workers}
-    return Loader(dataset, count, spelt("batch_size", batch_size, factors), drop_last, **settings)
+    return Loader(
+        dataset, count, spelt("batch_size", batch_size, factors), bool(drop_last), **settings
+    )
 
 
 # --- what a module says ---------------------------------------------------------------------------

@@ -3,7 +3,7 @@ micro-batches come back, and options that refuse a name they do not have."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cache
@@ -36,14 +36,14 @@ class Known:
         if name not in known:
             raise ModelError(f"""{type(self).__name__} has no option {name!r}.
                 next:  {did_you_mean(name, known)}there are {", ".join(known)}.""")
-        check(type(self).__name__, name, value, _hints(type(self)).get(name, Any), misuse)
+        check(type(self).__name__, name, value, _hints(type(self).__init__).get(name, Any), misuse)
         super().__setattr__(name, value)
 
 
 @cache
-def _hints(options: type[Any]) -> Mapping[str, Any]:
-    """Return the annotations of options by name."""
-    return hints_of(options.__init__)
+def _hints(function: Callable[..., Any]) -> Mapping[str, Any]:
+    """Return the annotations of a function by name."""
+    return hints_of(function)
 
 
 @dataclass(frozen=True)

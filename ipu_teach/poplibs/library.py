@@ -32,7 +32,7 @@ from typing import (
 
 import numpy as np
 
-from ipu_teach.arguments import FLAG, WORDS, kind_of
+from ipu_teach.arguments import ADVICE, FLAG, WORDS, advised as advised, check_class, kind_of
 from ipu_teach.errors import InvalidTileMappingError, IPUTeachError, PoplibsError, shown
 from ipu_teach.graph import Graph, Shape, Tensor
 from ipu_teach.graph.layouts import is_whole
@@ -50,9 +50,9 @@ R = TypeVar("R")
 A = TypeVar("A")
 C = TypeVar("C", bound=type[Any])
 OWN = "the function's name"  # as debug_context: the default becomes the name of the function
+NAMES = "name", "debug_context"
 NAME = "give a name: text, in quotes."
 MOST_SIZE = 2**63
-_ADVICE: dict[type, str] = {}
 _calling = ContextVar("calling", default="")
 
 
@@ -72,14 +72,10 @@ Free = Annotated[Tensor, None]  # the function checks it by itself
 PYTHONS = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError)
 
 
-def advised(advice: str) -> Callable[[C], C]:
-    """A class that may stand in a signature: an argument must be one of it, or what to give."""
-
-    def known(one: C) -> C:
-        _ADVICE[one] = advice
-        return one
-
-    return known
+def described(kind: C) -> C:
+    """A class of what a call is to do, whose objects a caller makes: its fields are checked."""
+    check_class(kind, lambda problem, advice: PoplibsError(problem, next_step=advice))
+    return kind
 
 
 def calling() -> str:
@@ -214,14 +210,18 @@ def _wants(hints: dict[str, Any]) -> tuple[bool, list[str], dict[str, Wants], di
         [n for n, h in hints.items() if h is bool],
         {n: w for n, w in of_tensors.items() if isinstance(w, Wants)},
         {n: (h, advice) for n, h in hints.items() if (advice := _advice(h))}
-        | {n: (h, NAME) for n, h in hints.items() if n == "name" and h in (str, str | None)},
+        | {
+            n: (h, NAME)
+            for n, h in hints.items()
+            if n in ("name", "debug_context") and h in (str, str | None)
+        },
     )
 
 
 def _advice(hint: Any) -> str:
     """What to give where a hint says a class that is advised, or that or None."""
     classes = (one for one in (*get_args(hint), hint) if isinstance(one, type))
-    return next((_ADVICE[one] for one in classes if one in _ADVICE), "")
+    return next((ADVICE[one] for one in classes if one in ADVICE), "")
 
 
 def _check(

@@ -87,10 +87,9 @@ class _Step:
             raise as_given(self.given, "state", "give the dict that an earlier call returned.")
         for name in self.given:
             if name not in names:
-                has = f"It keeps {listed}." if names else "It keeps nothing: leave state out."
                 raise refused(
                     f"was given a state with {shown(name)}.",
-                    next_step=f"{did_you_mean(name, names)}{has}",
+                    next_step=f"{did_you_mean(name, names)}It keeps {listed}.",
                 )
         if self.given and (lost := [name for name in names if name not in self.given]):
             raise refused(
@@ -158,8 +157,7 @@ def sgd(
     momentum. Raises `PoplibsError`.
     """
     numbers = {"momentum": momentum, "weight_decay": weight_decay}
-    kept = ("velocity",) if momentum else ()
-    step = _Step(graph, parameter, slope, rate, prog, debug_context, numbers, state, *kept)
+    step = _Step(graph, parameter, slope, rate, prog, debug_context, numbers, state, "velocity")
     g = _decayed(weight_decay)
     if not momentum:
         step.set(parameter, lambda w, d, rate: w - rate * g(d, w), slope, step.rate)

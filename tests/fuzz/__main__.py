@@ -1,7 +1,8 @@
 """python3 run.py fuzz [--minutes N] [--graphs N | --codelets N | --costs N | --collectives N |
 --layers N | --sparse N | --operations N | --tests N [--only NAME] | --threads N |
+    --arguments N [--only MODULE] |
     --torch-samples N [--only NAME] |
-    --replicas N | --files [--count N]] [--seed S] [--compiled]
+    --replicas N | --faces N | --files [--count N]] [--seed S] [--compiled]
 
 Random graphs, layouts, codelets and programs run on every way of the engine and on the judge:
 values, what is defined, races, bytes and cycles. Each tenth program is spoiled, and must end with
@@ -17,8 +18,13 @@ runs N of torch's own sample inputs of each operation and dtype, forward and bac
 in float64: each is equal, or refused. With --tests the random
 tests of the suite run, by turns, each on the draws of a seed of its own. With --files damaged and
 hostile files are given to all that read one, within 4 GB of memory, and now and then to a command: each is read, or refused by an error that names it;
-nothing is lost, and nothing in it is run. With --threads answers are checked whose threads still print
-when the check is over, each in a process of its own. Ctrl-C ends it with what was done.
+nothing is lost, and nothing in it is run. With --arguments the calls that the suite makes of public
+functions are made again, each with one argument spoiled: an error of the kit that says what to do
+next, and no hang, no traceback of Python's and no silence. With --threads answers are checked whose threads still print
+when the check is over, each in a process of its own. With --faces random modules of torch run on
+the modelled machine and in torch, with edge values and all transforms: a case is one call with one
+set of inputs, of which all outputs, and after a training step all parameters and buffers, are
+compared. Ctrl-C ends it with what was done.
 """
 
 from __future__ import annotations
@@ -38,6 +44,7 @@ from random import Random
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from fuzz import (
+    arguments,
     collectives,
     commands,
     compare,
@@ -298,10 +305,22 @@ def main() -> int:
         "--replicas", type=int, default=None, help="run so many programs replicated instead"
     )
     what.add_argument(
+        "--faces",
+        type=int,
+        default=None,
+        help="run so many cases of random modules of torch, judged by torch",
+    )
+    what.add_argument(
         "--threads",
         type=int,
         default=None,
         help="let answers whose threads print on be checked in so many processes instead",
+    )
+    what.add_argument(
+        "--arguments",
+        type=int,
+        default=None,
+        help="make about so many calls with one argument spoiled instead",
     )
     what.add_argument(
         "--files",
@@ -311,7 +330,8 @@ def main() -> int:
     parser.add_argument(
         "--only",
         default="",
-        help="with --tests and --torch-samples: those with this in file or name, as convolution",
+        help="with --tests and --torch-samples: those with this in file or name, as convolution; with "
+        "--arguments: those of the modules with this in their name, as keras",
     )
     parser.add_argument(
         "--count", type=int, default=None, help="with --files: so many of each kind of file"
@@ -328,6 +348,13 @@ def main() -> int:
     count = None if options.count is None else options.count * len(files.PARSERS)
     if options.tests is not None and not any(options.only in n for n in suite.random_tests()):
         parser.error(f"no random test has {options.only!r} in its name")
+    if options.arguments is not None:
+        return arguments.attack_all(options.arguments, first, options.only)
+    if options.faces is not None:
+        from fuzz import faces  # needs torch
+
+        print(f"seed {first}", flush=True)
+        return faces.run(first, options.faces, 60 * (options.minutes or inf))
     name = next((name for name in KINDS if getattr(options, name) is not None), "graphs")
     one, noun, fault = KINDS[name]
     if options.only:

@@ -233,11 +233,13 @@ def _pair(given: Pair) -> tuple[int, int]:
     return int(rows), int(columns)
 
 
-def _margins(padding: str, x: Value, kernel: Pair, stride: Pair) -> dict[str, Any]:
+def _margins(
+    padding: str, x: Value, kernel: Sequence[int], stride: Sequence[int]
+) -> dict[str, Any]:
     """Nothing, or what makes as many windows as strides fit: half of it before, the rest behind."""
     both = [
         max((ceil(n / s) - 1) * s + k - n, 0) if padding == "same" else 0
-        for n, k, s in zip(x.shape[2:], kernel, stride, strict=True)  # type: ignore[arg-type]
+        for n, k, s in zip(x.shape[2:], kernel, stride, strict=True)
     ]
     return {"lower": [b // 2 for b in both], "upper": [b - b // 2 for b in both]}
 

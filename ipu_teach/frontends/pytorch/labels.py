@@ -1,4 +1,4 @@
-"""Where each node of a traced graph comes from: module, line, stage and part."""
+"""Where each node of a recorded graph comes from: module, line, stage and part."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from weakref import ref
 
 import torch
 import torch.utils.checkpoint
@@ -22,7 +21,7 @@ from torch.overrides import TorchFunctionMode
 from ipu_teach.frontends.ir.values import BACKWARD, FORWARD
 from ipu_teach.frontends.pytorch import whole
 from ipu_teach.frontends.pytorch.markers import Marks
-from ipu_teach.frontends.pytorch.private import operation_name, pytree, traced_graph
+from ipu_teach.frontends.pytorch.private import operation_name, pytree
 from ipu_teach.graph.source import NOWHERE, Line
 
 _TORCH = str(Path(torch.__file__).parent) + os.sep
@@ -65,10 +64,10 @@ class Label:
 
 
 class Labels(TorchFunctionMode):  # type: ignore[misc]
-    """Label the nodes of the graph that is traced while this mode is on.
+    """Follow where the operations of a module come from, while this mode is on.
 
-    Each function of torch that the module calls changes the label, and the nodes that follow get
-    it. The nodes of autograd are recorded with their label, which the nodes of the backward pass
+    Each function of torch that the module calls changes `label`, which the nodes that follow get.
+    The nodes of autograd are recorded with their label, which the nodes of the backward pass
     get. `spellings`: functions to call in the place of torch's. `operations`: the same for
     operations by name, called with the operation in front of its arguments.
     """
@@ -81,22 +80,14 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
     ) -> None:
         super().__init__()
         self.marks, self.spellings = marks, spellings
-        self.of: dict[torch.fx.Node, Label] = {}
         self.label = Label()
         self._names = {id(part): name for name, part in module.named_modules()}
         self._paths = [""]
         self._of_autograd: dict[Any, Label] = {}
-        self.tensors: list[tuple[Any, Line]] = []
         self.is_recomputed = False
 
     def set(self, **changes: Any) -> None:
-        """Label the nodes so far, and change the label for those that follow."""
-        graph = traced_graph()
-        if graph is not None:
-            for node in reversed(graph.nodes):
-                if node in self.of:
-                    break
-                self.of[node] = self.label
+        """Change the label for the nodes that follow."""
         self.label = replace(self.label, **changes)
 
     def __torch_function__(
@@ -129,7 +120,6 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
     def note(self, results: Any) -> None:
         """Label the nodes of autograd that made the results, unless they have a label."""
         tensors = [t for t in pytree.tree_leaves(results) if isinstance(t, torch.Tensor)]
-        self.tensors += [(ref(t), self.label.line) for t in tensors]
         waiting = [t.grad_fn for t in tensors]
         while waiting:
             node = waiting.pop()

@@ -10,6 +10,17 @@ import torch
 from ipu_teach.errors import ModelError, did_you_mean
 
 
+def has_examples(value: Any) -> bool:
+    """Return whether a value is a dataset of PyTorch: one that is iterated, or one with a length
+    and examples by number."""
+    if isinstance(value, torch.utils.data.IterableDataset):
+        return True
+    try:
+        return len(value) >= 0 and hasattr(value, "__getitem__")
+    except TypeError:
+        return False
+
+
 class Loader(torch.utils.data.DataLoader):  # type: ignore[misc]
     """PyTorch's loader with batches of `count` examples, as `product` explains. Raises
     `ModelError` for data that end in a smaller batch, or that fill none."""

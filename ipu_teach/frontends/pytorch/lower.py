@@ -72,7 +72,7 @@ class Lowerer:
         self.joint, self.name, self.marked = joint, name, marked
         self.graph = Ir()
         self.captured = Captured(self.graph, form=joint.form)
-        self.nodes = list(joint.module.graph.nodes)
+        self.nodes = list(joint.graph.nodes)
         # a Value, a tensor that is the same on every run, a list of them, or None
         self.values: dict[torch.fx.Node, Any] = {}
         self.variables: dict[torch.fx.Node, Value] = {}
@@ -103,7 +103,7 @@ class Lowerer:
             self._input(name, node)
         for node in self.nodes:
             if node.op == "get_attr":
-                self.values[node] = getattr(self.joint.module, node.target)
+                self.values[node] = self.joint.constants[node.target]
             elif node.op == "call_function" and node not in self.values:
                 self.values[node] = self._result(node)
         self.swaps = simplify(self.graph)

@@ -6,8 +6,9 @@ says what stops working without it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import torch
@@ -19,14 +20,16 @@ from torch._subclasses.fake_tensor import (
     FakeTensorMode,
     UnsupportedOperatorException,
 )
-from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
 from torch.utils import _pytree as pytree
+from torch.utils.weak import WeakTensorKeyDictionary
 
 __all__ = [
     "VALUE_NEEDED",
     "FakeTensor",
     "UnsupportedOperatorException",
+    "WeakTensorKeyDictionary",
     "accumulation_hooks",
+    "decomposed",
     "attributes_of_module",
     "cross_entropy_loss",
     "fake_mode",
@@ -35,6 +38,7 @@ __all__ = [
     "has_gradient",
     "has_step_hooks",
     "is_compiled",
+    "is_composite",
     "is_mutable",
     "memory",
     "note_step",
@@ -44,8 +48,6 @@ __all__ = [
     "respell",
     "returns_alias",
     "safe_softmax",
-    "traced",
-    "traced_graph",
     "tracing_on",
     "version",
     "without_mkldnn",
@@ -87,22 +89,18 @@ def tracing_on(mode: Any) -> Iterator[None]:
         yield
 
 
-def traced(function: Callable[..., Any], table: Any) -> Callable[..., torch.fx.GraphModule]:
-    """Return a function that traces `function`, with operations spelled out by a table."""
-    made: Callable[..., torch.fx.GraphModule] = make_fx(
-        function,
-        decomposition_table=table,
-        tracing_mode="real",
-        _allow_non_fake_inputs=True,
-        _disable_torch_fn_metadata_mode=True,  # which would take a third of the time
-    )
-    return made
+@cache
+def is_composite(operation: Any) -> bool:
+    """Whether torch makes an operation of others, of which each has its own gradient."""
+    namespace, key = operation.namespace, torch._C.DispatchKey.CompositeImplicitAutograd
+    if namespace == "prim":
+        return False
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(operation.name(), key))
 
 
-def traced_graph() -> torch.fx.Graph | None:
-    """Return the graph that is being traced, or None."""
-    mode = get_proxy_mode()
-    return None if mode is None else mode.tracer.graph
+def decomposed(operation: Any, args: Sequence[Any], kwargs: Any) -> Any:
+    """Run a composite operation by the operations that it is made of."""
+    return operation.decompose(*args, **kwargs)
 
 
 def memory(tensor: torch.Tensor) -> int:

@@ -7,13 +7,14 @@ that changed its attributes is traced a second time, and both graphs are compare
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import torch
 
 from ipu_teach.frontends.pytorch import private
 from ipu_teach.frontends.pytorch.private import pytree
+from ipu_teach.frontends.pytorch.trace import JointGraph
 
 _RANDOM = torch.Tag.nondeterministic_seeded
 
@@ -25,19 +26,17 @@ class Description:
     inputs, from a graph that was traced before.
     """
 
-    def __init__(
-        self, traced: torch.fx.GraphModule, constants: dict[int, Hashable] | None = None
-    ) -> None:
+    def __init__(self, joint: JointGraph, constants: Mapping[int, Hashable] | None = None) -> None:
         self.constants: dict[int, Hashable] = {}
         self._before = constants or {}
         self._known: dict[torch.fx.Node, Hashable] = {}
         self._is_constant: dict[torch.fx.Node, bool] = {}
         effects = []
-        for node in traced.graph.nodes:
-            effects += self._node(traced, node)
+        for node in joint.graph.nodes:
+            effects += self._node(joint, node)
         self.effects = tuple(effects)
 
-    def _node(self, traced: torch.fx.GraphModule, node: torch.fx.Node) -> list[Hashable]:
+    def _node(self, joint: JointGraph, node: torch.fx.Node) -> list[Hashable]:
         """Describe a node; return what it changes or returns to the caller."""
         inner = [n for n in pytree.tree_leaves((node.args, node.kwargs)) if n in self._known]
         is_random = node.op == "call_function" and _RANDOM in getattr(node.target, "tags", ())
@@ -45,7 +44,7 @@ class Description:
             node.op != "placeholder" and not is_random and all(map(self._is_constant.get, inner))
         )
         if node.op == "get_attr":
-            self._known[node] = self._attribute(getattr(traced, str(node.target)))
+            self._known[node] = self._attribute(joint.constants[str(node.target)])
             return []
         if node.op == "output":
             return [self._argument(node.args)]
@@ -55,7 +54,7 @@ class Description:
         if self._is_constant[node]:
             for value in pytree.tree_leaves(node.meta.get("val")):
                 if isinstance(value, torch.Tensor):
-                    self.constants[private.memory(value)] = self._known[node]
+                    self.constants[value.memory] = self._known[node]
         return [self._known[node]] if private.is_mutable(node.target) or is_random else []
 
     def _attribute(self, value: Any) -> Hashable:

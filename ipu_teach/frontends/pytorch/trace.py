@@ -23,8 +23,11 @@ from ipu_teach.frontends.pytorch.arguments import refuse_hidden_outputs
 from ipu_teach.frontends.pytorch.labels import Label, Labels, innermost_line
 from ipu_teach.frontends.pytorch.markers import LOWERINGS, Marks, capturing
 from ipu_teach.frontends.pytorch.private import pytree
+from ipu_teach.frontends.pytorch.record import Recorder
 from ipu_teach.frontends.pytorch.rows import KEPT
-from ipu_teach.graph.source import NOWHERE, Line, in_words
+from ipu_teach.graph.source import NOWHERE, in_words
+
+_RESULT = torch.empty(0)  # stands for a tensor in what forward returns
 
 
 def _set_data(tensor: torch.Tensor, value: torch.Tensor) -> None:
@@ -56,11 +59,12 @@ class JointGraph:
     pass. `copy_` nodes change placeholders.
     """
 
-    labels: dict[torch.fx.Node, Label]
     states: dict[str, torch.Tensor]
     inputs: list[str]
     calls: whole.Capture  # of the operations that are kept whole
-    module: torch.fx.GraphModule = None
+    graph: torch.fx.Graph = None
+    constants: dict[str, torch.Tensor] = field(default_factory=dict)
+    labels: dict[torch.fx.Node, Label] = field(default_factory=dict)
     outputs: list[torch.dtype] = field(default_factory=list)
     form: Any = None  # what forward returns, flattened: tensors of no elements among other values
     gradients: list[str] = field(default_factory=list)
@@ -94,7 +98,7 @@ class Tracer:
         self._places = [i for i, v in enumerate(self._flat) if isinstance(v, torch.Tensor)]
         self.fake = private.fake_mode()
         self.labels: Labels | None = None
-        self.tensors: list[tuple[Any, Line]] = []  # weak references, and where they were made
+        self.recorders: list[Recorder] = []
 
     @property
     def path(self) -> str:
@@ -109,14 +113,14 @@ class Tracer:
         """
         joint = self._run(training, scale)
         self._check_changes(joint)
-        nodes = joint.module.graph.nodes
+        nodes = joint.graph.nodes
         if any(private.is_mutable(n.target) for n in nodes if n.op == "call_function"):
             self._functionalise(joint)
         return joint
 
-    def forward(self) -> torch.fx.GraphModule:
+    def forward(self) -> JointGraph:
         """Return what the module computes when it is run now."""
-        return self._run(training=False, scale=1.0).module
+        return self._run(training=False, scale=1.0)
 
     def _run(self, training: bool, scale: float) -> JointGraph:
         with ExitStack() as stack:
@@ -126,18 +130,27 @@ class Tracer:
             stack.enter_context(private.without_mkldnn())
             stack.enter_context(_without_fast_attention())
             self.labels = labels = Labels(self.module, marks, _SPELLINGS)
-            joint = JointGraph(labels.of, self.states, self.names, calls)
-            joint.module = self._traced(self._function(joint, labels, marks, training, scale))
+            joint = JointGraph(self.states, self.names, calls)
+            function = self._function(joint, labels, marks, training, scale)
+            self._record(joint, function, lambda: labels.label)
             labels.forget()
-        self.tensors += labels.tensors
         return joint
 
-    def _traced(self, function: Callable[..., Any]) -> torch.fx.GraphModule:
-        """Trace a function of the states and the inputs."""
+    def _record(
+        self, joint: JointGraph, function: Callable[..., Any], label: Callable[[], Label]
+    ) -> None:
+        """Record a function of the states and the inputs."""
         tensors = [*self.states.values(), *(self._flat[i] for i in self._places)]
         fakes = [private.fake_of(self.fake, t) for t in tensors]
+        recorder = Recorder(_table(), label)
+        self.recorders.append(recorder)
         with private.tracing_on(self.fake):
-            return private.traced(function, _table())(*fakes)
+            recorder.record(function, fakes)
+        joint.graph, joint.constants, joint.labels = (
+            recorder.graph,
+            recorder.constants,
+            recorder.labels,
+        )
 
     def _function(
         self, joint: JointGraph, labels: Labels, marks: Marks, training: bool, scale: float
@@ -178,7 +191,7 @@ class Tracer:
     def _check_changes(self, joint: JointGraph) -> None:
         """Raise `ModelError` if the graph changes an input, or a tensor of the module that is
         neither a parameter nor a buffer."""
-        nodes, labels = list(joint.module.graph.nodes), joint.labels
+        nodes, labels = list(joint.graph.nodes), joint.labels
         placeholders = [n for n in nodes if n.op == "placeholder"]
         inputs = dict(zip(placeholders[len(self.states) :], self.names, strict=True))
         for node in nodes:
@@ -208,10 +221,9 @@ class Tracer:
 
     def _functionalise(self, joint: JointGraph) -> None:
         """Replace changes in place by new tensors."""
-        carrier = _Carrier(joint.module, joint.labels)
+        run = _Rerun(joint)
         with torch.no_grad():
-            joint.module = self._traced(torch.func.functionalize(carrier.run))
-        joint.labels = carrier.labels
+            self._record(joint, torch.func.functionalize(run), lambda: run.label)
 
 
 class _Step(torch.nn.Module):  # type: ignore[misc]
@@ -243,7 +255,7 @@ class _Step(torch.nn.Module):  # type: ignore[misc]
                 joint.loss = next((i for i, t in enumerate(outputs) if t is loss), None)
                 self._backward(loss, self.scale)
         joint.outputs = [t.dtype for t in outputs]
-        joint.form = [torch.empty(0) if isinstance(v, torch.Tensor) else v for v in flat], spec
+        joint.form = [_RESULT if isinstance(v, torch.Tensor) else v for v in flat], spec
         return outputs
 
     def _loss(self, outputs: list[torch.Tensor]) -> torch.Tensor:
@@ -269,22 +281,30 @@ class _Step(torch.nn.Module):  # type: ignore[misc]
                 torch.autograd.backward(edge, gradient)
 
 
-class _Carrier(torch.fx.Interpreter):  # type: ignore[misc]
-    """Runs a graph that is traced again, and carries its labels over."""
+class _Rerun:
+    """Runs a recorded graph. `label`: of the node that runs."""
 
-    def __init__(self, module: torch.fx.GraphModule, labels: Mapping[torch.fx.Node, Label]) -> None:
-        super().__init__(module)
-        self.before, self.labels = labels, dict[torch.fx.Node, Label]()
+    def __init__(self, joint: JointGraph) -> None:
+        self.graph, self.constants, self.labels = joint.graph, joint.constants, joint.labels
+        self.label = Label()
 
-    def run_node(self, n: torch.fx.Node) -> Any:
-        result = super().run_node(n)
-        graph = private.traced_graph()
-        label = self.before.get(n, Label())
-        for node in reversed(graph.nodes) if graph is not None else ():
-            if node in self.labels:
-                break
-            self.labels[node] = label
-        return result
+    def __call__(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
+        """Return the results for these inputs."""
+        inputs = iter(tensors)
+        values: dict[torch.fx.Node, Any] = {}
+        for node in self.graph.nodes:
+            self.label = self.labels.get(node, self.label)
+            if node.op == "placeholder":
+                values[node] = next(inputs)
+            elif node.op == "get_attr":
+                values[node] = self.constants[node.target]
+            else:
+                args, kwargs = torch.fx.map_arg((node.args, node.kwargs), values.__getitem__)
+                if node.op == "output":
+                    break
+                values[node] = node.target(*args, **kwargs)
+        results: list[torch.Tensor] = list(args[0])
+        return results
 
 
 def _root(node: Any) -> torch.fx.Node | None:

@@ -217,7 +217,10 @@ def _attention(
         args = attn_mask, dropout_p, is_causal
         return _sdpa.decompose(query, key, value, *args, scale=scale, enable_gqa=enable_gqa)
     factor = 1 / sqrt(query.shape[-1]) if scale is None else scale
-    scores = query @ key.transpose(-2, -1) * factor
+    if query.dtype == torch.float16:  # of which the scores themselves may be too large
+        scores = (query * factor) @ key.transpose(-2, -1)
+    else:
+        scores = query @ key.transpose(-2, -1) * factor
     if is_causal:
         attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
     if attn_mask is not None and attn_mask.dtype == torch.bool:

@@ -191,7 +191,8 @@ class CSRMatrix(SparseMatrix):
         block: Sequence[int] = (1, 1),
     ) -> None:
         sizes, (high, _) = _sizes(shape, block)
-        offsets, blocks = _numbers("row_offsets", row_offsets), np.size(columns)
+        offsets = _numbers("row_offsets", row_offsets)
+        blocks = _numbers("columns", columns).size
         count = sizes[0] // high
         if len(offsets) != count + 1 or offsets[0] or offsets[-1] != blocks or _falls(offsets):
             raise refused(f"""was given {len(offsets):,} row_offsets for {count:,} rows and

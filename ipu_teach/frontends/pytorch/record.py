@@ -1,0 +1,115 @@
+"""Record the operations of torch that run on fake tensors, as the nodes of a graph."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Mapping, Sequence
+from operator import getitem
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ipu_teach.frontends.pytorch import private
+from ipu_teach.frontends.pytorch.labels import Label
+from ipu_teach.frontends.pytorch.private import FakeTensor, WeakTensorKeyDictionary, pytree
+from ipu_teach.graph.source import Line
+
+aten = torch.ops.aten
+
+
+class Recorder(TorchDispatchMode):  # type: ignore[misc]
+    """Adds each operation that runs while this mode is on to `graph`.
+
+    `constants`: tensors that are no results of the graph, by the names of its `get_attr` nodes.
+    `labels`: what `label()` returned when a node was made. `table`: operations to be spelled out.
+    """
+
+    def __init__(self, table: Mapping[Any, Callable[..., Any]], label: Callable[[], Label]) -> None:
+        super().__init__()
+        self.graph = torch.fx.Graph()
+        self.constants: dict[str, torch.Tensor] = {}
+        self.labels: dict[torch.fx.Node, Label] = {}
+        self._table, self._label = table, label
+        self._nodes = WeakTensorKeyDictionary()
+
+    def record(
+        self, function: Callable[..., Sequence[torch.Tensor]], tensors: Sequence[torch.Tensor]
+    ) -> None:
+        """Call a function of tensors, and record it from its arguments to its results."""
+        for number, tensor in enumerate(tensors):
+            self._note(self.graph.placeholder(f"input_{number}"), tensor)
+        with self:
+            results = function(*tensors)
+        self.graph.output(tuple(map(self._node, results)))
+        self._label = Label  # the other one may hold tensors
+        for node in self.graph.nodes:
+            if "like" in node.meta:
+                node.meta["val"] = pytree.tree_map_only(_Like, _Like.tensor, node.meta.pop("like"))
+
+    def remaining(self) -> list[Line]:
+        """Return the lines of the tensors that are still alive."""
+        if len(self._nodes):
+            gc.collect()
+        pairs = self._nodes.items()
+        return [self.labels[node].line for t, node in pairs if isinstance(t, FakeTensor)]
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        """Run an operation, and record it or those that it is made of."""
+        kwargs = kwargs or {}
+        if spelling := self._table.get(func):
+            with self:
+                result = spelling(*args, **kwargs)
+            if result is not NotImplemented:
+                return result
+        if private.is_composite(func):
+            with self:
+                return private.decomposed(func, args, kwargs)
+        if func is aten.lift_fresh.default:  # a new constant, which may be changed in place
+            func = aten.lift_fresh_copy.default
+        result = func(*args, **kwargs)
+        if func.namespace == "prim":  # asks for the device of a tensor
+            return result
+        if func is aten.detach.default:
+            self._nodes[result] = self._node(args[0])
+            return result
+        inner_args, inner_kwargs = pytree.tree_map_only(
+            torch.Tensor, self._node, (tuple(args), kwargs)
+        )
+        self._note(self.graph.call_function(func, inner_args, inner_kwargs), result)
+        return result
+
+    def _node(self, tensor: torch.Tensor) -> torch.fx.Node:
+        node: torch.fx.Node | None = self._nodes.get(tensor)
+        if node is None:
+            name = f"constant_{len(self.constants)}"
+            self.constants[name] = tensor
+            node = self.graph.get_attr(name)
+            self._note(node, tensor)
+        return node
+
+    def _note(self, node: torch.fx.Node, result: Any) -> None:
+        """Label a node, and remember which tensors it made."""
+        self.labels[node] = self._label()
+        if isinstance(result, torch.Tensor):
+            self._nodes[result] = node
+        elif isinstance(result, (list, tuple)):
+            for number, element in enumerate(result):
+                if isinstance(element, torch.Tensor):
+                    self._note(self.graph.call_function(getitem, (node, number)), element)
+        node.meta["like"] = pytree.tree_map_only(torch.Tensor, _Like, result)
+
+
+class _Like:
+    """The shape, dtype and memory of a tensor, without the tensor."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.shape, self.dtype, self.memory = tensor.shape, tensor.dtype, private.memory(tensor)
+
+    def tensor(self) -> torch.Tensor:
+        """Return a tensor like that, without elements."""
+        result = torch.empty(self.shape, dtype=self.dtype, device="meta")
+        result.memory = self.memory
+        return result
