@@ -30,6 +30,7 @@ For those who work on the kit, in its repository:
               takes under a minute on two cores
   learner     write the learner's notebooks from the solved ones
   fuzz        run random programs on every way, against a judge (--minutes N, --seed S)
+  models      run small models of published packages, and compare them with torch on the CPU
   mutants     damage the lessons' answers in small ways, and see that no check lets one pass
   entered     run the tests, and name the functions that nothing enters
   names       say which lesson shows what each exercise needs, on every path through them
@@ -48,6 +49,7 @@ WORDS: dict[str, str] = dict(re.findall(r"^  ([a-z]+) +(.+(?:\n {14}.+)*)", LIST
 SCRIPTS = {
     "test": "tests",
     "fuzz": "tests/fuzz",
+    "models": "tests/models",
     "mutants": "tests/lessons/mutants.py",
     "entered": "tests/entered.py",
     "names": "tests/lessons/names.py",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -198,3 +199,66 @@ def test_the_page_says_what_its_code_does(capsys: pytest.CaptureFixture[str]) ->
         }
         assert {row: cells[row][column] for row in found} == found, column
         assert np.abs(losses[column] - losses["own"]).max() < 1e-6
+
+
+FUZZED = range(700, 712)  # some 80 cases
+
+
+@pytest.mark.skipif(not TORCH, reason="no PyTorch here")
+@pytest.mark.parametrize("seed", FUZZED)
+def test_random_modules_are_right_or_refused(seed: int) -> None:
+    fuzzed = import_module("fuzz.faces")
+    fault = fuzzed.one_program(seed, Counter())
+    assert fault is None, f"seed {seed}: {fault.text}"
+
+
+@pytest.mark.skipif(not TORCH, reason="no PyTorch here")
+def test_the_fuzzer_finds_a_wrong_gradient_and_makes_its_program_small(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torch, fuzzed = import_module("torch"), import_module("fuzz.faces")
+    programs = import_module("fuzz.torch_programs")
+    body = ["h0 = x0 * self.w0", "h1 = torch.sin(x0)", "h2 = torch.tanh(h0)", "h3 = h1 + h2"]
+    drawn = programs.Program(
+        ["self.w0 = nn.Parameter(torch.tensor([0.5]))"],
+        body,
+        {"x0": ((2, 3), torch.float32), "x1": ((2,), torch.float32)},
+        "h2.sum()",
+        "torch.optim.SGD({p}, lr=1.0)",
+    )
+    monkeypatch.setattr(fuzzed, "program", lambda seed: drawn)
+    plain = fuzzed.Torch.__call__
+
+    def doubled(self: Any, call: Any) -> Any:  # the reference steps twice as far
+        self.optimizer.param_groups[0]["lr"] = 2.0
+        return plain(self, call)
+
+    monkeypatch.setattr(fuzzed.Torch, "__call__", doubled)
+    assert fuzzed.run(0, 1, 60) == 1
+    out = capsys.readouterr().out
+    assert "torch.tanh(h0)" in out and "torch.sin" not in out and "x1" not in out
+    assert re.search(r"# w0 is .* in place of ", out)
+    assert re.search(r"^training, plain +0 +0 +1$", out, re.M)
+    code = out[out.index("import torch\n") : out.index("\n# w0 is")]
+    exec(code, {})  # runs alone
+    assert "'w0'" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not TORCH, reason="no PyTorch here")
+def test_a_model_is_equal_refused_or_differs() -> None:
+    torch = import_module("torch")
+    models = import_module("models.__main__")
+    ends = models.tried("torch.nn.GRU")
+    assert all(end.startswith("equal") for end in ends.values()), ends
+    layer, x = torch.nn.Linear(3, 2), (torch.randn(4, 3),)
+
+    def values(model: Any) -> str:
+        end: str = models.judged(
+            lambda: models.kit_values(model, x), lambda dtype: models.values_of(layer, x, dtype)
+        )
+        return end
+
+    assert values(layer).startswith("equal")
+    assert values(torch.nn.Linear(3, 2)).startswith("DIFFERS: values is off by")
+    assert values(torch.nn.Linear(4, 2)).startswith("refused: ")
+    assert set(map(len, models.BUILDERS.values())) == {2} and len(models.BUILDERS) > 100

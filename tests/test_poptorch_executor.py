@@ -499,6 +499,34 @@ def test_a_module_is_left_as_it_was() -> None:
     torch.testing.assert_close(pair.module(X), pair.plain(X))
 
 
+def test_containers_with_methods_of_their_own_are_read_past_these() -> None:
+    class Registry(OrderedDict[str, Any]):
+        """As in transformers: a name stands for a class, and each look-up makes an object."""
+
+        def __getitem__(self, key: str) -> Any:
+            return super().__getitem__(key)()
+
+        def get(self, key: str) -> Any:  # type: ignore[override]
+            return self[key]
+
+    class Queue(list[Any]):
+        def __iter__(self) -> Any:
+            raise AssertionError("this empties the queue")
+
+    class Chooses(Net):
+        registry, queue = Registry(relu=nn.ReLU, tanh=nn.Tanh), Queue([1, 2])
+
+        def between(self, h: Any) -> Any:
+            self.registry.pop("relu", None)
+            self.queue.append(3)
+            return self.registry["tanh"](h)
+
+    poptorch.inferenceModel(new(Chooses), options())(X)
+    assert [*OrderedDict.keys(Chooses.registry)] == ["relu", "tanh"]
+    assert OrderedDict.__getitem__(Chooses.registry, "tanh") is nn.Tanh
+    assert list.__len__(Chooses.queue) == 2
+
+
 # --- losses ---------------------------------------------------------------------------------------
 
 

@@ -20,7 +20,7 @@ from torch.nn import functional as F  # noqa: E402
 from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
 
 from ipu_teach import poptorch  # noqa: E402
-from ipu_teach.frontends.pytorch import capture, whole  # noqa: E402
+from ipu_teach.frontends.pytorch import capture, private, whole  # noqa: E402
 from ipu_teach.frontends.pytorch.markers import LOWERINGS  # noqa: E402
 from ipu_teach.frontends.pytorch.tensors import array  # noqa: E402
 
@@ -207,6 +207,18 @@ def test_attention(name: str) -> None:
     agree("of BOOL", attention(SEEN), x)
     agree("of floats", attention(torch.where(SEEN, 0.3, -INF)), x)
     agree("a scale", attention(scale=0.7), x)
+
+
+def test_scores_of_halves_are_larger_than_a_half_holds() -> None:
+    x = torch.tensor([[[-11048.0, 0.5], [0.52, 40.0], [-0.3, 3.0]]])
+
+    def loss(x: Any) -> Any:
+        y = F.scaled_dot_product_attention(x, x, x, is_causal=True)
+        return ((y.float() if y.dtype == torch.float16 else y) * 1e-3).sum()
+
+    got, expected = on_the_device(loss, x.half()), in_torch(loss, x.half())
+    for a, b in zip(got, expected, strict=True):
+        torch.testing.assert_close(a.double(), b.double(), rtol=4e-3, atol=4e-3)
 
 
 def test_look_ups_and_products() -> None:
@@ -455,3 +467,48 @@ def test_transforms_keep_what_is_kept_whole(how: str) -> None:
     program.detachFromDevice()
     for a, b in zip(net.parameters(), plain.parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=2e-5)
+
+
+# --- private names of torch -----------------------------------------------------------------------
+
+
+def test_torch_says_whether_an_operation_has_a_gradient() -> None:
+    """Else an operation with a gradient of its own would get that of its lowering."""
+    plain = torch.library.custom_op(
+        "kit_tests::plain", lambda x: x + 1, mutates_args=(), schema="(Tensor x) -> Tensor"
+    )
+    assert not private.has_gradient(torch.ops.kit_tests.plain.default)
+    plain.register_autograd(lambda ctx, g: g)
+    assert private.has_gradient(torch.ops.kit_tests.plain.default)
+    library = torch.library.Library("kit_tests", "FRAGMENT")
+    library.define("defined(Tensor x) -> Tensor")
+    assert not private.has_gradient(torch.ops.kit_tests.defined.default)
+    torch.library.register_autograd("kit_tests::defined", lambda ctx, g: g, lib=library)
+    assert private.has_gradient(torch.ops.kit_tests.defined.default)
+
+
+def test_torch_lets_a_composed_operation_be_spelled_in_another_way() -> None:
+    """Else attention would have products by the root of its scale, and a mask of what is -inf."""
+    graph = captured(attention(), drawn(5, 12)).graph
+    assert [op.kind for op in graph.ops].count("softmax") == 1
+    assert "eq" not in [op.kind for op in graph.ops]
+
+
+def test_torch_has_a_softmax_of_rows_that_are_hidden() -> None:
+    """Else a query that sees no key would be NaN."""
+    x = torch.tensor([[0.0, 0.0], [-INF, -INF]])
+    assert torch.equal(private.safe_softmax(x, -1), torch.tensor([[0.5, 0.5], [0.0, 0.0]]))
+
+
+def test_torch_spells_cross_entropy_of_all_kinds() -> None:
+    """Else weights, smoothing and shares would not be captured."""
+    x, y = FINITE[:2], torch.tensor([1, -100])
+    loss = private.cross_entropy_loss(x, y, None, 1, -100, 0.1)
+    torch.testing.assert_close(loss, F.cross_entropy(x, y, label_smoothing=0.1))
+
+
+def test_torch_calls_layers_of_cells_by_these_names() -> None:
+    """Else an LSTM would be spelled out step by step."""
+    kinds = [op.kind for op in captured(lambda w: nn.LSTM(4, 4)(w)[0].sum(), FINITE).graph.ops]
+    assert kinds.count("scan") == 1
+    assert {private.recurrent(kind) for kind in whole.RECURRENT} <= set(whole.SPELLED)

@@ -1,7 +1,7 @@
 """python3 run.py fuzz [--minutes N] [--graphs N | --codelets N | --costs N | --collectives N |
---layers N | --sparse N | --operations N | --pipelines N | --tests N [--only NAME] | --threads N |
-    --arguments N [--only MODULE] | --torch-samples N [--only NAME] |
-    --replicas N | --files [--count N]] [--seed S] [--compiled]
+--layers N | --sparse N | --operations N | --pipelines N | --faces N | --tests N [--only NAME] |
+    --arguments N [--only MODULE] | --torch-samples N [--only NAME] | --threads N | --replicas N |
+    --files [--count N]] [--seed S] [--compiled]
 
 Random graphs, layouts, codelets and programs run on every way of the engine and on the judge:
 values, what is defined, races, bytes and cycles. Each tenth program is spoiled, and must end with
@@ -21,7 +21,10 @@ hostile files are given to all that read one, within 4 GB of memory, and now and
 nothing is lost, and nothing in it is run. With --arguments the calls that the suite makes of public
 functions are made again, each with one argument spoiled: an error of the kit that says what to do
 next, and no hang, no traceback of Python's and no silence. With --threads answers are checked whose threads still print
-when the check is over, each in a process of its own. Ctrl-C ends it with what was done.
+when the check is over, each in a process of its own. With --faces random modules of torch run on
+the modelled machine and in torch, with edge values and all transforms: a case is one call with one
+set of inputs, of which all outputs, and after a training step all parameters and buffers, are
+compared. Ctrl-C ends it with what was done.
 """
 
 from __future__ import annotations
@@ -312,6 +315,12 @@ def main() -> int:
         "--replicas", type=int, default=None, help="run so many programs replicated instead"
     )
     what.add_argument(
+        "--faces",
+        type=int,
+        default=None,
+        help="run so many cases of random modules of torch, judged by torch",
+    )
+    what.add_argument(
         "--threads",
         type=int,
         default=None,
@@ -351,6 +360,11 @@ def main() -> int:
         parser.error(f"no random test has {options.only!r} in its name")
     if options.arguments is not None:
         return arguments.attack_all(options.arguments, first, options.only)
+    if options.faces is not None:
+        from fuzz import faces  # needs torch
+
+        print(f"seed {first}", flush=True)
+        return faces.run(first, options.faces, 60 * (options.minutes or inf))
     name = next((name for name in KINDS if getattr(options, name) is not None), "graphs")
     one, noun, fault = KINDS[name]
     if options.only:

@@ -521,13 +521,22 @@ class Run:
         counted = wide if value.ignored is None else wide[wide != value.ignored]
         info = np.iinfo(value.dtype.numpy)
         most = info.max if value.below is None else value.below - 1
-        least = info.min if value.below is None else 0
+        least = info.min if value.below is None else -value.below if value.from_end else 0
         if counted.size and not least <= counted.min() <= counted.max() <= most:
             wrong = counted[(counted < least) | (counted > most)][0]
-            raise ModelError(f"""{value.name!r} was fed the number {wrong}, and takes {least} to
-                {most:,}.
-                next:  number the classes from 0; a loss without weights and smoothing leaves out
-                rows of the number that it ignores.""")
+            advice = (
+                "number the classes from 0; a loss without weights and smoothing leaves out rows "
+                "of the number that it ignores."
+            )
+            if value.below is None:
+                advice = "integers of the device have 32 bits: give smaller ones, or floats."
+            elif value.from_end:
+                advice = f"give indices into {value.below:,} elements; those from the end count "
+                advice += "from -1."
+            raise ModelError(
+                f"{value.name!r} was fed the number {wrong}, and takes {least:,} to {most:,}.",
+                next_step=advice,
+            )
         if value.ignored is not None and value.dtype is UNSIGNED_INT:
             wide = np.where(wide == value.ignored, popops.MASKED_LABEL_CODE, wide)
         return wide

@@ -57,8 +57,9 @@ class Value:
 
     `initial`: of a variable or a constant; with no dimensions it stands for each element. `below`:
     the host feeds whole numbers from 0 to one less. `ignored`: but for this one, which stands for
-    no class. `marked`: the host has fed such a number. `remote`: a variable that lies in streaming
-    memory, and on the tiles while it is used.
+    no class. `marked`: the host has fed such a number. `from_end`: negative numbers count from the
+    end of `below` elements. `remote`: a variable that lies in streaming memory, and on the tiles
+    while it is used.
     """
 
     shape: Shape
@@ -69,6 +70,7 @@ class Value:
     below: int | None = None
     ignored: int | None = None
     marked: bool = False
+    from_end: bool = False
     remote: bool = False
     sharded: bool = False
     family: object = None  # shared by a graph and what transforms make of it

@@ -6,6 +6,7 @@ call the fingerprint of these values is compared with the one that the program w
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import fields, is_dataclass
 from enum import Enum
@@ -19,6 +20,7 @@ import numpy as np
 import torch
 
 from ipu_teach.frontends.pytorch import private
+from ipu_teach.frontends.pytorch.containers import elements, members
 
 LONGEST = 1000  # a container with more elements is known by its identity and length
 LARGEST = 1 << 16  # a tensor with more elements is known by its identity and version
@@ -95,11 +97,13 @@ def fingerprint(value: object, memo: dict[int, Any] | None = None) -> Any:
     if isinstance(value, (Mapping, Sequence, Set)) and len(value) > LONGEST:
         return _Identity(value), len(value)
     if isinstance(value, Mapping):
-        pairs = ((fingerprint(k, memo), fingerprint(v, memo)) for k, v in value.items())
+        pairs = ((fingerprint(k, memo), fingerprint(v, memo)) for k, v in members(value).items())
         return kind, tuple(pairs)
     if isinstance(value, Set):
-        return kind, frozenset(fingerprint(v, memo) for v in value)
+        return kind, frozenset(fingerprint(v, memo) for v in elements(value))
     if isinstance(value, Sequence):
+        if isinstance(value, (list, tuple, deque)):
+            value = elements(value)
         return kind, tuple(fingerprint(v, memo) for v in value)
     attributes = attributes_of(value)
     if attributes is None:

@@ -11,13 +11,16 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
-from types import FunctionType, MethodType, ModuleType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 import torch
+
+from ipu_teach.frontends.pytorch.containers import builtin_type, elements, members
+from ipu_teach.frontends.pytorch.private import accumulation_hooks, gradient_hooks
 
 _LIMIT = 100_000  # objects that are visited, and elements of a container
 _LARGEST = 1 << 24  # bytes of an array that is copied
@@ -33,7 +36,9 @@ class Snapshot:
     def __init__(self, module: torch.nn.Module) -> None:
         self._records: list[_Record] = []
         self._seen: dict[int, Any] = {}  # values by their number, which they keep while alive
-        waiting: list[Named] = [("", module)]
+        tensors = [*module.parameters(), *module.buffers()]
+        hooks = [h for t in tensors for h in (*gradient_hooks(t), *accumulation_hooks(t))]
+        waiting: list[Named] = [*(("", hook) for hook in hooks), ("", module)]
         while waiting and len(self._seen) < _LIMIT:
             name, value = waiting.pop()
             if id(value) not in self._seen and not isinstance(value, _PLAIN):
@@ -77,13 +82,12 @@ class Snapshot:
             return ()
         if isinstance(value, dict):
             return self._dict(name, value)
-        before = list(value)
-        fill = value.update if isinstance(value, set) else value.extend
-        self._records.append(_Container(name, value, before, fill))
+        before = elements(value)
+        self._records.append(_Container(name, value, before))
         return [(name, v) for v in before]
 
     def _dict(self, name: str, value: dict[Any, Any], is_object: bool = False) -> Iterable[Named]:
-        record = _Dict(name, value, dict(value), is_object)
+        record = _Dict(name, value, members(value), is_object)
         self._records.append(record)
         return [(record.name_of(key), member) for key, member in record.before.items()]
 
@@ -111,7 +115,7 @@ class Snapshot:
             self._records.append(record)
             yield name, record.before
         variables = function.__globals__
-        for name in function.__code__.co_names:
+        for name in _global_names(function.__code__):
             if name in variables and not isinstance(variables[name], ModuleType):
                 self._records.append(_Variable(name, variables, variables[name]))
                 yield name, variables[name]
@@ -134,17 +138,18 @@ class _Record:
 class _Container(_Record):
     """The elements of a list, deque or set."""
 
-    def __init__(self, name: str, value: Any, before: list[Any], fill: Callable[..., Any]) -> None:
-        self.name, self.value, self.before, self.fill = name, value, before, fill
+    def __init__(self, name: str, value: Any, before: list[Any]) -> None:
+        self.name, self.value, self.before = name, value, before
 
     def changed(self) -> list[str]:
-        now = list(self.value)
+        now = elements(self.value)
         is_same = len(now) == len(self.before) and all(map(_is, now, self.before))
         return [] if is_same else [self.name]
 
     def restore(self) -> None:
-        self.value.clear()
-        self.fill(self.before)
+        base = builtin_type(self.value)
+        base.clear(self.value)
+        (base.update if base is set else base.extend)(self.value, self.before)
 
 
 class _Dict(_Record):
@@ -164,17 +169,18 @@ class _Dict(_Record):
         return f"{self.name}.{key}".strip(".") if is_path else f"{self.name}[{key!r}]"
 
     def changed(self) -> list[str]:
-        keys = dict.fromkeys((*self.before, *self.value))
-        missing = object()
+        now, missing = members(self.value), object()
         return [
             self.name_of(key)
-            for key in keys
-            if self.value.get(key, missing) is not self.before.get(key, missing)
+            for key in dict.fromkeys((*self.before, *now))
+            if now.get(key, missing) is not self.before.get(key, missing)
         ]
 
     def restore(self) -> None:
-        self.value.clear()
-        self.value.update(self.before)
+        base = builtin_type(self.value)
+        base.clear(self.value)
+        for key, member in self.before.items():
+            base.__setitem__(self.value, key, member)
 
 
 class _Array(_Record):
@@ -226,6 +232,12 @@ def _is(a: Any, b: Any) -> bool:
 def _is_users(module: str | None) -> bool:
     """Whether a module of Python, by its name, is of no library that keeps its own state."""
     return (module or "").partition(".")[0] not in _LIBRARIES
+
+
+def _global_names(code: CodeType) -> set[str]:
+    """Return the names that a function and those within it read or write outside themselves."""
+    inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    return {*code.co_names, *(name for part in inner for name in _global_names(part))}
 
 
 def _content(cell: Any) -> Any:

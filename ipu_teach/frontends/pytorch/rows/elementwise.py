@@ -17,6 +17,7 @@ from ipu_teach.frontends.pytorch.rows.registry import (
     counted,
     expanded,
     is_float,
+    number_in,
     row,
 )
 from ipu_teach.types import BOOL, FLOAT, INT
@@ -343,8 +344,9 @@ def _angle(graph: Ir, results: Results, x: Value) -> Value:
 
 
 def in_dtype(graph: Ir, results: Results, *operands: Any) -> list[Value]:
-    """Return operands in the dtype of the result."""
-    return [as_dtype(graph, operand, results.dtype) for operand in operands]
+    """Return operands in the dtype of the result, numbers as torch converts them to it."""
+    dtype = getattr(results.tensors[0], "dtype", None)
+    return [as_dtype(graph, number_in(dtype, v), results.dtype) for v in operands]
 
 
 def _times(graph: Ir, x: Value, factor: float) -> Value:
@@ -415,7 +417,7 @@ def _clamp(graph: Ir, results: Results, x: Value, min: Any = None, max: Any = No
     x = as_dtype(graph, x, results.dtype)
     for kind, bound in (("max", min), ("min", max)):
         if bound is not None:
-            limit = as_dtype(graph, _number_in(dtype, bound), results.dtype)
+            limit = as_dtype(graph, number_in(dtype, bound), results.dtype)
             x = extreme(graph, kind, x, limit)
     return x
 
@@ -463,20 +465,10 @@ def _pow(graph: Ir, results: Results, base: Any, b: Any) -> Value:
 def _compares(kind: str) -> Callable[..., Value]:
     def compare(graph: Ir, results: Results, a: Any, b: Any) -> Value:
         common, dtype = results.promoted()
-        a, b = (_number_in(common, v) for v in (a, b))
+        a, b = (number_in(common, v) for v in (a, b))
         return graph.op(kind, as_dtype(graph, a, dtype), as_dtype(graph, b, dtype))
 
     return compare
-
-
-def _number_in(common: Any, number: Any) -> Any:
-    """Return a number as torch converts it to a narrow integer: wrapped to its width."""
-    import torch
-
-    narrow = (torch.uint8, torch.int8, torch.int16)
-    if isinstance(number, int) and not isinstance(number, bool) and common in narrow:
-        return torch.tensor(number).to(common).item()
-    return number
 
 
 for _name, _kind in {

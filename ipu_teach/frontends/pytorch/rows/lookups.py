@@ -77,7 +77,8 @@ def unsigned(graph: Ir, index: Value, size: int, is_subscript: bool = False) -> 
             raise Unfit(f"{why} of {size} elements", f"give indices from 0 to {size - 1}.")
         return graph.constant(numbers % max(size, 1), UNSIGNED_INT, index.shape)
     fed = fed_through(graph, index)
-    if fed is not None and not is_subscript:
+    if fed is not None:
+        fed.from_end = is_subscript and (fed.from_end or fed.below is None)
         fed.below = size if fed.below is None else min(size, fed.below)
     if index.dtype is not INT:
         return index

@@ -120,6 +120,16 @@ def as_dtype(graph: Ir, x: Any, dtype: Kind) -> Value:
     return graph.constant(x, dtype)
 
 
+def number_in(common: Any, number: Any) -> Any:
+    """Return a number as torch converts it to a narrow integer: wrapped to its width."""
+    import torch
+
+    narrow = (torch.uint8, torch.int8, torch.int16)
+    if isinstance(number, int) and not isinstance(number, bool) and common in narrow:
+        return torch.tensor(number).to(common).item()
+    return number
+
+
 def counted(graph: Ir, x: Value) -> Value:
     """Return x with BOOL as INT, for operations that take numbers."""
     return graph.cast(x, INT) if x.dtype is BOOL else x

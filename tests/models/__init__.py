@@ -1,0 +1,1 @@
+"""Small models of published packages, compared with torch."""
