@@ -186,6 +186,9 @@ LEGAL: dict[str, set[str]] = {
     "Numbers": {"whole", "number", "infinite", "huge", "flag", "wholes", "numbers", "array", "list"},
     "ArrayLike": {"whole", "number", "infinite", "huge", "flag", "wholes", "numbers", "array", "list"},
     "Array": {"array"},
+    "Words": set(),
+    "Codes": {"whole", "wholes", "list", "array"},
+    "Overflow": set(),
     "PathLike": {"text"},
     "Natural": {"whole", "huge"},
     "Ipu": {"whole"},
@@ -251,6 +254,7 @@ def _is_outside(frame: Any) -> bool:
     return not frame.f_globals.get("__name__", "").startswith("ipu_teach")
 
 
+SWITCHES = ("keepdims", "transA", "transB", "count_include_pad", "inputIsLogProbability")
 WHOLES = {"int", "float", "Count", "Natural", "Size"}
 
 
@@ -451,7 +455,7 @@ class Attacker:
         parameter = bound.signature.parameters[name]
         annotation = TAKEN.get(f"{title}.{place}", parameter.annotation)
         legal = _legal(annotation, parameter.default)
-        if place in ("keepdims", "transA", "transB", "count_include_pad"):
+        if place in SWITCHES:
             legal = LEGAL["Switch"]  # which ONNX has as 0 and 1
         if legal is None and parameter.kind is parameter.VAR_KEYWORD:
             legal = _like(bound.arguments[name][place])
