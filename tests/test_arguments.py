@@ -194,6 +194,20 @@ def test_a_bad_argument_is_named(call: Call, text: str) -> None:
     assert caught.value.next_step
 
 
+def test_a_tensor_larger_than_an_ipu_is_refused_before_anything_is_allocated() -> None:
+    graph = ir.Ir()
+    row = graph.op("reshape", graph.input((4, 3), "x"), shape=(1, 12))
+    wide = graph.op("expand", row, shape=(10**8, 12))
+    graph.output("y", graph.op("sum", graph.op("add", wide, 1.0), dims=[0]))
+    device = IPUModel(tiles_per_ipu=2).create_device()
+    with pytest.raises(ModelError) as caught:
+        ir.Lowering(graph, device)
+    assert str(caught.value).startswith(
+        "add makes a tensor of 4,800,000,000 bytes, and an IPU of the device has 1,277,952.\n"
+    )
+    assert "line:  test_arguments.py, line " in str(caught.value) and caught.value.next_step
+
+
 def test_options_are_checked_when_they_are_set() -> None:
     options = popart.SessionOptions()
     with pytest.raises(ModelError, match=r"was given 'x' as accumulationFactor\."):
