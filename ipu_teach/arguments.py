@@ -30,7 +30,6 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args
 import numpy as np
 
 from ipu_teach.errors import IPUTeachError, did_you_mean, shown
-from ipu_teach.types import DType
 
 Kept = TypeVar("Kept", bound=type[Any])
 Call = TypeVar("Call", bound=Callable[..., Any])
@@ -211,7 +210,7 @@ def _class(base: Any) -> Kind | None:
     if not isinstance(base, type):
         return None
     advice = f"give a class of {base.__name__}."
-    if base is DType:
+    if base.__name__ == "DType":  # which this module cannot import: dtypes check arguments, too
         advice = "give a dtype of the kit, as FLOAT."
     return _plain((), lambda v: isinstance(v, type) and issubclass(v, base), advice)
 

@@ -92,11 +92,12 @@ def test_an_iterator_is_read_once_and_handed_on_as_a_list() -> None:
 
     assert total(iter([1, 2]), 3, x=4.0) == ([1, 2], (3,), {"x": 4.0})
     assert total(numbers=(i for i in (5,))) == ([5], (), {})
-    for call in (
-        lambda: total(iter(["a"])),
+    calls: list[Call] = [
+        lambda: total(iter(["a"])),  # type: ignore[arg-type]
         lambda: total([1], "x"),  # type: ignore[arg-type]
         lambda: total([1], x="y"),  # type: ignore[arg-type]
-    ):
+    ]
+    for call in calls:
         with pytest.raises(ModelError, match=r"^total\(\) was given "):
             call()
 
@@ -113,9 +114,11 @@ def test_a_hint_that_says_nothing_is_not_checked() -> None:
     assert kind_of("a name of type checkers alone") is None
 
 
-GRAPH = ir.Ir()
+untyped: Any = ir  # a type checker finds some of these, too
+keras_untyped: Any = keras
+GRAPH: Any = ir.Ir()
 X, W = GRAPH.input((4, 3), "x"), GRAPH.variable(np.ones((2, 3), np.float32), "w")
-LOSS = ir.mean(GRAPH, ir.linear(GRAPH, X, W))
+LOSS = ir.mean(GRAPH, untyped.linear(GRAPH, X, W))
 FOREIGN = ir.Ir().input((4, 3), "foreign")
 BUILDER = popart.Builder()
 ID = BUILDER.addInputTensor(popart.TensorInfo("FLOAT", (4, 3)), "x")
@@ -131,22 +134,28 @@ def train(**how: Any) -> object:
 
 
 def pooled(kernel: Any, padding: Any = (0, 0)) -> object:
-    sizes = [(10**9, 10**9), kernel, (1, 1), padding, padding]
-    return popnn.pooling.PoolParams("MAX", *sizes, 1, 1, FLOAT)
+    field = (10**9, 10**9)
+    return popnn.pooling.PoolParams("MAX", field, kernel, (1, 1), padding, padding, 1, 1, FLOAT)
 
 
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: ir.linear(GRAPH, X, None), "linear() was given None as w."),
-        (lambda: ir.recompute(None), "recompute() was given None as ir."),
-        (lambda: ir.seed(GRAPH, None), "seed() was given None as number."),
+        (lambda: untyped.linear(GRAPH, X, None), "linear() was given None as w."),
+        (lambda: untyped.recompute(None), "recompute() was given None as ir."),
+        (lambda: untyped.seed(GRAPH, None), "seed() was given None as number."),
         (lambda: ir.mean(GRAPH, X, (5,)), "mean() cannot be: there is no dimension [5] of 2."),
         (lambda: ir.cross_entropy(GRAPH, X, X, "nonsense"), "was given 'nonsense' as reduction."),
-        (lambda: ir.linear(GRAPH, FOREIGN, W), "matmul() was given foreign: FLOAT[4, 3], which"),
-        (lambda: ir.attention(GRAPH, X, X, X, X, True), "attention() was given the mask "),
-        (lambda: ir.optimise(GRAPH, {}, rate=None), "optimise() was given None as rate."),
-        (lambda: ir.optimise(GRAPH, {}, "adam", beta3=1.0), "optimise() was given 'beta3', which"),
+        (
+            lambda: untyped.linear(GRAPH, FOREIGN, W),
+            "matmul() was given foreign: FLOAT[4, 3], which",
+        ),
+        (lambda: ir.attention(GRAPH, X, X, X, X, True), "attention() was given a mask, and "),
+        (lambda: untyped.optimise(GRAPH, {}, rate=None), "optimise() was given None as rate."),
+        (
+            lambda: untyped.optimise(GRAPH, {}, "adam", beta3=1.0),
+            "optimise() was given 'beta3', which",
+        ),
         (lambda: ir.autodiff(GRAPH, LOSS, scale=0.0), "autodiff() was given 0.0 as scale."),
         (lambda: ir.pool(GRAPH, "max_pool", X, 2, lower=-1), "pool() was given -1 as lower."),
         (lambda: GRAPH.op("add", X, None), "add was given None as input 1."),
@@ -160,7 +169,7 @@ def pooled(kernel: Any, padding: Any = (0, 0)) -> object:
         (lambda: GRAPH.at(stage=-1).__enter__(), "at() was given -1 as stage."),
         (lambda: GRAPH.at(stages=1).__enter__(), "at() has no 'stages'."),
         (lambda: keras.layers.Dense(True), "Dense() was given True as units."),
-        (lambda: keras.Sequential([3]), "Sequential() was given [3] as layers."),
+        (lambda: keras_untyped.Sequential([3]), "Sequential() was given [3] as layers."),
         (lambda: keras.optimizers.SGD(float("nan")), "SGD() was given nan as learning_rate."),
         (lambda: keras.callbacks.EarlyStopping(mode="up"), "EarlyStopping() was given 'up' as "),
         (lambda: keras.ipu.config.IPUConfig(auto_select_ipus=0), "IPUConfig() was given 0 as "),
@@ -183,6 +192,20 @@ def test_a_bad_argument_is_named(call: Call, text: str) -> None:
         call()
     assert text in str(caught.value).splitlines()[0]
     assert caught.value.next_step
+
+
+def test_a_tensor_larger_than_an_ipu_is_refused_before_anything_is_allocated() -> None:
+    graph = ir.Ir()
+    row = graph.op("reshape", graph.input((4, 3), "x"), shape=(1, 12))
+    wide = graph.op("expand", row, shape=(10**8, 12))
+    graph.output("y", graph.op("sum", graph.op("add", wide, 1.0), dims=[0]))
+    device = IPUModel(tiles_per_ipu=2).create_device()
+    with pytest.raises(ModelError) as caught:
+        ir.Lowering(graph, device)
+    assert str(caught.value).startswith(
+        "add makes a tensor of 4,800,000,000 bytes, and an IPU of the device has 1,277,952.\n"
+    )
+    assert "line:  test_arguments.py, line " in str(caught.value) and caught.value.next_step
 
 
 def test_options_are_checked_when_they_are_set() -> None:

@@ -53,7 +53,7 @@ class Histogram:
 def grid_of(dtype: Any, what: str) -> tuple[Grid, int]:
     """The numbers of FLOAT, HALF, or QUARTER with a format and a scale: those of the grid, times
     2**the second. Raises `PoplarTypeError` for what else `what` was given."""
-    if dtype in (FLOAT, HALF):
+    if dtype is FLOAT or dtype is HALF:
         return (FLOAT_GRID if dtype is FLOAT else HALF_GRID), 0
     if isinstance(dtype, type) and issubclass(dtype, QUARTER) and hasattr(dtype, "metadata"):
         return dtype.metadata.format.grid, dtype.metadata.scale
@@ -102,7 +102,8 @@ def best_scale(values: ArrayLike, format: QuarterFormat) -> int:
             next:  give QuarterFormat.F143 or QuarterFormat.F152.""")
     largest = float(sizes_of(values, "best_scale()").max())
     scale = -fitting_power(largest, format.grid.largest)
-    fits = ldexp(largest, -LEAST_SCALE) >= 2.0**format.grid.least_exponent or not largest
+    is_small = scale <= LARGEST_SCALE and largest > 0
+    fits = not is_small or ldexp(largest, -LEAST_SCALE) >= 2.0**format.grid.least_exponent
     if not fits or scale > LARGEST_SCALE:
         raise TensorMetadataError(f"""best_scale() was given values up to {largest:.4g}; for
             {format.name} they would need the scale {scale}, and there are {LEAST_SCALE} to

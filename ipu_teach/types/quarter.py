@@ -16,10 +16,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache, lru_cache
+from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from ipu_teach.arguments import Numbers, Taken, checked, is_numeric
 from ipu_teach.errors import TensorMetadataError, shown
 from ipu_teach.types.rounding import Array, Grid, Overflow
 
@@ -74,11 +76,35 @@ class QuarterMetadata:
         return f"QuarterMetadata({self.format.name}, scale {self.scale})"
 
 
+def _refused(problem: str, advice: str) -> TensorMetadataError:
+    return TensorMetadataError(problem, next_step=advice)
+
+
+def _is_bytes(value: Any) -> bool:
+    if not is_numeric(value):
+        return False
+    array = np.asarray(value)
+    return array.dtype == np.uint8 or (
+        array.dtype.kind in "iu" and not (array.size and (array.min() < 0 or array.max() > 255))
+    )
+
+
+Words = Annotated[
+    Any,
+    Taken(
+        lambda v: isinstance(v, (np.ndarray, np.generic)) and v.dtype.kind == "u",
+        "give an array of uint32, a random word for each value.",
+    ),
+]
+Codes = Annotated[Any, Taken(_is_bytes, "give whole numbers from 0 to 255.")]
+
+
+@checked(_refused)
 def to_quarter(
-    values: ArrayLike,
+    values: Numbers,
     metadata: QuarterMetadata,
     *,
-    words: Array | None = None,
+    words: Words | None = None,
     overflow: Overflow = Overflow.NAN,
 ) -> NDArray[np.uint8]:
     """`values` (numbers of any shape) as bytes of the same shape, each value / 2**scale rounded
@@ -100,7 +126,8 @@ def to_quarter(
     return _codes(given, metadata, words, overflow)
 
 
-def from_quarter(codes: ArrayLike, metadata: QuarterMetadata) -> NDArray[np.float32]:
+@checked(_refused)
+def from_quarter(codes: Codes, metadata: QuarterMetadata) -> NDArray[np.float32]:
     """The numbers that `codes` (uint8, any shape) stand for: float32, exact at every scale."""
     scaled = np.ldexp(numbers(metadata.format), metadata.scale).astype(np.float32)
     return scaled[np.asarray(codes, np.uint8)]

@@ -136,9 +136,19 @@ class Lowering:
     # --- the program ---
 
     def _check(self) -> None:
-        """Raise `ModelError` for what would be read in one stage while another changes it."""
+        """Raise `ModelError` for what would be read in one stage while another changes it, and for
+        a tensor that is larger than all of an IPU's memory."""
+        target = self.whole.target
+        room = target.tiles_per_ipu * target.bytes_per_tile
         for op in self.ir.ops:
-            row_of(op.kind, op.where)
+            row = row_of(op.kind, op.where)
+            size = 0 if row.view else max((v.size * v.dtype.size for v in op.outs), default=0)
+            if size > room:
+                raise op.error(
+                    f"{op.kind} makes a tensor of {size:,} bytes, and an IPU of the device has "
+                    f"{room:,}.",
+                    "make the tensor smaller, or give the device more tiles.",
+                )
             if not OPS[op.kind].in_place or op.part == UPDATE:
                 continue
             if op.inputs[0].remote:
