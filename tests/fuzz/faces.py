@@ -252,8 +252,8 @@ class Check:
         if text := torch_judge.differences(actual, plain, self.dtype):
             raise Fault("differs in eval after training", text, calls)
         self.counted("equal", "eval after train")
-        call = draw(self.made, kind, rng, is_trained=True), {}
-        self.compare(call)
+        self.module.load_state_dict(start)  # inference may have changed buffers
+        self.compare((draw(self.made, kind, rng, is_trained=True), {}))
 
 
 def bare(error: Exception, calls: list[Call]) -> Fault:
@@ -400,6 +400,8 @@ def shown(made: Program, calls: list[Call], is_trained: bool) -> str:
         f'options = poptorch.Options().useIpuModel(IPUModel("ipu2", tiles_per_ipu={made.tiles}))\n'
     )
     text += options
+    if made.is_evaluated:
+        text += "# after the first call: an inferenceModel of the module, then training goes on\n"
     if made.state:
         text += "module.load_state_dict({"
         text += (
