@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import random
 from collections.abc import Collection, Iterator, Mapping
@@ -85,7 +84,7 @@ def _traced(module: torch.nn.Module, tracer: Tracer, training: bool, scale: floa
 def _random_states() -> tuple[Any, ...]:
     """Return the states of the random numbers of Python and of numpy."""
     kind, keys, *rest = np.random.get_state()
-    return random.getstate(), kind, bytes(keys), *rest
+    return random.getstate(), kind, np.asarray(keys).tobytes(), *rest
 
 
 def _check_repeats(module: torch.nn.Module, tracer: Tracer, changed: list[str]) -> None:
@@ -115,10 +114,9 @@ def _check_repeats(module: torch.nn.Module, tracer: Tracer, changed: list[str]) 
 
 def _check_leaks(module: torch.nn.Module, tracer: Tracer) -> None:
     """Raise `ModelError` if forward keeps a tensor where the kit cannot take it away again."""
-    if not any(tensor() is not None for tensor, _ in tracer.tensors):
-        return
-    gc.collect()
-    lines = [line for tensor, line in tracer.tensors if tensor() is not None]
+    for recorder in tracer.recorders:
+        recorder.constants.clear()
+    lines = [line for recorder in tracer.recorders for line in recorder.remaining()]
     if lines:
         raise ModelError(
             f"{type(module).__name__}.forward keeps a tensor outside the module, and a tensor that "

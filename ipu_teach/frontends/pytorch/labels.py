@@ -21,12 +21,7 @@ from torch.overrides import TorchFunctionMode
 from ipu_teach.frontends.ir.values import BACKWARD, FORWARD
 from ipu_teach.frontends.pytorch import whole
 from ipu_teach.frontends.pytorch.markers import Marks
-from ipu_teach.frontends.pytorch.private import (
-    FakeTensor,
-    TensorWeakRef,
-    operation_name,
-    pytree,
-)
+from ipu_teach.frontends.pytorch.private import operation_name, pytree
 from ipu_teach.graph.source import NOWHERE, Line
 
 _TORCH = str(Path(torch.__file__).parent) + os.sep
@@ -89,7 +84,6 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
         self._names = {id(part): name for name, part in module.named_modules()}
         self._paths = [""]
         self._of_autograd: dict[Any, Label] = {}
-        self.tensors: list[tuple[Any, Line]] = []
         self.is_recomputed = False
 
     def set(self, **changes: Any) -> None:
@@ -126,8 +120,6 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
     def note(self, results: Any) -> None:
         """Label the nodes of autograd that made the results, unless they have a label."""
         tensors = [t for t in pytree.tree_leaves(results) if isinstance(t, torch.Tensor)]
-        fakes = [t for t in tensors if isinstance(t, FakeTensor)]  # others are older, as of x.to(…)
-        self.tensors += [(TensorWeakRef(t), self.label.line) for t in fakes]
         waiting = [t.grad_fn for t in tensors]
         while waiting:
             node = waiting.pop()

@@ -21,13 +21,12 @@ from torch._subclasses.fake_tensor import (
     UnsupportedOperatorException,
 )
 from torch.utils import _pytree as pytree
-from torch.utils.weak import TensorWeakRef, WeakTensorKeyDictionary
+from torch.utils.weak import WeakTensorKeyDictionary
 
 __all__ = [
     "VALUE_NEEDED",
     "FakeTensor",
     "UnsupportedOperatorException",
-    "TensorWeakRef",
     "WeakTensorKeyDictionary",
     "accumulation_hooks",
     "decomposed",
@@ -94,9 +93,9 @@ def tracing_on(mode: Any) -> Iterator[None]:
 def is_composite(operation: Any) -> bool:
     """Whether torch makes an operation of others, of which each has its own gradient."""
     namespace, key = operation.namespace, torch._C.DispatchKey.CompositeImplicitAutograd
-    return namespace != "prim" and torch._C._dispatch_has_kernel_for_dispatch_key(
-        operation.name(), key
-    )
+    if namespace == "prim":
+        return False
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(operation.name(), key))
 
 
 def decomposed(operation: Any, args: Sequence[Any], kwargs: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Mapping, Sequence
 from operator import getitem
 from typing import Any
@@ -11,7 +12,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ipu_teach.frontends.pytorch import private
 from ipu_teach.frontends.pytorch.labels import Label
-from ipu_teach.frontends.pytorch.private import WeakTensorKeyDictionary, pytree
+from ipu_teach.frontends.pytorch.private import FakeTensor, WeakTensorKeyDictionary, pytree
+from ipu_teach.graph.source import Line
 
 aten = torch.ops.aten
 
@@ -40,9 +42,17 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         with self:
             results = function(*tensors)
         self.graph.output(tuple(map(self._node, results)))
+        self._label = Label  # the other one may hold tensors
         for node in self.graph.nodes:
             if "like" in node.meta:
                 node.meta["val"] = pytree.tree_map_only(_Like, _Like.tensor, node.meta.pop("like"))
+
+    def remaining(self) -> list[Line]:
+        """Return the lines of the tensors that are still alive."""
+        if len(self._nodes):
+            gc.collect()
+        pairs = self._nodes.items()
+        return [self.labels[node].line for t, node in pairs if isinstance(t, FakeTensor)]
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None

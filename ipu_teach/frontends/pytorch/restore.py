@@ -13,13 +13,14 @@ import sys
 from collections import deque
 from collections.abc import Iterable
 from functools import partial
-from types import FunctionType, MethodType, ModuleType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 import torch
 
 from ipu_teach.frontends.pytorch.containers import builtin_type, elements, members
+from ipu_teach.frontends.pytorch.private import accumulation_hooks, gradient_hooks
 
 _LIMIT = 100_000  # objects that are visited, and elements of a container
 _LARGEST = 1 << 24  # bytes of an array that is copied
@@ -35,7 +36,9 @@ class Snapshot:
     def __init__(self, module: torch.nn.Module) -> None:
         self._records: list[_Record] = []
         self._seen: dict[int, Any] = {}  # values by their number, which they keep while alive
-        waiting: list[Named] = [("", module)]
+        tensors = [*module.parameters(), *module.buffers()]
+        hooks = [h for t in tensors for h in (*gradient_hooks(t), *accumulation_hooks(t))]
+        waiting: list[Named] = [*(("", hook) for hook in hooks), ("", module)]
         while waiting and len(self._seen) < _LIMIT:
             name, value = waiting.pop()
             if id(value) not in self._seen and not isinstance(value, _PLAIN):
@@ -112,7 +115,7 @@ class Snapshot:
             self._records.append(record)
             yield name, record.before
         variables = function.__globals__
-        for name in function.__code__.co_names:
+        for name in _global_names(function.__code__):
             if name in variables and not isinstance(variables[name], ModuleType):
                 self._records.append(_Variable(name, variables, variables[name]))
                 yield name, variables[name]
@@ -229,6 +232,12 @@ def _is(a: Any, b: Any) -> bool:
 def _is_users(module: str | None) -> bool:
     """Whether a module of Python, by its name, is of no library that keeps its own state."""
     return (module or "").partition(".")[0] not in _LIBRARIES
+
+
+def _global_names(code: CodeType) -> set[str]:
+    """Return the names that a function and those within it read or write outside themselves."""
+    inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    return {*code.co_names, *(name for part in inner for name in _global_names(part))}
 
 
 def _content(cell: Any) -> Any:

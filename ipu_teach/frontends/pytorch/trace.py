@@ -25,7 +25,9 @@ from ipu_teach.frontends.pytorch.markers import LOWERINGS, Marks, capturing
 from ipu_teach.frontends.pytorch.private import pytree
 from ipu_teach.frontends.pytorch.record import Recorder
 from ipu_teach.frontends.pytorch.rows import KEPT
-from ipu_teach.graph.source import NOWHERE, Line, in_words
+from ipu_teach.graph.source import NOWHERE, in_words
+
+_RESULT = torch.empty(0)  # stands for a tensor in what forward returns
 
 
 def _set_data(tensor: torch.Tensor, value: torch.Tensor) -> None:
@@ -96,7 +98,7 @@ class Tracer:
         self._places = [i for i, v in enumerate(self._flat) if isinstance(v, torch.Tensor)]
         self.fake = private.fake_mode()
         self.labels: Labels | None = None
-        self.tensors: list[tuple[Any, Line]] = []  # weak references, and where they were made
+        self.recorders: list[Recorder] = []
 
     @property
     def path(self) -> str:
@@ -132,7 +134,6 @@ class Tracer:
             function = self._function(joint, labels, marks, training, scale)
             self._record(joint, function, lambda: labels.label)
             labels.forget()
-        self.tensors += labels.tensors
         return joint
 
     def _record(
@@ -142,6 +143,7 @@ class Tracer:
         tensors = [*self.states.values(), *(self._flat[i] for i in self._places)]
         fakes = [private.fake_of(self.fake, t) for t in tensors]
         recorder = Recorder(_table(), label)
+        self.recorders.append(recorder)
         with private.tracing_on(self.fake):
             recorder.record(function, fakes)
         joint.graph, joint.constants, joint.labels = (
@@ -253,7 +255,7 @@ class _Step(torch.nn.Module):  # type: ignore[misc]
                 joint.loss = next((i for i, t in enumerate(outputs) if t is loss), None)
                 self._backward(loss, self.scale)
         joint.outputs = [t.dtype for t in outputs]
-        joint.form = [torch.empty(0) if isinstance(v, torch.Tensor) else v for v in flat], spec
+        joint.form = [_RESULT if isinstance(v, torch.Tensor) else v for v in flat], spec
         return outputs
 
     def _loss(self, outputs: list[torch.Tensor]) -> torch.Tensor:

@@ -132,8 +132,8 @@ def _pad(graph: Ir, results: Results, x: Value, margins: Ints, value: float = 0.
             graph.constant(_number(value, x), x.dtype, (*shape[:dim], n, *shape[dim + 1 :]))
             for n in (max(low, 0), max(high, 0))
         ]
-        if x.floating and any(fill.size for fill in fills) and x.size:
-            continue
+        if x.floating and x.size and np.isfinite(value):
+            continue  # the row "pad" takes all dimensions at once, and finite numbers
         x = concatenated(graph, [fills[0], x, fills[1]], dim)
     lower, upper = (tuple(max(pair[i], 0) for pair in pairs) for i in (0, 1))
     if x.shape == results.shape or not x.size:
