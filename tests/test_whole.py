@@ -209,6 +209,21 @@ def test_attention(name: str) -> None:
     agree("a scale", attention(scale=0.7), x)
 
 
+def test_heads_of_attention_share_keys_and_values() -> None:
+    def loss(x: Any) -> Any:
+        q = x.reshape(1, 4, 3, 5)
+        y = F.scaled_dot_product_attention(q, q[:, :2], q[:, 1:3] * 2, enable_gqa=True)
+        return (y * torch.arange(60.0).reshape(y.shape)).sum()
+
+    agree("shared heads", loss, drawn(3, 20))
+
+
+def test_attention_refuses_what_torch_refuses() -> None:
+    both = attention(SEEN, causal=True)
+    with pytest.raises(RuntimeError, match="attn_mask should not be set when is_causal=True"):
+        captured(both, drawn(5, 12))
+
+
 def test_attention_of_halves_scales_before_it_sums() -> None:
     """40 * 40 * 64 is more than a half holds; an eighth of it is not."""
     x = torch.full((1, 2, 64), 40.0) * torch.tensor([[[1.0], [0.25]]])
