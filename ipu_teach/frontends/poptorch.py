@@ -226,7 +226,7 @@ class Options(_Some):
 
     not_here = {
         "Distributed": "replicationFactor; all replicas are in this process.",
-        "Jit": "nothing: torch.export captures the module.",
+        "Jit": "nothing: a call captures the module as it runs.",
     }
 
     def __init__(self) -> None:

@@ -221,10 +221,8 @@ def _attention(
             t.repeat_interleave(query.shape[-3] // t.shape[-3], -3) for t in (key, value)
         )
     factor = 1 / sqrt(query.shape[-1]) if scale is None else scale
-    if query.dtype == torch.float16:  # of which the scores themselves may be too large
-        scores = (query * factor) @ key.transpose(-2, -1)
-    else:
-        scores = query @ key.transpose(-2, -1) * factor
+    # halves are FLOAT up to the softmax: their scores may be larger than HALF holds
+    scores = query.float() @ key.float().transpose(-2, -1) * factor
     if is_causal:
         attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
     if attn_mask is not None and attn_mask.dtype == torch.bool:
@@ -234,7 +232,7 @@ def _attention(
         scores = scores + attn_mask
     # a query that sees no key has 0, and with a causal mask each sees one
     softmax = torch.softmax if is_causal or attn_mask is None else private.safe_softmax
-    shares = softmax(scores, -1)
+    shares = softmax(scores, -1).to(value.dtype)
     if dropout_p > 0:
         shares = torch.dropout(shares, dropout_p, True)
     return shares @ value

@@ -105,6 +105,7 @@ def _dropout_backward(
     graph: Ir, results: Results, gradient: Value, kept: Value, scale: float
 ) -> Value:
     """The forward's mask has the scale in it: multiply by that, where it is there."""
+    gradient = graph.cast(gradient, results.dtype)
     maker = graph.maker()
     ask = maker.get(kept)
     if ask is not None and ask.kind == "gt" and ask.inputs[0] in maker:
