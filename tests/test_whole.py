@@ -209,6 +209,21 @@ def test_attention(name: str) -> None:
     agree("a scale", attention(scale=0.7), x)
 
 
+def test_heads_of_attention_share_keys_and_values() -> None:
+    def loss(x: Any) -> Any:
+        q = x.reshape(1, 4, 3, 5)
+        y = F.scaled_dot_product_attention(q, q[:, :2], q[:, 1:3] * 2, enable_gqa=True)
+        return (y * torch.arange(60.0).reshape(y.shape)).sum()
+
+    agree("shared heads", loss, drawn(3, 20))
+
+
+def test_attention_refuses_what_torch_refuses() -> None:
+    both = attention(SEEN, causal=True)
+    with pytest.raises(RuntimeError, match="attn_mask should not be set when is_causal=True"):
+        captured(both, drawn(5, 12))
+
+
 def test_scores_of_halves_are_larger_than_a_half_holds() -> None:
     x = torch.tensor([[[-11048.0, 0.5], [0.52, 40.0], [-0.3, 3.0]]])
 

@@ -161,8 +161,14 @@ def has_gradient(operation: Any) -> bool:
 
 def respell(operation: Any, function: Callable[..., Any]) -> None:
     """Call `function` for an operation that is composed of others, where the dispatcher of Python
-    is on, as in a capture; `operation.decompose` calls torch's own."""
+    is on, as in a capture; `as_torch_spells(operation, …)` calls torch's own."""
     operation.py_impl(torch._C.DispatchKey.CompositeImplicitAutograd)(function)
+
+
+def as_torch_spells(operation: Any, *args: Any, **kwargs: Any) -> Any:
+    """Return what torch's own composition of an operation gives; `operation.decompose` would call
+    the function that `respell` was given."""
+    return operation._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
 
 
 def safe_softmax(x: torch.Tensor, dim: int) -> torch.Tensor:
