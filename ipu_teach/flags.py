@@ -12,16 +12,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import wraps
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
-import numpy as np
+from ipu_teach.arguments import FLAG, WORDS, checked
+from ipu_teach.errors import PoplarTypeError
 
-from ipu_teach.errors import PoplarTypeError, shown
+__all__ = ["FLAG", "WORDS", "flagged"]
 
 F = TypeVar("F", bound=Callable[..., Any])
-FLAG = bool, np.bool_  # no 1 and no "yes"
-WORDS = "give True or False."
 
 
 def flagged(made: F) -> F:
@@ -30,27 +28,18 @@ def flagged(made: F) -> F:
     if isinstance(made, type):
         for name, member in list(vars(made).items()):
             if inspect.isfunction(member) and (name == "__init__" or name[0] != "_"):
-                setattr(made, name, _watched(member, made.__name__ if name == "__init__" else name))
+                setattr(made, name, _watched(member))
         return made
-    return cast(F, _watched(made, made.__name__))
+    return _watched(made)  # type: ignore[no-any-return]
 
 
-def _watched(function: Any, name: str) -> Any:
-    parameters = inspect.signature(function).parameters.values()
-    far = len(parameters)  # no argument comes there: what is given by name only
-    flags = {
-        p.name: far if p.kind is p.KEYWORD_ONLY else place
-        for place, p in enumerate(parameters)
-        if p.annotation in (bool, "bool")
-    }
+def _watched(function: Any) -> Any:
+    hints = function.__annotations__.values()
+    return _checked(function) if not {bool, "bool"}.isdisjoint(hints) else function
 
-    @wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        for flag, place in flags.items():
-            given = args[place] if place < len(args) else kwargs.get(flag, False)
-            if not isinstance(given, FLAG):
-                raise PoplarTypeError(f"""{name}() was given {shown(given)} as {flag}.
-                    next:  {WORDS}""")
-        return function(*args, **kwargs)
 
-    return call if flags else function
+def _refused(problem: str, advice: str) -> PoplarTypeError:
+    return PoplarTypeError(problem, next_step=advice)
+
+
+_checked: Any = checked(_refused, lambda hint: hint is bool)

@@ -11,16 +11,26 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+import numpy as np
+
+from ipu_teach.arguments import Between, check_calls
 from ipu_teach.errors import ControlProgramError, InvalidOptionError, counted, shown
+from ipu_teach.flags import flagged
 from ipu_teach.graph import Graph, Tensor
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.outline import bytes_by_tile
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence as Programs
 
 FORWARD, RECOMPUTE, BACKWARD = "forward", "recompute", "backward"
+MOST = 2**20  # layers, stages or micro-batches
+LIMITS = f"1 to {MOST:,}"
 SCHEDULES = GROUPED, INTERLEAVED, SEQUENTIAL = "grouped", "interleaved", "sequential"
+
+
+def _misuse(problem: str, advice: str) -> InvalidOptionError:
+    return InvalidOptionError(problem, next_step=advice)
 
 
 class Step(NamedTuple):
@@ -47,10 +57,11 @@ def recompute(layers: int, keep: Collection[int]) -> list[Step]:
     Raises `InvalidOptionError` for a number in the place of `keep`, for an empty one, and for a
     layer that there is not.
     """
-    if not is_whole(layers) or layers < 1:
+    if not is_whole(layers) or not 1 <= layers <= MOST:
         raise InvalidOptionError(f"""recompute() was given {shown(layers)} layers.
-            next:  give how many there are, a whole number of 1 or more.""")
-    if not isinstance(keep, Collection) or isinstance(keep, (str, bytes)):
+            next:  give how many there are, a whole number of {LIMITS}.""")
+    is_array = isinstance(keep, np.ndarray) and not keep.ndim
+    if not isinstance(keep, Collection) or isinstance(keep, (str, bytes)) or is_array:
         every = keep if is_whole(keep) and 1 <= keep <= layers else 2
         raise InvalidOptionError(f"""recompute() was given keep={shown(keep)}, which names no
             layers.
@@ -85,8 +96,10 @@ class Work(NamedTuple):
 
 
 Ticks = list[list[Work]]
+Given = Iterable[Iterable[tuple[str, int, int]]]
 
 
+@flagged
 def pipeline_schedule(
     stages: int, micro_batches: int, schedule: str = GROUPED, training: bool = True
 ) -> Ticks:
@@ -105,10 +118,10 @@ def pipeline_schedule(
     (popxl-addons, transforms/pipelining.py). "sequential" fills nothing, and takes any number.
     """
     for many, what in ((stages, "stages"), (micro_batches, "micro-batches")):
-        if not is_whole(many) or many < 1:
+        if not is_whole(many) or not 1 <= many <= MOST:
             raise InvalidOptionError(f"""pipeline_schedule() was given {shown(many)} {what}.
-                next:  give how many there are, a whole number of 1 or more.""")
-    if schedule not in SCHEDULES:
+                next:  give how many there are, a whole number of {LIMITS}.""")
+    if not isinstance(schedule, str) or schedule not in SCHEDULES:
         raise InvalidOptionError(f"""pipeline_schedule() was given the schedule {shown(schedule)}.
             next:  use {" or ".join(map(repr, SCHEDULES))}.""")
     least, rule = (
@@ -158,7 +171,7 @@ def _interleaved(stages: int, micro_batches: int) -> Iterator[list[Work]]:
         yield now
 
 
-def stash(ticks: Iterable[Iterable[tuple[str, int, int]]], stages: int) -> list[int]:
+def stash(ticks: Given, stages: Annotated[int, Between(1, MOST)]) -> list[int]:
     """How many micro-batches each stage holds at most from their forward to their backward, the one
     at work included.
 
@@ -168,6 +181,11 @@ def stash(ticks: Iterable[Iterable[tuple[str, int, int]]], stages: int) -> list[
     """
     every = [[Work(*one) for one in now] for now in ticks]
     back = {(s, b) for now in every for kind, s, b in now if kind == BACKWARD}
+    for _, s, _ in (work for now in every for work in now):
+        if not 0 <= s < stages:
+            raise InvalidOptionError(f"""stash() was given {counted(stages, "stage")}, and ticks of
+                stage {s}.
+                next:  give the number of stages that the ticks were made for.""")
     held, most = [0] * stages, [0] * stages
     for now in every:
         for kind, s, b in now:
@@ -201,7 +219,7 @@ class Stage:
 def pipeline(
     graph: Graph,
     stages: Sequence[Stage],
-    ticks: Iterable[Iterable[tuple[str, int, int]]],
+    ticks: Given,
     name: str = "pipeline",
 ) -> Programs:
     """A program that does what `ticks` says: in each tick the programs of the stages in it, and
@@ -353,3 +371,6 @@ def _tiles(program: Program | None) -> Iterator[int]:
             yield from _tiles(child)
     elif program is not None and not isinstance(program, Programs):
         yield -1
+
+
+check_calls(globals(), _misuse, without=("pipeline_schedule", "recompute"))

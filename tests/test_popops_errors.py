@@ -339,8 +339,8 @@ top_k() was asked for 4 of 3 elements a row.
   next:  give a k from 0 to the length of the last dimension.
 
 popops.top_k(graph, TopKParams(2, True, "up"), x, prog)
-top_k() was given the order 'up'.
-  next:  use SortOrder.NONE, ASCENDING, DESCENDING.
+TopKParams() was given 'up' as sort_order.
+  next:  give one of SortOrder.NONE, SortOrder.ASCENDING, SortOrder.DESCENDING.
 
 popops.top_k_key_value(graph, TopKParams(2), x, v, prog)
 top_k_key_value() was given two shapes that differ: (4, 3) and (4,).

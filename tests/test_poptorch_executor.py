@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from ipu_teach import IPUModel
-from ipu_teach.errors import InvalidOptionError, ModelError
+from ipu_teach.errors import InvalidOptionError, ModelError, NoHardwareError
 
 torch = pytest.importorskip("torch", reason="torch is not installed: the extra `torch` adds it")
 
@@ -362,6 +362,40 @@ def test_an_eval_of_the_modules_own_runs_or_is_refused() -> None:
     torch.testing.assert_close(executor(X) if module.eval() else None, module(X).detach())
 
 
+def test_attributes_that_forward_does_not_read_may_change() -> None:
+    class Logged(Net):
+        width = 1.0
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.history, self.epoch, self.rate = [], 0, 1.0
+
+        def between(self, h: Any) -> Any:
+            return h * self.width * self.scale() * getattr(self, "extra", 1.0)
+
+        def scale(self) -> float:
+            return float(vars(self)["rate"]) if False else self.rate
+
+    pair = Pair(new(Logged))
+    for number in range(3):
+        pair.step()
+        pair.module.history.append(number)
+        pair.module.epoch += 1
+        pair.module.optimizer = pair.optimizer
+    assert pair.executor.compiles == 1
+    Logged.width = 0.5  # of the class
+    pair.step()
+    pair.both(lambda m, o: setattr(m, "extra", 2.0))
+    pair.step()
+    pair.both(lambda m, o: setattr(m, "width", 0.25))
+    pair.step()
+    assert pair.executor.compiles == 4
+
+
+def halve(parameter: Any) -> None:
+    parameter.grad.mul_(0.5)
+
+
 def test_changed_attributes_compile_again() -> None:
     class Warm(Net):
         def __init__(self) -> None:
@@ -382,6 +416,7 @@ def test_changed_attributes_compile_again() -> None:
         lambda m, o: m.inner.update(k=2.0),
         lambda m, o: m.a.register_forward_hook(lambda module, args, out: out * 2),
         lambda m, o: m.a.weight.register_hook(lambda g: g * 2),
+        lambda m, o: m.b.weight.register_post_accumulate_grad_hook(halve),
         lambda m, o: m.a.weight.requires_grad_(False),
         lambda m, o: m.a.weight.requires_grad_(True),
         lambda m, o: setattr(m, "b", nn.Linear(8, 3, bias=False).requires_grad_(False)),
@@ -416,6 +451,27 @@ def test_constant_buffers_are_part_of_the_program() -> None:
     module.load_state_dict({"index": torch.tensor([3, 3]), "scale": torch.tensor(-1.0)})
     torch.testing.assert_close(executor(X), module(X))
     assert executor.compiles == 3, "the scale is a variable of the program"
+
+
+def test_changes_of_a_module_in_a_list_are_noticed() -> None:
+    class Listed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = [nn.Linear(6, 3)]  # which registers nothing
+
+        def forward(self, x: Any) -> Any:
+            return self.layers[0](x)
+
+    module = new(Listed)
+    executor = poptorch.inferenceModel(module, options())
+    for number in range(3):
+        with torch.no_grad():
+            module.layers[0].weight.mul_(0.5)
+        if number == 2:
+            module.layers[0].bias = None
+        for _ in range(2):
+            torch.testing.assert_close(executor(X), module(X).detach())
+    assert executor.compiles == 3
 
 
 def test_a_module_is_left_as_it_was() -> None:
@@ -953,7 +1009,10 @@ MODULES: dict[str, tuple[Build, tuple[str, ...]]] = {
         lambda: nn.Sequential(nn.ReLU(), torch.jit.trace(nn.Linear(6, 3), X)),
         ("a module with '1', a ScriptModule",),
     ),
-    "compiled": (lambda: torch.compile(new()), ("a module of torch.compile", "module._orig_mod")),
+    "compiled": (
+        lambda: torch.compile(new()),
+        ("a module of torch.compile", "without torch.compile"),
+    ),
     "compiled in place": (lambda: in_place(), ("without torch.compile",)),
     "parallel": (lambda: nn.DataParallel(new()), ("a DataParallel", "module.module")),
     "function": (lambda: torch.relu, ("call the function in the forward of a class",)),
@@ -1009,6 +1068,10 @@ TENSORS: dict[str, tuple[Any, tuple[str, ...]]] = {
     "meta": (X.to("meta"), ("'x' lies on meta", "torch.zeros_like(x, device='cpu')")),
     "large": (torch.tensor([[1, 2**31]]), ("'x' holds 2147483648", "32 bits", "x.float()")),
     "small": (torch.tensor([[1, -(2**31) - 1]]), ("'x' holds -2147483649",)),
+    "nested": (
+        torch.nested.nested_tensor([X, X[:2]]),
+        ("'x' is a nested tensor", "torch.nested.to_padded_tensor(x, 0.0)"),
+    ),
     "empty": (X[:0], ("'x' was given as [0, 6], without elements", "at least one example")),
 }
 
@@ -1026,6 +1089,53 @@ def test_inputs_that_are_refused(name: str) -> None:
 
 
 # --- batches and outputs --------------------------------------------------------------------------
+
+
+def test_views_and_other_forms_of_inputs() -> None:
+    module = new()
+    executor = poptorch.inferenceModel(module, options())
+    with torch.inference_mode():
+        constant = X.clone()
+    forms = (
+        X.t().contiguous().t(),
+        X[:1].expand(4, 6),
+        drawn(8, 12)[::2, ::2],
+        (1j * torch.complex(X, X)).conj().imag,
+        X.clone().requires_grad_(),
+        nn.Parameter(X),
+        constant,
+    )
+    for form in forms:
+        torch.testing.assert_close(executor(form), module(form.detach().clone()).detach())
+    fresh = poptorch.inferenceModel(new(), options())
+    torch.testing.assert_close(fresh(constant), module(X).detach())
+    with torch.inference_mode():
+        torch.testing.assert_close(executor(X), module(X).detach())
+    training = poptorch.trainingModel(new(), options())
+    with torch.no_grad():
+        training(X, Y)
+    for arrays in (X.numpy(), X.tolist()):
+        assert "torch.as_tensor(x)" in refused(lambda a=arrays: training(a, Y))
+
+
+def test_an_executor_is_not_copied_and_not_saved() -> None:
+    executor = poptorch.inferenceModel(new(), options())
+    executor(X)
+    for use in (copy.copy, copy.deepcopy, pickle.dumps, lambda e: torch.save(e, io.BytesIO())):
+        assert "torch.save module.state_dict()" in refused(lambda f=use: f(executor))
+
+
+def test_the_state_of_random_numbers_is_checked() -> None:
+    executor = poptorch.inferenceModel(Called(lambda x: F.dropout(x, 0.5)), options())
+    begun = executor(X)
+    kept = executor.rng_state
+    first, second = executor(X), executor(X)
+    executor.rng_state = kept
+    assert torch.equal(executor(X), first) and torch.equal(executor(X), second)
+    assert not torch.equal(first, begun)
+    for state in ("abc", [1], None, [1, -1], [1.0, 2.0], [True, 1]):
+        with pytest.raises(InvalidOptionError, match="two whole numbers"):
+            executor.rng_state = state
 
 
 def test_batches_that_do_not_divide() -> None:
@@ -1177,3 +1287,84 @@ def test_a_failed_compilation_leaves_the_program() -> None:
     pair.module.b.float()
     pair.step()
     assert pair.executor.compiles == 1
+
+
+BAD_CALLS: dict[str, Callable[[], Any]] = {
+    "deviceIterations": lambda: options().deviceIterations(0),
+    "replicationFactor": lambda: options().replicationFactor("2"),
+    "outputMode": lambda: options().outputMode(0),
+    "outputMode name": lambda: options().outputMode("All"),
+    "outputMode n": lambda: options().outputMode(poptorch.OutputMode.EveryN, 0),
+    "randomSeed": lambda: options().randomSeed(-1),
+    "useIpuModel": lambda: options().useIpuModel("x"),
+    "setExecutionStrategy": lambda: options().setExecutionStrategy("x"),
+    "setAvailableMemoryProportion": lambda: options().setAvailableMemoryProportion("x"),
+    "setAvailableMemoryProportion of none": lambda: options().setAvailableMemoryProportion({}),
+    "gradientAccumulation": lambda: options().Training.gradientAccumulation(True),
+    "ReductionType": lambda: options().Training.accumulationAndReplicationReductionType("mean"),
+    "enableStochasticRounding": lambda: options().Precision.enableStochasticRounding("no"),
+    "setPartialsType": lambda: options().Precision.setPartialsType(torch.int8),
+    "useOnChipStorage": lambda: poptorch.TensorLocationSettings().useOnChipStorage(None),
+    "setOptimizerLocation": lambda: options().TensorLocations.setOptimizerLocation(True),
+    "PipelinedExecution": lambda: poptorch.PipelinedExecution("x"),
+    "DataLoader options": lambda: poptorch.DataLoader({}, [1, 2]),
+    "DataLoader dataset": lambda: poptorch.DataLoader(options(), 3),
+    "DataLoader batch_size": lambda: poptorch.DataLoader(options(), [1, 2], batch_size=0),
+    "DataLoader num_workers": lambda: poptorch.DataLoader(options(), [1, 2], num_workers=-1),
+    "identity_loss": lambda: poptorch.identity_loss(3.0, "sum"),
+    "identity_loss reduction": lambda: poptorch.identity_loss(X, "all"),
+    "ipu_print_tensor": lambda: poptorch.ipu_print_tensor("x"),
+    "recomputationCheckpoint": lambda: poptorch.recomputationCheckpoint([X]),
+    "custom_op": lambda: poptorch.custom_op(X, "name"),
+    "Block": lambda: poptorch.Block("x", ipu_id=-1),
+    "Block far away": lambda: poptorch.Block("x", ipu_id=10**9),
+    "BeginBlock": lambda: poptorch.BeginBlock(lambda x: x, ipu_id=1),
+    "trainingModel": lambda: poptorch.trainingModel(new(), {"deviceIterations": 2}),
+    "inferenceModel": lambda: poptorch.inferenceModel(new(), 3),
+}
+
+
+@pytest.mark.parametrize("name", BAD_CALLS)
+def test_arguments_of_public_functions(name: str) -> None:
+    refused(BAD_CALLS[name], InvalidOptionError)
+
+
+def test_real_hardware_is_refused() -> None:
+    assert "useIpuModel(True)" in refused(lambda: options().useIpuModel(False), NoHardwareError)
+    assert poptorch.Options().useIpuModel(True).setExecutionStrategy(poptorch.ShardedExecution)
+
+
+def test_a_rate_that_a_program_sets_is_checked() -> None:
+    module = new()
+    optimizer = sgd(module)
+    executor = poptorch.trainingModel(module, options(), optimizer)
+    executor(X, Y)
+    for rate in (-0.1, float("nan"), "fast", None):
+        optimizer.param_groups[0]["lr"] = rate
+        before = module.a.weight.detach().clone()
+        assert "SGD was given lr" in refused(lambda: executor(X, Y))
+        assert torch.equal(before, module.a.weight)
+
+
+def test_private_names_of_torch() -> None:
+    """Each has another test of what it is for; these say that it still is what it was."""
+    from ipu_teach.frontends.pytorch import private
+
+    module = new()
+    assert not private.is_compiled(module) and private.is_compiled(torch.compile(module))
+    module.compile()
+    assert private.is_compiled(module), "a module that is compiled in place is not refused"
+    module = new(Normed)
+    names = private.attributes_of_module(module)
+    assert {"training", "_forward_hooks", "_forward_pre_hooks"} <= set(names)
+    assert not any(isinstance(v, dict) and "a" in v for v in names.values())
+    tensor = torch.zeros(3)
+    before = private.version(tensor)
+    tensor.add_(1)
+    assert private.version(tensor) == before + 1
+    with torch.inference_mode():
+        assert private.version(torch.zeros(3)) == 0
+    optimizer = sgd(module)
+    assert not private.has_step_hooks(optimizer)
+    optimizer.register_step_pre_hook(lambda *args: None)
+    assert private.has_step_hooks(optimizer), "a hook of a step is not refused"

@@ -9,6 +9,7 @@ import importlib.util
 import inspect
 import json
 import re
+import runpy
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -205,3 +206,15 @@ def test_a_docstring_gets_what_the_tables_know_of_its_name(conf: ModuleType) -> 
     assert conf.as_rest("a [n, *shape] |w| `x|y`s:\n\n    code()\n\nSo.") == (
         "a [n, \\*shape] \\|w\\| `x|y`\\ s:\n\n::\n\n    code()\n\nSo."
     )
+
+
+@pytest.mark.parametrize("words", [["/etc/passwd"], ["-v", "docs"], ["-b", "html", "x"], [""]])
+def test_a_word_that_is_no_option_is_refused_before_anything_is_removed(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "old.html").touch()
+    command = runpy.run_path(str(SITE / "__main__.py"))["main"]
+    assert command(words, tmp_path) == 2
+    said = capsys.readouterr().err
+    assert f"site: {words[-1]!r} is no option of sphinx-build" in said and "next: " in said
+    assert (tmp_path / "old.html").exists()

@@ -12,6 +12,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "site"
+# options of sphinx-build that take the next word
+VALUED = ("-A", "-D", "-b", "-c", "-d", "-j", "-t", "-w", "--builder", "--color", "--jobs", "--tag")
 STRICT = ["-q", "-j", "auto", "-E", "-W", "--keep-going"]
 
 
@@ -20,6 +22,14 @@ def main(words: list[str], site: Path = SITE) -> int:
     if words == ["--help"]:
         print((__doc__ or "").strip())
         return 0
+    for before, word in zip(["", *words], words, strict=False):
+        if not word.startswith("-") and before not in VALUED:
+            print(
+                f"site: {word!r} is no option of sphinx-build; the site is always of all pages.\n"
+                "  next: python3 run.py site, or with options such as -v and -j 1.",
+                file=sys.stderr,
+            )
+            return 2
     try:
         from sphinx.cmd.build import main as build
     except ImportError:

@@ -31,6 +31,7 @@ DTYPES: dict[str, type[DType]] = {
     **dict.fromkeys(("int64", "int32", "int16", "uint8"), UNSIGNED_INT),
 }
 import os
+
 if int(os.environ.get("JOINT", "1")):
     DTYPES |= dict.fromkeys(("int64", "int32", "int16", "int8", "uint8"), INT)
 IGNORED = -100  # the class number that counts for no loss where nothing is said

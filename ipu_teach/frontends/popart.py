@@ -4,51 +4,99 @@ the kit, not of ONNX."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from ipu_teach.archive import write_whole
+from ipu_teach.archive import read_whole, write_whole
+from ipu_teach.arguments import (
+    Among,
+    Between,
+    Count,
+    Fraction,
+    Natural,
+    Numbers,
+    Positive,
+    Share,
+    Taken,
+    check,
+    check_calls,
+)
 from ipu_teach.device import Device
 from ipu_teach.errors import ModelError, did_you_mean, shown
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Run, Value
-from ipu_teach.frontends.ir.saved import loaded, written
+from ipu_teach.frontends.ir.saved import MODEL, loaded, written
+from ipu_teach.frontends.ir.values import misuse
 from ipu_teach.frontends.session import (
     Group,
     Known,
     Training,
+    Version,
     among,
     below,
     chosen,
     machine,
     needed,
-    whole,
 )
 from ipu_teach.progress import working
+from ipu_teach.schedules import SCHEDULES
 from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, DType
 
 Ints = Sequence[int]
 TYPES: dict[str, type[DType]] = {"FLOAT": FLOAT, "FLOAT16": HALF, "INT32": INT, "BOOL": BOOL}
 TYPES |= {"UINT32": UNSIGNED_INT}
+Type = Annotated[str, Among(TYPES)]
+Size = Annotated[int, Between(1, 2**24)]
+Switch = bool | Annotated[int, Between(0, 1)]
+ATTRIBUTES: dict[str, Any] = {  # of operations, whichever has them
+    "alpha": float,
+    "axes": Ints | None,
+    "axis": int,
+    "beta": float,
+    "count_include_pad": Switch,
+    "dilations": Size | Sequence[Size],
+    "ends": Ints,
+    "epsilon": Annotated[float, Between(0)],
+    "group": Count,
+    "ignoreIndex": int | None,
+    "inputIsLogProbability": Switch,
+    "keepdims": Switch,
+    "kernel_shape": Sequence[Size],
+    "momentum": Share,
+    "num_groups": Count,
+    "num_outputs": Count,
+    "pads": Sequence[Natural],
+    "perm": Ints,
+    "ratio": Fraction,
+    "reduction": Annotated[str, Among(("Mean", "Sum", "None"))],
+    "scale": float,
+    "shape": Ints,
+    "starts": Ints,
+    "strides": Size | Sequence[Size],
+    "title": str,
+    "to": Type,
+    "transA": Switch,
+    "transB": Switch,
+}
 
 
 @dataclass(frozen=True)
 class TensorInfo:
     """The dtype of a tensor, "FLOAT" or "FLOAT16" or a whole number's, and its shape."""
 
-    dtype: str
-    shape: Ints
+    dtype: Type
+    shape: Sequence[Natural]
 
     @property
     def type(self) -> type[DType]:
         """The device's dtype."""
-        return TYPES[among("TensorInfo", self.dtype, TYPES)]
+        return TYPES[self.dtype]
 
 
 # --- operations -----------------------------------------------------------------------------------
@@ -199,11 +247,12 @@ class Opset:
         make = self._table[among("an opset", name, self._table)]
 
         def operation(args: Sequence[str], debugContext: str = "", **attributes: Any) -> str:
+            check(name, "debugContext", debugContext, str, misuse)
             return self._builder._made(name, make, args, debugContext, attributes)
 
         return operation
 
-    def constant(self, value: Any, debugContext: str = "") -> str:
+    def constant(self, value: Numbers, debugContext: str = "") -> str:
         """The id of a constant."""
         array = np.asarray(value)
         dtype = ir.values.dtype_of(array, debugContext or "constant")
@@ -243,11 +292,21 @@ class Builder:
         if isinstance(args, str):
             raise ModelError(f"""{name}() was given the id {args!r}.
                 next:  give a list of ids, as in aiOnnx.{name}([{args!r}]).""")
+        check(name, "its inputs", args, Sequence[str], misuse)
+        known = [
+            p.name for p in inspect.signature(make).parameters.values() if p.kind is p.KEYWORD_ONLY
+        ]
+        for attribute, value in attributes.items():
+            if attribute not in known:
+                listed = f"it has {', '.join(known)}" if known else "it has none"
+                near = did_you_mean(attribute, known)
+                raise misuse(f"{name}() has no attribute {attribute!r}.", f"{near}{listed}.")
+            check(name, attribute, value, ATTRIBUTES.get(attribute, Any), misuse)
         given = [self._of(arg, name) for arg in args]
         with self._graph.at(path="/".join([*self._scopes, *filter(None, [context])])):
             try:
                 return self._noted(make(self._graph, *given, **attributes))
-            except TypeError as error:
+            except (TypeError, ValueError, LookupError, ArithmeticError) as error:
                 raise ModelError(f"""{name}() was given {len(given)} tensors and
                     {", ".join(attributes) or "no attributes"}, which it does not take: {error}.
                     next:  give it the inputs and attributes that ONNX has for it.""") from None
@@ -258,7 +317,7 @@ class Builder:
         dtype = UNSIGNED_INT if info.type is INT else info.type  # class numbers and indices
         return self._noted(self._graph.input(info.shape, title, dtype))
 
-    def addInitializedInputTensor(self, array: Any, name: str = "") -> str:
+    def addInitializedInputTensor(self, array: Numbers, name: str = "") -> str:
         """The id of a variable, which a session trains, with its first value."""
         return self._noted(self._graph.variable(array, name or f"init:{len(self._values)}"))
 
@@ -280,16 +339,16 @@ class Builder:
         """Write the model, a file of the kit that a session reads."""
         write_whole(path, self.getModelProto(), "saveModelProto()", "model")
 
-    def virtualGraph(self, ipu: int) -> Any:
+    def virtualGraph(self, ipu: Natural) -> Any:
         """Operations made within are on this IPU."""
-        return self._graph.at(stage=whole("virtualGraph", ipu, 0))
+        return self._graph.at(stage=ipu)
 
     pipelineStage = virtualGraph  # here a stage is an IPU
 
-    def executionPhase(self, phase: int) -> Any:
+    def executionPhase(self, phase: Natural) -> Any:
         """Operations made within are of this phase, between which streaming memory holds what
         remains."""
-        return self._graph.at(phase=whole("executionPhase", phase, 0))
+        return self._graph.at(phase=phase)
 
     pingPongPhase = executionPhase
 
@@ -310,7 +369,7 @@ class Builder:
 class ExecutionPhaseSettings(Known):
     """How many phases a model has; 0 for none."""
 
-    phases: int = 0
+    phases: Natural = 0
 
 
 @dataclass
@@ -321,40 +380,50 @@ class TensorLocationSettings(Known):
     replicatedTensorSharding: bool = False
 
 
+def _is_schedule(value: object) -> bool:
+    return isinstance(value, str) and value.lower() in SCHEDULES
+
+
+SCHEDULED = f"give {' or '.join(map(repr, SCHEDULES))}."
+
+
 @dataclass
 class SessionOptions(Known):
     """What a session does with a model."""
 
-    virtualGraphMode: str = "Off"
+    virtualGraphMode: Annotated[str, Among(("Off", "Manual", "ExecutionPhases"))] = "Off"
     enablePipelining: bool = False
-    pipelineSchedule: str = "grouped"
+    pipelineSchedule: Annotated[str, Taken(_is_schedule, SCHEDULED)] = "grouped"
     executionPhaseSettings: ExecutionPhaseSettings = field(default_factory=ExecutionPhaseSettings)
     enableGradientAccumulation: bool = False
-    accumulationFactor: int = 1
-    accumulationAndReplicationReductionType: str = "Mean"
+    accumulationFactor: Count = 1
+    accumulationAndReplicationReductionType: Annotated[str, Among(("Mean", "Sum"))] = "Mean"
     enableReplicatedGraphs: bool = False
-    replicatedGraphCount: int = 1
-    autoRecomputation: str = "None"
+    replicatedGraphCount: Count = 1
+    autoRecomputation: Annotated[str, Among(("None", "Standard", "RecomputeAll"))] = "None"
     optimizerStateTensorLocationSettings: TensorLocationSettings = field(
         default_factory=TensorLocationSettings
     )
-    partialsTypeMatMuls: str = ""
+    partialsTypeMatMuls: Annotated[str, Among(("", "float", "half"))] = ""
 
 
 @dataclass(frozen=True)
 class AnchorReturnType:
     """Which micro-batches of a run come back: "ALL", "FINAL", "SUM", or "EVERYN" with n."""
 
-    kind: str = "ALL"
-    n: int = 1
+    kind: Annotated[str, Among(("ALL", "FINAL", "SUM", "EVERYN"))] = "ALL"
+    n: Count = 1
 
 
 @dataclass(frozen=True)
 class DataFlow:
     """How many updates a run makes, and what comes back."""
 
-    batchesPerStep: int
+    batchesPerStep: Count
     anchors: Mapping[str, AnchorReturnType]
+
+
+MACHINE: dict[str, Any] = {"numIPUs": Count, "tilesPerIPU": Natural, "ipuVersion": Version}
 
 
 class DeviceManager:
@@ -362,15 +431,19 @@ class DeviceManager:
 
     def createIpuModelDevice(self, options: Mapping[str, Any]) -> Device:
         """A device of so many IPUs and tiles."""
-        for name in options:
-            among("createIpuModelDevice", name, ("numIPUs", "tilesPerIPU", "ipuVersion"))
+        for name, value in options.items():
+            kind = MACHINE[among("createIpuModelDevice", name, MACHINE)]
+            check("createIpuModelDevice", name, value, kind, misuse)
         version = options.get("ipuVersion", "ipu2")
         tiles, ipus = options.get("tilesPerIPU", 0), options.get("numIPUs", 1)
         return machine(version, tiles, ipus).create_device()
 
-    def acquireAvailableDevice(self, numIpus: int = 1) -> Device:
+    def acquireAvailableDevice(self, numIpus: Count = 1) -> Device:
         """A device of whole IPUs."""
-        return machine(ipus=whole("acquireAvailableDevice", numIpus)).create_device()
+        return machine(ipus=numIpus).create_device()
+
+
+Rate = Annotated[float, Between(0)]
 
 
 class SGD:
@@ -383,15 +456,17 @@ class SGD:
     }
     defaults: Mapping[str, float] = {"momentum": 0.0, "weight_decay": 0.0}
 
-    def __init__(self, options: Mapping[str, tuple[float, bool]]) -> None:
+    def __init__(self, options: Mapping[str, tuple[Rate, bool]]) -> None:
         known = ["defaultLearningRate", "lossScaling", *self.names]
         given = {among(type(self).__name__, n, known): float(v[0]) for n, v in options.items()}
+        scale, call = given.get("lossScaling", 1.0), type(self).__name__
+        check(call, "lossScaling", scale, Positive, misuse)
         self.rate = given.pop("defaultLearningRate", 0.1)
         self.scale = given.pop("lossScaling", 1.0)
         self.numbers = {**self.defaults, **{self.names[n]: v for n, v in given.items()}}
 
 
-def ConstSGD(learningRate: float, weightDecay: float = 0.0) -> SGD:
+def ConstSGD(learningRate: Rate, weightDecay: Rate = 0.0) -> SGD:
     """Descent with numbers that do not change."""
     pairs = {"defaultLearningRate": learningRate, "defaultWeightDecay": weightDecay}
     return SGD({name: (value, True) for name, value in pairs.items()})
@@ -449,17 +524,18 @@ class InferenceSession:
         deviceInfo: Device,
         userOptions: SessionOptions | None = None,
     ) -> None:
-        given = fnModel if isinstance(fnModel, bytes) else Path(fnModel).read_bytes()
+        if isinstance(fnModel, bytes):
+            model = loaded(fnModel)
+        else:
+            model = read_whole(fnModel, f"{type(self).__name__}()", MODEL, loaded)
         self._flow, self._device = dataFlow, deviceInfo
         self._options = userOptions or SessionOptions()
-        self._model = self._placed(loaded(given))
+        self._model = self._placed(model)
         self._run: Run | None = None
 
     def _placed(self, graph: Ir) -> Ir:
         """Without the marks that the options do not ask for."""
-        mode = among(
-            "virtualGraphMode", self._options.virtualGraphMode, ("Off", "Manual", "ExecutionPhases")
-        )
+        mode = self._options.virtualGraphMode
         o = self._options
         if o.enablePipelining and mode != "Manual":
             raise ModelError(f"""enablePipelining was given with virtualGraphMode {mode!r}.
@@ -534,7 +610,6 @@ class InferenceSession:
 
     def _returned(self, name: str, found: Any) -> Any:
         kind = self._flow.anchors[name]
-        among("AnchorReturnType", kind.kind, ("ALL", "FINAL", "SUM", "EVERYN"))
         rows = found.reshape((self._ready.factors["steps"], -1, *found.shape[1:]))
         rows = chosen(rows, kind.kind.lower(), kind.n)
         return rows.reshape((*self._lead(kind), *found.shape[1:]))
@@ -585,10 +660,8 @@ class TrainingSession(InferenceSession):
 
     def _graph(self) -> Ir:
         o = self._options
-        recompute = among(
-            "autoRecomputation", o.autoRecomputation, ("None", "Standard", "RecomputeAll")
-        )
-        keep: Any = {"None": None, "Standard": "standard", "RecomputeAll": ()}[recompute]
+        recomputed = {"None": None, "Standard": "standard", "RecomputeAll": ()}
+        keep: Any = recomputed[o.autoRecomputation]
         place = o.optimizerStateTensorLocationSettings
         loss = self._value(self._loss)
         graph = super()._graph()
@@ -616,6 +689,8 @@ class TrainingSession(InferenceSession):
         self._optimizer = optimizer
         self._ready.write("rate", optimizer.rate)
 
+
+check_calls(globals(), misuse)
 
 __all__ = [
     "SGD", "Adam", "AnchorReturnType", "Builder", "ConstSGD", "DataFlow", "DeviceManager",

@@ -26,14 +26,15 @@ from dataclasses import replace
 from enum import Enum
 from math import prod
 from types import SimpleNamespace
-from typing import Any
+from typing import Annotated, Any, Literal
 from weakref import WeakSet
 
 import numpy as np
 
+from ipu_teach.arguments import Among, Between, Count, Natural, Taken, check_calls, check_class
 from ipu_teach.device import IPUModel
-from ipu_teach.errors import InvalidOptionError, ModelError, WithoutSome, shown
-from ipu_teach.frontends import ir, session
+from ipu_teach.errors import InvalidOptionError, ModelError, NoHardwareError, WithoutSome, shown
+from ipu_teach.frontends import ir
 from ipu_teach.frontends.aten import IGNORED
 from ipu_teach.frontends.ir import Ir
 from ipu_teach.frontends.pytorch import (
@@ -43,8 +44,9 @@ from ipu_teach.frontends.pytorch import (
     markers,
     modules,
     optimizers,
+    reads,
 )
-from ipu_teach.frontends.pytorch.arguments import Arguments, refuse_hidden_outputs
+from ipu_teach.frontends.pytorch.arguments import Arguments, Layer, Tensor, refuse_hidden_outputs
 from ipu_teach.frontends.pytorch.fingerprints import fingerprint
 from ipu_teach.frontends.pytorch.loader import Loader
 from ipu_teach.frontends.pytorch.markers import lowering
@@ -56,11 +58,13 @@ from ipu_teach.frontends.pytorch.mirror import (
     tensors_of,
 )
 from ipu_teach.frontends.pytorch.paths import with_paths
+from ipu_teach.frontends.pytorch.reads import Reads
 from ipu_teach.frontends.pytorch.tensors import filled, tensor_of
 from ipu_teach.frontends.session import Training, chosen, compiled, rate_of, spelt
+from ipu_teach.graph.source import caller, in_words
 from ipu_teach.interrupts import Interrupts
 from ipu_teach.progress import working
-from ipu_teach.schedules import GROUPED
+from ipu_teach.schedules import GROUPED, SCHEDULES
 
 __all__ = [
     "BeginBlock",
@@ -114,7 +118,7 @@ class PipelinedExecution:
     """The stages are each at work on another micro-batch; `schedule` is one of
     `ipu_teach.schedules`."""
 
-    def __init__(self, schedule: str = GROUPED) -> None:
+    def __init__(self, schedule: Annotated[str, Among(SCHEDULES)] = GROUPED) -> None:
         self.schedule = schedule
 
 
@@ -135,8 +139,26 @@ class TensorLocationSettings:
         return self
 
 
-def _number(name: str, value: Any, least: int = 1) -> int:
-    return session.whole(f"{name}()", value, least, InvalidOptionError)
+Strategy = Annotated[
+    Any,
+    Taken(
+        lambda v: (
+            isinstance(v if isinstance(v, type) else type(v), type)
+            and issubclass(
+                v if isinstance(v, type) else type(v), (ShardedExecution, PipelinedExecution)
+            )
+        ),
+        "give poptorch.PipelinedExecution() or poptorch.ShardedExecution().",
+    ),
+]
+Dataset = Annotated[
+    Any,
+    Taken(
+        lambda v: hasattr(v, "__getitem__") or hasattr(v, "__iter__"),
+        "give a torch.utils.data.Dataset, such as TensorDataset(inputs, labels).",
+    ),
+]
+Ipu = Annotated[int, Between(0, 63)]
 
 
 class _Some(WithoutSome):
@@ -146,14 +168,14 @@ class _Some(WithoutSome):
 class _Training(_Some):
     accumulation, reduction = 1, ReductionType.Mean
 
-    def gradientAccumulation(self, count: int) -> _Training:
+    def gradientAccumulation(self, count: Count) -> _Training:
         """How many micro-batches there are to an update."""
-        self.accumulation = _number("gradientAccumulation", count)
+        self.accumulation = count
         return self
 
     def accumulationAndReplicationReductionType(self, kind: ReductionType) -> _Training:
         """Whether an update takes the mean of their gradients, or the sum."""
-        self.reduction = ReductionType(kind)
+        self.reduction = kind
         return self
 
 
@@ -203,33 +225,36 @@ class Options(_Some):
         self.Training, self.Precision = _Training(), _Precision()
         self.TensorLocations = _TensorLocations()
 
-    def deviceIterations(self, count: int) -> Options:
+    def deviceIterations(self, count: Count) -> Options:
         """How many steps a call runs."""
-        self.iterations = _number("deviceIterations", count)
+        self.iterations = count
         return self
 
-    def replicationFactor(self, count: int) -> Options:
+    def replicationFactor(self, count: Count) -> Options:
         """How many copies of the model work on batches of their own."""
-        self.replicas = _number("replicationFactor", count)
+        self.replicas = count
         return self
 
-    def outputMode(self, mode: OutputMode, n: int = 1) -> Options:
+    def outputMode(self, mode: OutputMode, n: Count = 1) -> Options:
         """Which outputs come back; `n` is for EveryN."""
-        self.mode, self.every = OutputMode(mode), _number("outputMode", n)
+        self.mode, self.every = mode, n
         return self
 
-    def randomSeed(self, seed: int) -> Options:
+    def randomSeed(self, seed: Natural) -> Options:
         """What random numbers begin with."""
-        self.seed = _number("randomSeed", seed, 0)
+        self.seed = seed
         return self
 
     def useIpuModel(self, model: bool | IPUModel = True) -> Options:
         """The machine: an `IPUModel`, whose number of IPUs does not matter, or True for one of an
-        ipu2. There is no hardware behind the kit."""
+        ipu2. Raises `NoHardwareError` for False."""
+        if model is False:
+            raise NoHardwareError("""useIpuModel(False) asks for real hardware, and there is none.
+                next:  useIpuModel(True), or useIpuModel(IPUModel("ipu2")).""")
         self.model = model if isinstance(model, IPUModel) else IPUModel("ipu2")
         return self
 
-    def setExecutionStrategy(self, strategy: Any) -> Options:
+    def setExecutionStrategy(self, strategy: Strategy) -> Options:
         """`PipelinedExecution()`, or `ShardedExecution()`."""
         self.strategy = strategy() if isinstance(strategy, type) else strategy
         return self
@@ -237,8 +262,11 @@ class Options(_Some):
     def setAvailableMemoryProportion(self, proportion: Mapping[str, float] | float) -> Options:
         """The part of a tile's memory that a product may take: a number, or one by IPU, of which
         the least counts."""
-        several = proportion.values() if isinstance(proportion, Mapping) else [proportion]
-        self.proportion = min(several)
+        shares = list(proportion.values()) if isinstance(proportion, Mapping) else [proportion]
+        if not shares:
+            raise InvalidOptionError("""setAvailableMemoryProportion() was given no proportion.
+                next:  give a number, such as 0.6, or {"IPU0": 0.6}.""")
+        self.proportion = min(shares)
         return self
 
     def clone(self) -> Options:
@@ -256,19 +284,19 @@ class Options(_Some):
 
 def DataLoader(
     options: Options,
-    dataset: Any,
-    batch_size: int = 1,
-    shuffle: bool = False,
-    num_workers: int = 0,
+    dataset: Dataset,
+    batch_size: Count = 1,
+    shuffle: bool | None = False,
+    num_workers: Natural = 0,
     drop_last: bool = True,
-    **how: Any,
+    **settings: Any,
 ) -> Any:
     """torch's loader of batches of `batch_size` times what a run takes of them. Raises `ModelError`
     for data that do not come out even and are not to lose their end."""
     factors = options.factors(training=True)
-    whole = _number("DataLoader", batch_size) * prod(factors.values())
-    how |= {"shuffle": shuffle, "num_workers": num_workers}
-    return Loader(dataset, whole, spelt("batch_size", batch_size, factors), drop_last, **how)
+    count = batch_size * prod(factors.values())
+    settings |= {"shuffle": shuffle, "num_workers": num_workers}
+    return Loader(dataset, count, spelt("batch_size", batch_size, factors), drop_last, **settings)
 
 
 # --- what a module says ---------------------------------------------------------------------------
@@ -279,22 +307,19 @@ def isRunningOnIpu() -> bool:
     return markers.is_capturing()
 
 
-def identity_loss(x: Any, reduction: str = "mean") -> Any:
+def identity_loss(x: Tensor, reduction: Literal["mean", "sum", "none"] = "mean") -> Any:
     """Mark the loss, wherever forward returns it: x, its "mean" or "sum", or x itself by "none".
 
     Without a mark, the last output is the loss. A loss may be marked that is part of the next one
     that is marked. Raises `ModelError` for two losses of which neither is part of the other.
     """
-    if reduction not in ("mean", "sum", "none"):
-        raise InvalidOptionError(f"""identity_loss() was given {shown(reduction)}.
-            next:  give "mean", "sum" or "none".""")
     loss = x if reduction == "none" else getattr(x, reduction)()
     if markers.current is not None:
         losses.mark(markers.current.losses, loss)
     return loss
 
 
-def ipu_print_tensor(x: Any, title: str = "tensor") -> Any:
+def ipu_print_tensor(x: Tensor, title: str = "tensor") -> Any:
     """x; where it is used, it is printed on each run."""
     return markers.printed(x, title)
 
@@ -304,7 +329,7 @@ def nop(x: Any) -> Any:
     return x
 
 
-def recomputationCheckpoint(*tensors: Any) -> Any:
+def recomputationCheckpoint(*tensors: Tensor) -> Any:
     """The tensors, which are kept for the backward; a module that has such calls computes all else
     again. One comes back as it is, several as a tuple."""
     kept = tuple(markers.kept(x) for x in tensors)
@@ -312,11 +337,11 @@ def recomputationCheckpoint(*tensors: Any) -> Any:
 
 
 def custom_op(
-    inputs: Sequence[Any],
+    inputs: Sequence[Tensor],
     name: str,
     domain: str = "",
     domain_version: int = 1,
-    example_outputs: Sequence[Any] = (),
+    example_outputs: Sequence[Tensor] = (),
     attributes: Mapping[str, Any] | None = None,
 ) -> list[Any]:
     """What the operation `name` makes of the inputs, by its row, `ir.register(name, Row(…))`. What
@@ -328,8 +353,8 @@ class Block:
     """`with Block("second", ipu_id=1):` puts what follows on that IPU, until another block
     begins."""
 
-    def __init__(self, user_id: Any = None, ipu_id: int | None = None) -> None:
-        self.user_id, self.ipu_id = user_id, _number("Block", 0 if ipu_id is None else ipu_id, 0)
+    def __init__(self, user_id: Any = None, ipu_id: Ipu | None = None) -> None:
+        self.user_id, self.ipu_id = user_id, 0 if ipu_id is None else ipu_id
 
     def __enter__(self) -> Block:
         markers.mark_stage(self.ipu_id)
@@ -339,7 +364,7 @@ class Block:
         """What follows stays there."""
 
 
-def BeginBlock(layer: Any, user_id: Any = None, ipu_id: int | None = None) -> Any:
+def BeginBlock(layer: Layer, user_id: Any = None, ipu_id: Ipu | None = None) -> Any:
     """The layer, which begins a block on that IPU; what runs after it stays there until another
     block begins."""
     block = Block(user_id, ipu_id)
@@ -368,7 +393,7 @@ def trainingModel(
                 next:  train a module with parameters; inferenceModel runs any.""")
         optimizer = optim.SGD(module.parameters(), lr=0.01)
     optimizers.groups_of(optimizer, module)
-    return PoplarExecutor(module, _options("trainingModel", options), optimizer)
+    return PoplarExecutor(module, options or Options(), optimizer)
 
 
 def inferenceModel(module: Any, options: Options | None = None) -> PoplarExecutor:
@@ -378,26 +403,17 @@ def inferenceModel(module: Any, options: Options | None = None) -> PoplarExecuto
     `ModelError`.
     """
     modules.check_kind("inferenceModel", module)
-    return PoplarExecutor(module, _options("inferenceModel", options), None)
-
-
-def _options(function: str, options: Any) -> Options:
-    if options is None:
-        return Options()
-    if not isinstance(options, Options):
-        raise InvalidOptionError(f"""{function}() was given the options {shown(options)}.
-            next:  give poptorch.Options().""")
-    return options
+    return PoplarExecutor(module, options or Options(), None)
 
 
 class PoplarExecutor(WithoutSome):
     """A module on a device. `compiles`: how often it was compiled. `report`: of all runs.
 
-    A program is compiled for the arguments that are not tensors, the attributes and modes of the
-    module's parts, and the optimiser's settings except its rates. Before each call they are
-    compared with what they are now, and the program is compiled again if one has changed. Weights,
-    the optimiser's state and the random numbers go on. Tensors of other shapes or dtypes are
-    refused.
+    A program is compiled for the arguments that are not tensors, the attributes and modes that
+    forward reads of the module's parts, and the optimiser's settings except its rates. Before each
+    call they are compared with what they are now, and the program is compiled again if one has
+    changed. Weights, the optimiser's state and the random numbers go on. Tensors of other shapes or
+    dtypes are refused.
 
     After each call the module's tensors and the optimiser's state have the device's values, and a
     change that the host makes to them is on the device in the next call.
@@ -426,6 +442,7 @@ class PoplarExecutor(WithoutSome):
         self.captured: Any = None
         self._calls = 0
         self._mirror: Any = None
+        self._reads: Reads = {}  # attributes that the forward read when it was captured
         self._program: Any = None  # what the program was compiled for, see `_description`
         self._constants: Any = None
         self._shapes: Any = None
@@ -509,6 +526,11 @@ class PoplarExecutor(WithoutSome):
         if self._seed is not None:
             self.rng_state = self._seed
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Raise `ModelError`: a device is not copied and not saved."""
+        raise ModelError(f"""The {self.name} was to be copied or saved.
+            next:  {PoplarExecutor.not_here["save"].replace("torch.save of", "torch.save")}""")
+
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
         """Return the module's."""
         return self.module.state_dict(*args, **kwargs)
@@ -530,7 +552,11 @@ class PoplarExecutor(WithoutSome):
 
     @rng_state.setter
     def rng_state(self, state: Sequence[int]) -> None:
-        self._seed = list(map(int, state))
+        words = list(state) if isinstance(state, (list, tuple)) else [None]
+        if len(words) not in (0, 2) or not all(type(n) is int and 0 <= n < 2**32 for n in words):
+            raise InvalidOptionError(f"""rng_state was set to {shown(state)}.
+                next:  set it to what rng_state was before: two whole numbers below 2**32.""")
+        self._seed = words
         if self._seed and self.run is not None and "seed" in self.run.ir.variables:
             self.run.write("seed", self._seed)
 
@@ -584,7 +610,7 @@ class PoplarExecutor(WithoutSome):
                 for g in optimizers.groups_of(self.optimizer, self.module)
             ]
         scaling = getattr(self.optimizer, "loss_scaling", 1.0)
-        module = description(self.module, self.training)
+        module = description(self.module, self._reads, self.training)
         return call.constants, module, fingerprint([settings, scaling]), groups
 
     def _check_batch(self, call: Arguments) -> int:
@@ -604,6 +630,11 @@ class PoplarExecutor(WithoutSome):
             return count
         missing_names = [n for n in self._shapes if n not in call.shapes]
         more = [n for n in call.shapes if n not in self._shapes]
+        for name in missing_names:
+            if name in call.values or any(v.startswith(f"{name}[") for v in call.values):
+                raise ModelError(f"""{name!r} was given as Python values or an array, and was
+                    compiled for a tensor.
+                    next:  give a tensor: torch.as_tensor({name}).""")
         if missing_names or more:
             raise ModelError(f"""The {self.name} was called with {_listed(call.shapes)}, and was
                 compiled for {_listed(self._shapes)}.
@@ -622,17 +653,16 @@ class PoplarExecutor(WithoutSome):
         count = self._check_batch(call)
         arrays = call.arrays(count)
         ignored = {n for n, a in arrays.items() if a.dtype.kind == "i" and IGNORED in a}
-        program = self._description(call)
         is_current = (
             self.run is not None
             and ignored <= self._marked
-            and program == self._program
+            and self._description(call) == self._program
             and self._mirror.constants == self._constants
         )
         if not is_current:
             check_module(self.module)
             self._compile(call, count, self._marked | ignored)
-            self._program, self._shapes = program, call.shapes
+            self._program, self._shapes = self._description(call), call.shapes
         return arrays
 
     def _compile(self, call: Arguments, count: int, marked: frozenset[str]) -> None:
@@ -643,7 +673,8 @@ class PoplarExecutor(WithoutSome):
         scale = float(getattr(self.optimizer, "loss_scaling", 1.0))
         with working(f"compile {name}") as work:
             work.words = "capture"
-            with nullcontext() if self.training else modules.in_eval(self.module):
+            in_mode = nullcontext() if self.training else modules.in_eval(self.module)
+            with in_mode, reads.recorded() as names:
                 captured = capture.captured(self.module, args, kwargs, places, self.training, scale)
             self._check_outputs(captured)
             graph = captured.graph
@@ -667,7 +698,7 @@ class PoplarExecutor(WithoutSome):
         self._seed = self._read_seed()  # of the program before
         _attached.discard(self)
         self.run, self.captured, self._mirror, self._marked = run, captured, mirror, marked
-        self._constants = mirror.constants
+        self._constants, self._reads = mirror.constants, names
         self._inputs, self._rates, self._calls = list(call.tensors), [], 0
         self.compiles += 1
 
@@ -795,3 +826,12 @@ def _listed(shapes: Mapping[str, Any]) -> str:
 def _said(pair: tuple[Sequence[int], Any]) -> str:
     shape, dtype = pair
     return f"{list(shape)} {str(dtype).removeprefix('torch.')}"
+
+
+def _misuse(problem: str, advice: str) -> InvalidOptionError:
+    return InvalidOptionError(problem, line=in_words(caller()), next_step=advice)
+
+
+check_calls(globals(), _misuse)
+for _options in (_Training, _Precision, _TensorLocations):
+    check_class(_options, _misuse)

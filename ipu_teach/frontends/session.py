@@ -3,20 +3,29 @@ micro-batches come back, and options that refuse a name they do not have."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
+from functools import cache
 from math import prod
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
+from ipu_teach.arguments import Among, Count, Positive, check, check_calls, hints_of
 from ipu_teach.device import IPUModel
 from ipu_teach.errors import ModelError, did_you_mean, shown
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import OPS, Ir, Run, Value
+from ipu_teach.frontends.ir.autodiff import Optimiser, Rate
+from ipu_teach.frontends.ir.values import misuse
 from ipu_teach.progress import working
+from ipu_teach.schedules import SCHEDULES
+from ipu_teach.target import PRESETS
 from ipu_teach.types import FLOAT
+
+Version = Annotated[str, Among(PRESETS)]
+Schedule = Annotated[str, Among(("", *SCHEDULES))]
 
 
 class Known:
@@ -27,7 +36,14 @@ class Known:
         if name not in known:
             raise ModelError(f"""{type(self).__name__} has no option {name!r}.
                 next:  {did_you_mean(name, known)}there are {", ".join(known)}.""")
+        check(type(self).__name__, name, value, _hints(type(self).__init__).get(name, Any), misuse)
         super().__setattr__(name, value)
+
+
+@cache
+def _hints(function: Callable[..., Any]) -> Mapping[str, Any]:
+    """Return the annotations of a function by name."""
+    return hints_of(function)
 
 
 @dataclass(frozen=True)
@@ -35,8 +51,8 @@ class Group:
     """Parameters that an optimiser treats alike: by their names, or all. `kind`: the optimiser of
     this group, where it is not that of `Training`."""
 
-    rate: float = 0.01
-    numbers: Mapping[str, float] = field(default_factory=dict)
+    rate: Rate = 0.01
+    numbers: Mapping[str, float | bool] = field(default_factory=dict)
     names: Collection[str] | None = None
     kind: str = ""
 
@@ -46,17 +62,17 @@ class Training:
     """How a graph trains: the optimiser with its groups, then the transforms, in the order in
     which they are applied. `recompute`: "standard", or the values to keep."""
 
-    kind: str = "sgd"
+    kind: Optimiser = "sgd"
     groups: Iterable[Group] = (Group(),)
-    scale: float = 1.0
-    recompute: str | Iterable[Value] | None = None
-    accumulation: int = 1
-    replicas: int = 1
-    reduction: str = "mean"
+    scale: Positive = 1.0
+    recompute: Annotated[str, Among(("standard",))] | Iterable[Value] | None = None
+    accumulation: Count = 1
+    replicas: Count = 1
+    reduction: Annotated[str, Among(("mean", "sum"))] = "mean"
     sharded: bool = False
     off_chip: bool = False
     phased: bool = False
-    schedule: str = ""
+    schedule: Schedule = ""
 
     def of(
         self,
@@ -97,7 +113,11 @@ def rate_of(number: int) -> str:
 
 
 def compiled(
-    what: str, graph: Ir, model: IPUModel, steps: int = 1, options: Mapping[str, Any] | None = None
+    what: str,
+    graph: Ir,
+    model: IPUModel,
+    steps: Count = 1,
+    options: Mapping[str, Any] | None = None,
 ) -> Run:
     """A graph on a device of this model, with as many IPUs as it has stages times replicas."""
     machine = copy(model)
@@ -154,7 +174,10 @@ def whole(what: str, number: object, least: int = 1, error: Any = ModelError) ->
 
 def among(what: str, name: object, known: Collection[str]) -> str:
     """`name`, one of those that are known. Raises `ModelError`."""
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         raise ModelError(f"""{what} was given {shown(name)}.
             next:  {did_you_mean(name, known)}there are {", ".join(known)}.""")
     return str(name)
+
+
+check_calls(globals(), misuse, without=("among", "whole"))

@@ -6,7 +6,8 @@
 The signature says what is checked before the body runs, in this order: the graph, the Sequence, the
 name, the flags; that each Tensor is one of the graph's and has as many dimensions as it says
 (`Row`, `Matrix`, …); that it lies on tiles (but for `Loose`); and that what a class says
-something about (`advised`) is one of it. Within the call `calling()` is
+something about (`advised`) is one of it. Where the body ends in an error of Python's own, the first
+argument that is not what its annotation says is named. Within the call `calling()` is
 the function's name, so no check and no error has to be told it. A call of another library function
 has its own name, and gives this one back when it ends. All of a call's arguments are checked before
 the graph is changed: a caught error leaves it as it was.
@@ -31,8 +32,8 @@ from typing import (
 
 import numpy as np
 
-from ipu_teach.errors import InvalidTileMappingError, PoplibsError, shown
-from ipu_teach.flags import FLAG, WORDS
+from ipu_teach.arguments import FLAG, WORDS, check_class, kind_of
+from ipu_teach.errors import InvalidTileMappingError, IPUTeachError, PoplibsError, shown
 from ipu_teach.graph import Graph, Shape, Tensor
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.mapping import pieces_by_tile
@@ -49,6 +50,9 @@ R = TypeVar("R")
 A = TypeVar("A")
 C = TypeVar("C", bound=type[Any])
 OWN = "the function's name"  # as debug_context: the default becomes the name of the function
+NAMES = "name", "debug_context"
+NAME = "give a name: text, in quotes."
+MOST_SIZE = 2**63
 _ADVICE: dict[type, str] = {}
 _calling = ContextVar("calling", default="")
 
@@ -65,6 +69,8 @@ Matrix = Annotated[Tensor, Wants((2,))]
 Rows = Annotated[Tensor, Wants(tuple(range(2, 10)))]  # and perhaps more dimensions
 Loose = Annotated[Tensor, Wants(mapped=False)]  # need not lie on tiles
 Free = Annotated[Tensor, None]  # the function checks it by itself
+# what an argument of the wrong kind ends in where the body does not expect it
+PYTHONS = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError)
 
 
 def advised(advice: str) -> Callable[[C], C]:
@@ -75,6 +81,12 @@ def advised(advice: str) -> Callable[[C], C]:
         return one
 
     return known
+
+
+def described(kind: C) -> C:
+    """A class of what a call is to do, whose objects a caller makes: its fields are checked."""
+    check_class(kind, lambda problem, advice: PoplibsError(problem, next_step=advice))
+    return kind
 
 
 def calling() -> str:
@@ -127,20 +139,32 @@ def library(function: Callable[P, R]) -> Callable[P, R]:
             _check(given, *wants())
             with working(f"build {name}"):
                 return body(**given)
-        except (PoplibsError, TypeError) as error:
-            line = in_order(name, signature, get_type_hints(function, include_extras=True), args)
-            if of_class or not line:
-                raise
-            raise refused(
-                "was given its arguments in another order.",
-                str(error).splitlines()[0],
-                f"write {line}.",
-            ) from None
+        except (PoplibsError, *PYTHONS) as error:
+            hints = get_type_hints(function, include_extras=True)
+            is_kind = isinstance(error, (PoplibsError, TypeError)) and not of_class
+            if is_kind and (line := in_order(name, signature, hints, args)):
+                raise refused(
+                    "was given its arguments in another order.",
+                    str(error).splitlines()[0],
+                    f"write {line}.",
+                ) from None
+            if not isinstance(error, IPUTeachError) and (misfit := _misfit_of(given, hints)):
+                raise as_given(*misfit) from error
+            raise
         finally:
             _calling.reset(before)
 
     call.__signature__ = signature  # type: ignore[attr-defined]
     return call
+
+
+def _misfit_of(given: dict[str, Any], hints: dict[str, Any]) -> tuple[Any, str, str] | None:
+    """The first argument that is not what its annotation says, its name, and what to give."""
+    for name, value in given.items():
+        kind = None if hints.get(name) is Free else kind_of(hints.get(name, Any))
+        if kind is not None and not kind.accepts(value):
+            return value, name, kind.advice(value)
+    return None
 
 
 def _as_seen(parameter: inspect.Parameter, name: str) -> inspect.Parameter:
@@ -196,7 +220,12 @@ def _wants(hints: dict[str, Any]) -> tuple[bool, list[str], dict[str, Wants], di
         hints.get("prog") is Program,
         [n for n, h in hints.items() if h is bool],
         {n: w for n, w in of_tensors.items() if isinstance(w, Wants)},
-        {n: (h, advice) for n, h in hints.items() if (advice := _advice(h))},
+        {n: (h, advice) for n, h in hints.items() if (advice := _advice(h))}
+        | {
+            n: (h, NAME)
+            for n, h in hints.items()
+            if n in ("name", "debug_context") and h in (str, str | None)
+        },
     )
 
 
@@ -259,7 +288,7 @@ def check_prog(prog: object) -> None:
 def check_name(name: object, argument: str = "debug_context") -> None:
     """Raise `PoplibsError` unless `name` is text."""
     if not isinstance(name, str):
-        raise as_given(name, argument, "give a name: text, in quotes.")
+        raise as_given(name, argument, NAME)
 
 
 def check_tensor(graph: Graph, argument: str, tensor: object, ranks: tuple[int, ...] = ()) -> None:
@@ -337,6 +366,8 @@ def check_sizes(target: object, least: int, **sizes: object) -> None:
     for name, size in sizes.items():
         if not is_count(size, least):
             raise as_given(size, name, f"give a whole number of {least} or more.")
+        if int(size) >= MOST_SIZE:  # type: ignore[call-overload]
+            raise as_given(size, name, "give a whole number below 2**63.")
 
 
 def check_shape(given: object) -> Shape:

@@ -16,12 +16,11 @@ Rates that change with the step are functions for the host: `warm_up`, `cosine`,
 
 from __future__ import annotations
 
-from math import cos, inf, isfinite, log, pi
+from math import cos, inf, log, pi
 from typing import Any
 
-import numpy as np
-
-from ipu_teach.errors import PoplibsError, shown
+from ipu_teach.arguments import is_finite
+from ipu_teach.errors import PoplibsError, did_you_mean, shown
 from ipu_teach.graph import Graph, Tensor
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.poplibs.library import (
@@ -31,7 +30,9 @@ from ipu_teach.poplibs.library import (
     check_dtype,
     check_number,
     check_same,
+    check_tensor,
     library,
+    refused,
     variant,
 )
 from ipu_teach.poplibs.popops import expr
@@ -62,10 +63,12 @@ class _Step:
         name: str,
         numbers: dict[str, float],
         given: State | None,
+        *names: str,
     ) -> None:
         self.graph, self.w, self.slope, self.prog, self.name = graph, w, slope, prog, name
         self.state: State = {}
-        self.given = given or {}
+        self.given = {} if given is None else given
+        self._check_state(names)
         check_dtype("parameter", w, FLOAT, HALF)
         check_dtype("slope", slope, FLOAT, HALF)
         check_alike("give a slope for each element.", "", parameter=w, slope=slope)
@@ -76,6 +79,25 @@ class _Step:
                 raise as_given(number, argument, f"give {bound}.")
         self.rate = check_factor(graph, "rate", rate, FLOAT)
         check_finite("rate", self.rate)
+
+    def _check_state(self, names: tuple[str, ...]) -> None:
+        """Raise `PoplibsError` unless the state that was given has these names and no other."""
+        listed = ", ".join(map(repr, names))
+        if not isinstance(self.given, dict):
+            raise as_given(self.given, "state", "give the dict that an earlier call returned.")
+        for name in self.given:
+            if name not in names:
+                raise refused(
+                    f"was given a state with {shown(name)}.",
+                    next_step=f"{did_you_mean(name, names)}It keeps {listed}.",
+                )
+        if self.given and (lost := [name for name in names if name not in self.given]):
+            raise refused(
+                f"was given a state without {lost[0]!r}.",
+                next_step=f"give all that an earlier call returned: {listed}.",
+            )
+        for name, tensor in self.given.items():
+            check_tensor(self.graph, name, tensor)
 
     def keep(self, name: str) -> Tensor:
         """A tensor of the state, given or new and 0 at first; "step" is one number."""
@@ -135,7 +157,7 @@ def sgd(
     momentum. Raises `PoplibsError`.
     """
     numbers = {"momentum": momentum, "weight_decay": weight_decay}
-    step = _Step(graph, parameter, slope, rate, prog, debug_context, numbers, state)
+    step = _Step(graph, parameter, slope, rate, prog, debug_context, numbers, state, "velocity")
     g = _decayed(weight_decay)
     if not momentum:
         step.set(parameter, lambda w, d, rate: w - rate * g(d, w), slope, step.rate)
@@ -169,10 +191,11 @@ def _adam(
 ) -> State:
     decay = (decays_by or 0.0) if weight_decay is None else weight_decay
     numbers = {"beta1": beta1, "beta2": beta2, "eps": eps, "weight_decay": decay}
-    step = _Step(graph, parameter, slope, rate, prog, debug_context, numbers, state)
+    kept = ("first", "second", "step")
+    step = _Step(graph, parameter, slope, rate, prog, debug_context, numbers, state, *kept)
     apart = decays_by is not None
     g, both = _decayed(0.0 if apart else decay), (slope, parameter)
-    first, second, count = map(step.keep, ("first", "second", "step"))
+    first, second, count = map(step.keep, kept)
     step.set(count, lambda n: n + 1.0)
     step.set(first, lambda m, d, w: m + (1 - beta1) * (g(d, w) - m), *both)
     step.set(second, lambda v, d, w: v * beta2 + (1 - beta2) * (g(d, w) * g(d, w)), *both)
@@ -233,7 +256,7 @@ def lars(
     """
     decay = weight_decay
     numbers = {"momentum": momentum, "weight_decay": decay, "trust": trust, "eps": eps}
-    step = _Step(graph, parameter, slope, rate, prog, debug_context, numbers, state)
+    step = _Step(graph, parameter, slope, rate, prog, debug_context, numbers, state, "velocity")
     jobs = [SingleReduceOp(t.flatten(), [0], "SQUARE_ADD", FLOAT) for t in (parameter, slope)]
     norms = reduce_many(graph, jobs, prog, f"{debug_context}/norms")
 
@@ -279,7 +302,6 @@ def _check_steps(name: str, step: object, steps: object, *rates: Any) -> None:
         raise PoplibsError(f"""{name}() was given step {shown(step)} of {shown(steps)}.
             next:  give whole numbers: a step of 0 or more, and 1 step or more.""")
     for rate in rates:
-        good = isinstance(rate, (int, float, np.integer, np.floating)) and isfinite(rate)
-        if not good:
+        if not is_finite(rate):
             raise PoplibsError(f"""{name}() was given the rate {shown(rate)}.
                 next:  give a number.""")

@@ -17,6 +17,7 @@ from math import pi, sqrt
 import numpy as np
 
 from ipu_teach.errors import PoplibsError, shown
+from ipu_teach.flags import flagged
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.poplibs.library import library, refused
 from ipu_teach.poplibs.popnn.kinds import FUNCTIONS, SLOPES, NonLinearityType, kind_of
@@ -46,6 +47,7 @@ class NonLinearityScales:
     input_gradient: float
 
 
+@flagged
 def linear_scales(
     batch: int, fan_in: int, fan_out: int, *, constrained: bool = False
 ) -> LinearScales:

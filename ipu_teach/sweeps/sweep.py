@@ -172,6 +172,7 @@ def sweep(
     if not is_whole(num_ipus):
         what, given, like = "IPU", num_ipus, "num_ipus=[1, 2, 4]"
     listed = isinstance(given, Iterable) and not isinstance(given, (str, bytes))
+    listed = listed and getattr(given, "ndim", 1) > 0
     counts = list(given) if listed else []  # type: ignore[call-overload]
     if not counts or not all(is_whole(n) and n > 0 for n in counts):
         raise InvalidOptionError(f"""sweep() was given the numbers of {what}s {shown(given)}.

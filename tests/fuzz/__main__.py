@@ -1,5 +1,6 @@
 """python3 run.py fuzz [--minutes N] [--graphs N | --codelets N | --costs N | --collectives N |
 --layers N | --sparse N | --operations N | --tests N [--only NAME] | --threads N |
+    --arguments N [--only MODULE] |
     --replicas N | --files [--count N]] [--seed S] [--compiled]
 
 Random graphs, layouts, codelets and programs run on every way of the engine and on the judge:
@@ -14,7 +15,9 @@ pooling and norms with torch, with --sparse sparse products with scipy, with --o
 the frontends with float64, and stacks of layers with torch. With --tests the random
 tests of the suite run, by turns, each on the draws of a seed of its own. With --files damaged and
 hostile files are given to all that read one, within 4 GB of memory, and now and then to a command: each is read, or refused by an error that names it;
-nothing is lost, and nothing in it is run. With --threads answers are checked whose threads still print
+nothing is lost, and nothing in it is run. With --arguments the calls that the suite makes of public
+functions are made again, each with one argument spoiled: an error of the kit that says what to do
+next, and no hang, no traceback of Python's and no silence. With --threads answers are checked whose threads still print
 when the check is over, each in a process of its own. Ctrl-C ends it with what was done.
 """
 
@@ -35,6 +38,7 @@ from random import Random
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from fuzz import (
+    arguments,
     collectives,
     commands,
     compare,
@@ -295,12 +299,21 @@ def main() -> int:
         help="let answers whose threads print on be checked in so many processes instead",
     )
     what.add_argument(
+        "--arguments",
+        type=int,
+        default=None,
+        help="make about so many calls with one argument spoiled instead",
+    )
+    what.add_argument(
         "--files",
         action="store_true",
         help="give damaged and hostile files to all that read one instead",
     )
     parser.add_argument(
-        "--only", default="", help="with --tests: those with this in file or name, as convolution"
+        "--only",
+        default="",
+        help="with --tests: those with this in file or name, as convolution; with --arguments: those "
+        "of the modules with this in their name, as keras",
     )
     parser.add_argument(
         "--count", type=int, default=None, help="with --files: so many of each kind of file"
@@ -313,6 +326,8 @@ def main() -> int:
     count = None if options.count is None else options.count * len(files.PARSERS)
     if options.tests is not None and not any(options.only in n for n in suite.random_tests()):
         parser.error(f"no random test has {options.only!r} in its name")
+    if options.arguments is not None:
+        return arguments.attack_all(options.arguments, first, options.only)
     name = next((name for name in KINDS if getattr(options, name) is not None), "graphs")
     one, noun, fault = KINDS[name]
     if options.only:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated
 
+from ipu_teach.arguments import Among, Positive, Taken, check_calls, is_finite
 from ipu_teach.errors import ModelError, did_you_mean, shown
-from ipu_teach.frontends.ir.values import BACKWARD, OPS, UPDATE, Ir, Op, Value, row_of
+from ipu_teach.frontends.ir.values import BACKWARD, OPS, UPDATE, Ir, Op, Value, misuse, row_of
+from ipu_teach.poplibs import optim
 from ipu_teach.types import FLOAT
 
 Gradients = dict[Value, Value]
@@ -16,10 +20,12 @@ STATE = {  # what an optimiser keeps of each parameter; "step" is one number
     "adamw": ("first", "second", "step"),
     "lars": ("velocity",),
 }
+Optimiser = Annotated[str, Among(STATE)]
+Rate = Annotated[float, Taken(lambda v: is_finite(v) and v >= 0, "give a number of 0 or more.")]
 
 
 def autodiff(
-    ir: Ir, loss: Value, of: Iterable[Value] | None = None, scale: float | Value = 1.0
+    ir: Ir, loss: Value, of: Iterable[Value] | None = None, scale: Positive | Value = 1.0
 ) -> tuple[Ir, Gradients]:
     """The graph with the gradients of `loss`, times `scale`, and which value is the gradient of
     what: of the values in `of`, or of all variables of floats, as far as the loss depends on them.
@@ -31,6 +37,8 @@ def autodiff(
         raise ModelError(f"""A loss of {list(loss.shape)} {loss.dtype.__name__} was given, and a
             gradient is that of one number.
             next:  reduce it: ir.mean(graph, loss), or ir.sum of it.""")
+    for value in (loss, *(() if of is None else of)):
+        ir.check_own("autodiff", value)
     made = ir.but()
     wanted = set(of) if of is not None else {v for v in ir.variables.values() if v.floating}
     grads: Gradients = {}
@@ -84,13 +92,20 @@ def used(ir: Ir, wanted: Iterable[Value]) -> list[Op]:
     return ops[::-1]
 
 
+def _numbers_of(kind: str) -> list[str]:
+    """Return the names of an optimiser's numbers."""
+    call = optim.sgd if kind in ("sgd", "momentum") else getattr(optim, kind)
+    parameters = inspect.signature(call).parameters.values()
+    return [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != "state"]
+
+
 def optimise(
     ir: Ir,
     grads: Mapping[Value, Value],
-    kind: str = "sgd",
-    rate: float | Value = 0.01,
-    scale: float = 1.0,
-    **numbers: float,
+    kind: Optimiser = "sgd",
+    rate: Rate | Value = 0.01,
+    scale: Positive = 1.0,
+    **numbers: float | bool,
 ) -> Ir:
     """The graph with a step of an optimiser for each variable in `grads`, behind all else: "sgd",
     "momentum", "adam", "adamw" or "lars", with its `numbers` as in `poplibs.optim`; "sgd" with a
@@ -100,14 +115,20 @@ def optimise(
     the variable "rate", which the host may write. Gradients are divided by `scale`, in FLOAT, where
     `autodiff` was given one. Raises `ModelError`.
     """
-    if kind not in STATE:
-        raise ModelError(f"""optimise() was given {shown(kind)}.
-            next:  {did_you_mean(kind, STATE)}there are {", ".join(STATE)}.""")
+    for name in numbers:
+        if name not in (known := _numbers_of(kind)):
+            near = did_you_mean(name, known)
+            raise misuse(
+                f"optimise() was given {shown(name)}, which {kind} does not have.",
+                f"{near}it takes {', '.join(known)}.",
+            )
     kind = "momentum" if kind == "sgd" and numbers.get("momentum") else kind
     made = ir.but()
     length = rate if isinstance(rate, Value) else made.variable(rate, "rate", FLOAT)
     with made.at(part=UPDATE):
         for value, g in grads.items():
+            ir.check_own("optimise", value)
+            ir.check_own("optimise", g)
             if value.kind != "variable":
                 continue
             state = []
@@ -123,3 +144,6 @@ def optimise(
                     g = made.op("mul", made.cast(g, FLOAT), 1 / scale)
                 made.emit(kind, value, g, length, *state, **numbers)
     return made
+
+
+check_calls(globals(), misuse, without=("swept", "used"))

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import sqrt
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from ipu_teach.errors import ModelError
+from ipu_teach.arguments import Among, Between, Count, Fraction, Natural, check_calls
 from ipu_teach.frontends.ir.rows import axes
 from ipu_teach.frontends.ir.rows_nn import transpose, turned
 from ipu_teach.frontends.ir.scans import scan
-from ipu_teach.frontends.ir.values import Ir, Value
+from ipu_teach.frontends.ir.values import Ir, Unfit, Value, misuse
 from ipu_teach.poplibs.popops import MASKED_LABEL_CODE
 from ipu_teach.types import FLOAT, UNSIGNED_INT
 
@@ -24,6 +24,21 @@ __all__ = [
 ]  # fmt: skip
 
 Ints = Sequence[int]
+Sizes = Count | Sequence[Count]
+Margins = Natural | Sequence[Natural]
+Epsilon = Annotated[float, Between(0)]
+REDUCTIONS = ("mean", "sum", "none")
+Reduction = Annotated[str, Among(REDUCTIONS)]
+Extreme = Annotated[str, Among(("sum", "reduce_max", "reduce_min", "reduce_prod"))]
+Rowwise = Annotated[str, Among(("softmax", "log_softmax"))]
+
+
+def _axes(call: str, x: Value, dims: Ints) -> list[int]:
+    """Dimensions counted from the first, each once. Raises `ModelError`."""
+    try:
+        return axes(x, dims)
+    except Unfit as error:
+        raise misuse(f"{call}() cannot be: {error.why}.", error.advice) from None
 
 
 def linear(ir: Ir, x: Value, w: Value, b: Value | None = None) -> Value:
@@ -32,9 +47,9 @@ def linear(ir: Ir, x: Value, w: Value, b: Value | None = None) -> Value:
     return y if b is None else ir.op("add", y, b)
 
 
-def reduced(ir: Ir, kind: str, x: Value, dims: Ints | None = None, keep: bool = False) -> Value:
+def reduced(ir: Ir, kind: Extreme, x: Value, dims: Ints | None = None, keep: bool = False) -> Value:
     """As "sum" or "reduce_max", over `dims`, or all; `keep`: they remain, of length 1."""
-    gone = axes(x, range(len(x.shape)) if dims is None else dims)
+    gone = _axes("reduced", x, range(len(x.shape)) if dims is None else dims)
     y = ir.op(kind, x, dims=tuple(gone))
     kept = tuple(1 if i in gone else n for i, n in enumerate(x.shape))
     return ir.op("reshape", y, shape=kept) if keep else y
@@ -42,19 +57,27 @@ def reduced(ir: Ir, kind: str, x: Value, dims: Ints | None = None, keep: bool = 
 
 def mean(ir: Ir, x: Value, dims: Ints | None = None, keep: bool = False) -> Value:
     """The mean over `dims`, or of all."""
+    _axes("mean", x, () if dims is None else dims)
     y = reduced(ir, "sum", x, dims, keep)
     return ir.op("mul", y, max(y.size, 1) / max(x.size, 1))
 
 
-def along(ir: Ir, kind: str, x: Value, dim: int) -> Value:
+def along(ir: Ir, kind: Rowwise, x: Value, dim: int) -> Value:
     """As "softmax" or "log_softmax", along any dimension."""
-    if dim % len(x.shape) == len(x.shape) - 1:
+    (axis,) = _axes("along", x, [dim])
+    if axis == len(x.shape) - 1:
         return ir.op(kind, x)
     return transpose(ir, ir.op(kind, transpose(ir, x, dim, -1)), dim, -1)
 
 
-def split(ir: Ir, x: Value, sizes: Ints, dim: int = 0) -> list[Value]:
+def split(ir: Ir, x: Value, sizes: Sequence[Natural], dim: int = 0) -> list[Value]:
     """Parts of these sizes, one after the other."""
+    (axis,) = _axes("split", x, [dim])
+    if sum(sizes) > x.shape[axis]:
+        raise misuse(
+            f"split() was given the sizes {list(sizes)}, and dimension {axis} is {x.shape[axis]}.",
+            f"give sizes whose sum is {x.shape[axis]} or less.",
+        )
     starts = [sum(sizes[:i]) for i in range(len(sizes))]
     return [
         ir.op("slice", x, dim=dim, begin=at, end=at + n)
@@ -90,11 +113,11 @@ def conv(
     x: Value,
     w: Value,
     b: Value | None = None,
-    stride: Ints | int = 1,
-    lower: Ints | int = 0,
-    upper: Ints | int | None = None,
-    dilation: Ints | int = 1,
-    groups: int = 1,
+    stride: Sizes = 1,
+    lower: Margins = 0,
+    upper: Margins | None = None,
+    dilation: Sizes = 1,
+    groups: Count = 1,
 ) -> Value:
     """x [batch, channels, *field] by w [out, channels / groups, *kernel], plus b [out]; padding
     before and behind the field, the same if one is said."""
@@ -105,12 +128,12 @@ def conv(
 
 def pool(
     ir: Ir,
-    kind: str,
+    kind: Annotated[str, Among(("max_pool", "avg_pool"))],
     x: Value,
-    kernel: Ints | int,
-    stride: Ints | int | None = None,
-    lower: Ints | int = 0,
-    upper: Ints | int | None = None,
+    kernel: Sizes,
+    stride: Sizes | None = None,
+    lower: Margins = 0,
+    upper: Margins | None = None,
     count_padding: bool = False,
 ) -> Value:
     """As "max_pool" or "avg_pool", of x [batch, channels, *field]; `count_padding`: it counts in
@@ -125,12 +148,12 @@ def pool(
 
 def norm(
     ir: Ir,
-    kind: str,
+    kind: Annotated[str, Among(("layer", "group", "instance", "batch"))],
     x: Value,
     gamma: Value | None = None,
     beta: Value | None = None,
-    eps: float = 1e-5,
-    groups: int = 1,
+    eps: Epsilon = 1e-5,
+    groups: Count = 1,
 ) -> Value:
     """ "layer" over the last dimension; "group" and "instance" of x [batch, channels, …]. Without
     gamma and beta they are 1 and 0."""
@@ -159,7 +182,7 @@ def batch_norm(
     running_var: Value | None = None,
     training: bool = True,
     momentum: float = 0.1,
-    eps: float = 1e-5,
+    eps: Epsilon = 1e-5,
 ) -> Value:
     """Of x [batch, channels, …]. Training blends the batch's mean and unbiased variance into the
     running ones, of which `momentum` is the part of the new; else those are taken, and have no
@@ -182,7 +205,7 @@ def batch_norm(
     return y if beta is None else ir.op("add", y, _per_channel(ir, beta, rank))
 
 
-def seed(ir: Ir, number: int = 42) -> Value:
+def seed(ir: Ir, number: Annotated[int, Between(0, 2**63 - 1)] = 42) -> Value:
     """The seed of this micro-batch: two UNSIGNED_INT of the variable "seed", which goes on by one
     each time. The first call makes it."""
     if "seed" not in ir.variables:
@@ -193,7 +216,7 @@ def seed(ir: Ir, number: int = 42) -> Value:
     return next(op.outs[0] for op in ir.ops if op.kind == "copy" and op.inputs[0] is now)
 
 
-def dropout(ir: Ir, x: Value, p: float = 0.5, modifier: int | None = None) -> Value:
+def dropout(ir: Ir, x: Value, p: Fraction = 0.5, modifier: Natural | None = None) -> Value:
     """x with elements left out with probability `p`, and the others divided by 1 - p."""
     if not p:
         return x
@@ -211,19 +234,21 @@ def attention(
     mask: Value | None = None,
     causal: bool = False,
     scale: float | None = None,
-    p: float = 0.0,
+    p: Fraction = 0.0,
 ) -> Value:
     """softmax(q kᵀ scale + mask) v, of [..., length, width].
 
     A `mask` of floats is added. One of BOOL is true where a query sees a key; a query that sees
     none has 0. `causal`: a query sees the keys up to its own place. Raises `ModelError` for both.
     """
+    if causal and mask is not None:
+        raise misuse(
+            "attention() was given a mask, and causal=True.",
+            "give one of the two: a mask that is also causal, or none.",
+        )
     scores = ir.op("matmul", q, turned(ir, k))
     scores = ir.op("mul", scores, 1 / sqrt(q.shape[-1]) if scale is None else scale)
     lowest = float(np.finfo(q.dtype.numpy).min)
-    if causal and mask is not None:
-        raise ModelError("""attention() was given a mask, and causal=True.
-            next:  give one of the two: a mask that is also causal, or none.""")
     if causal:
         lower = np.tri(scores.shape[-2], scores.shape[-1])
         mask = ir.constant(np.where(lower > 0, 0.0, lowest), q.dtype)
@@ -266,7 +291,7 @@ CELLS: dict[str, Callable[..., list[Value]]] = {
 
 def recurrent(
     ir: Ir,
-    kind: str,
+    kind: Annotated[str, Among(("lstm", "gru", "tanh", "relu"))],
     x: Value,
     state: Sequence[Value],
     w: Value,
@@ -278,6 +303,11 @@ def recurrent(
     step by step of x [steps, batch, in]. `state`: h, and of an lstm c. w [gates hidden, in] and r
     [gates hidden, hidden] have their gates in torch's order; b is the bias beside w, and d beside
     r."""
+    if len(state) != (count := 2 if kind == "lstm" else 1):
+        raise misuse(
+            f"recurrent() was given {len(state)} states of {kind!r}, which has {count}.",
+            "give h and c, [batch, hidden] each." if count == 2 else "give h, [batch, hidden].",
+        )
     if kind != "gru" and b is not None and d is not None:
         b, d = ir.op("add", b, d), None
 
@@ -290,8 +320,6 @@ def recurrent(
 
 
 # --- losses ---------------------------------------------------------------------------------------
-
-REDUCTIONS = ("mean", "sum", "none")
 
 
 def _reduced_loss(ir: Ir, each: Value, reduction: str, counted: Value | None = None) -> Value:
@@ -329,7 +357,7 @@ def _by_class(
 
 
 def cross_entropy(
-    ir: Ir, x: Value, labels: Value, reduction: str = "mean", ignored: int | None = None
+    ir: Ir, x: Value, labels: Value, reduction: Reduction = "mean", ignored: int | None = None
 ) -> Value:
     """Of what goes into the softmax, [batch, classes, …], and class numbers [batch, …]. Rows whose
     label is `ignored`, -100 say, do not count. FLOAT."""
@@ -338,18 +366,21 @@ def cross_entropy(
 
 
 def nll(
-    ir: Ir, x: Value, labels: Value, reduction: str = "mean", ignored: int | None = None
+    ir: Ir, x: Value, labels: Value, reduction: Reduction = "mean", ignored: int | None = None
 ) -> Value:
     """As `cross_entropy`, of logarithms of probabilities."""
     loss = lambda x, y: ir.op("neg", ir.cast(ir.op("pick", x, y), FLOAT))  # noqa: E731
     return _by_class(ir, loss, x, labels, reduction, ignored)
 
 
-def squared_error(ir: Ir, x: Value, y: Value, reduction: str = "mean") -> Value:
+def squared_error(ir: Ir, x: Value, y: Value, reduction: Reduction = "mean") -> Value:
     """The squares of what x and y differ by."""
     return _reduced_loss(ir, ir.op("square", ir.op("sub", x, y)), reduction)
 
 
-def binary_cross_entropy(ir: Ir, x: Value, y: Value, reduction: str = "mean") -> Value:
+def binary_cross_entropy(ir: Ir, x: Value, y: Value, reduction: Reduction = "mean") -> Value:
     """Of what goes into the sigmoid: max(x, 0) - x y + log(1 + exp(-|x|)). FLOAT."""
     return _reduced_loss(ir, ir.op("binary_cross_entropy", x, y), reduction)
+
+
+check_calls(globals(), misuse)

@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.errors import ModelError, counted, shown
+from ipu_teach.arguments import Count, Natural, Numbers, check, check_calls
+from ipu_teach.device import Device
+from ipu_teach.errors import IPUTeachError, ModelError, counted, shown
 from ipu_teach.frontends.ir.values import (
     BACKWARD,
     CONSTANT,
@@ -23,6 +25,7 @@ from ipu_teach.frontends.ir.values import (
     Ir,
     Op,
     Value,
+    misuse,
     row_of,
 )
 from ipu_teach.graph import Graph, RemoteBuffer, Tensor, concat
@@ -52,7 +55,11 @@ class Lowering:
     """
 
     def __init__(
-        self, ir: Ir, target: Any, iterations: int = 1, options: Mapping[str, Any] | None = None
+        self,
+        ir: Ir,
+        target: Device,
+        iterations: Count = 1,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         self.ir, self.iterations, self.options = ir, iterations, dict(options or {})
         self.whole = Graph(target, ir.replicas)
@@ -97,17 +104,17 @@ class Lowering:
         """What follows is for this operation."""
         self.op, self.name, self.graph = op, op.name, self.graphs[op.stage]
 
-    def call(self, function: Any, *given: Any, **more: Any) -> Any:
+    def call(self, function: Callable[..., Any], *given: Any, **more: Any) -> Any:
         """A library's function in the program, under the operation's name."""
         return function(self.graph, *given, self.prog, debug_context=self.name, **more)
 
-    def new(self, dtype: type[DType], shape: Sequence[int], name: str = "out") -> Tensor:
+    def new(self, dtype: type[DType], shape: Sequence[Natural], name: str = "out") -> Tensor:
         """A variable, spread over the tiles."""
         made = self.graph.add_variable(dtype, tuple(shape), f"{self.name}/{name}")
         poputil.map_tensor_linearly(self.graph, made)
         return made
 
-    def constant(self, dtype: type[DType], shape: Sequence[int], value: Any) -> Tensor:
+    def constant(self, dtype: type[DType], shape: Sequence[Natural], value: Numbers) -> Tensor:
         """A constant, spread over the tiles."""
         made = self.graph.add_constant(dtype, tuple(shape), value, f"{self.name}/constant")
         poputil.map_tensor_linearly(self.graph, made)
@@ -198,7 +205,15 @@ class Lowering:
             plain = row.numbers and any(v.shape == op.outs[0].shape for v in beside)
             number = value.number if plain else None
             given.append(self.get(value, op, place) if number is None else number)
-        made = row.lower(self, *given, **op.attrs)
+        try:
+            made = row.lower(self, *given, **op.attrs)
+        except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
+            if isinstance(error, IPUTeachError):
+                raise
+            raise op.error(
+                f"{op.kind} cannot be lowered with these tensors and attributes: {error}.",
+                "see its row in the table of operations for what it takes.",
+            ) from error
         for value, tensor in zip(
             op.outs, made if isinstance(made, (list, tuple)) else [made], strict=False
         ):
@@ -435,7 +450,7 @@ class Run:
     """
 
     def __init__(
-        self, low: Lowering, device: Any, options: Mapping[str, Any] | None = None
+        self, low: Lowering, device: Device, options: Mapping[str, Any] | None = None
     ) -> None:
         from ipu_teach.engine import Engine
 
@@ -500,6 +515,8 @@ class Run:
 
     def __call__(self, **fed: Any) -> dict[str, Any]:
         """One run: the outputs by name."""
+        for name, value in fed.items():
+            check("a run", name, value, Numbers, misuse)
         wanted = {value.name for value in self.low.streams.values()}
         if wanted - set(fed) or set(fed) - set(self.ir.inputs):
             raise ModelError(f"""A run was fed {", ".join(fed) or "nothing"}.
@@ -535,7 +552,7 @@ class Run:
         found = found.reshape((every, *value.shape))
         return found if value.sharded else found[0]
 
-    def write(self, name: str, array: Any) -> None:
+    def write(self, name: str, array: Numbers) -> None:
         """Set a variable, in all replicas. Each has another "seed", to draw other numbers."""
         value, every = self._named(name), self.ir.replicas
         given = np.asarray(array, value.dtype.numpy)
@@ -561,7 +578,10 @@ class Run:
                 first.setdefault(value, op.kind)
         return {n: self.read(n) for n, v in self.ir.variables.items() if first.get(v) != "assign"}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Mapping[str, Numbers]) -> None:
         """Go on from what `state` returned, in every bit."""
         for name, array in state.items():
             self.write(name, array)
+
+
+check_calls(globals(), misuse, without=("inner",))

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ipu_teach.arguments import checked
 from ipu_teach.frontends.ir import rows as r
 from ipu_teach.frontends.ir.rows import Ints, Slopes, alike, calls, keeps, like, need, unbroadcast
-from ipu_teach.frontends.ir.values import OPS, Ir, Op, Out, Row, Value
+from ipu_teach.frontends.ir.values import OPS, Ir, Op, Out, Row, Value, misuse
 from ipu_teach.poplibs import poplin, popnn, popops, poputil
 from ipu_teach.poplibs.popnn.softmax_loss import softmax_cross_entropy
 from ipu_teach.poplibs.popops import expr
@@ -62,13 +63,18 @@ def _matmul_lays(low: Any, op: Op, place: int) -> Any:
     return made.reshape(op.inputs[place].shape)
 
 
+@checked(misuse)
 def transpose(ir: Ir, x: Value, a: int, b: int) -> Value:
     """Two dimensions changed for each other."""
     order = [*range(len(x.shape))]
+    for dim in (a, b):
+        if not -len(order) <= dim < len(order):
+            raise misuse(f"{x!r} has no dimension {dim} to transpose.", "count them from 0.")
     order[a], order[b] = order[b], order[a]
     return ir.op("permute", x, dims=tuple(order))
 
 
+@checked(misuse)
 def turned(ir: Ir, x: Value) -> Value:
     """The last two dimensions, changed for each other."""
     return transpose(ir, x, -1, -2)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ipu_teach import schema as s
 from ipu_teach.archive import Format, read_whole, write_whole
+from ipu_teach.arguments import check_calls
 from ipu_teach.errors import IPUTeachError, ModelLoadError
 from ipu_teach.frontends.ir.values import (
     CONSTANT,
@@ -23,6 +24,7 @@ from ipu_teach.frontends.ir.values import (
     Op,
     Unfit,
     Value,
+    misuse,
 )
 from ipu_teach.schedules import SCHEDULES
 from ipu_teach.types import BOOL, DType
@@ -210,3 +212,6 @@ def _check_by_row(op: Op, place: s.HeaderValue) -> None:
         place[2].fail("what its row makes")
     if row.in_place and op.inputs[0].kind != VARIABLE:
         place[1].fail("a variable, and what changes it")
+
+
+check_calls(globals(), misuse)

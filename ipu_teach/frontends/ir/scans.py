@@ -7,10 +7,22 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
+from ipu_teach.arguments import check_calls
 from ipu_teach.frontends.ir.autodiff import Gradients, swept, used
 from ipu_teach.frontends.ir.lowering import inner
 from ipu_teach.frontends.ir.rows import Slopes, need
-from ipu_teach.frontends.ir.values import BACKWARD, CONSTANT, OPS, Ir, Op, Out, Row, Value, swapped
+from ipu_teach.frontends.ir.values import (
+    BACKWARD,
+    CONSTANT,
+    OPS,
+    Ir,
+    Op,
+    Out,
+    Row,
+    Value,
+    misuse,
+    swapped,
+)
 from ipu_teach.graph import Tensor, concat
 from ipu_teach.poplibs import popops, poputil
 from ipu_teach.program import Copy, Program, Sequence as Programs
@@ -31,7 +43,14 @@ def scan(
     step to a graph of its own. `now`: what is of that step of each of `xs` [steps, …]. Values from
     without are the same in each step, and so are numbers that are drawn.
     """
-    body = Ir(here={**ir.here})
+    if not xs:
+        raise misuse(
+            "scan() was given no xs, which say how many steps there are.",
+            "give at least one value of [steps, …].",
+        )
+    for value in (*xs, *carried):
+        ir.check_own("scan", value)
+    body = Ir(here={**ir.here}, family=ir.family)
     now = [body.input(x.shape[1:], f"x{i}", x.dtype) for i, x in enumerate(xs)]
     before = [body.input(c.shape, f"carried{i}", c.dtype) for i, c in enumerate(carried)]
     after, outs = step(body, now, before)
@@ -162,7 +181,7 @@ def _by_steps(low: Any, x: Any) -> Any:
 def _grad(ir: Ir, op: Op, *gs: Value | None) -> Slopes:
     """A scan that goes back. The forward keeps of each step what that one reads."""
     body, steps, along, kept = (op.attrs[k] for k in ("body", "steps", "along", "kept"))
-    ins, outs, back = [*body.inputs.values()], [*body.outputs.values()], Ir()
+    ins, outs, back = [*body.inputs.values()], [*body.outputs.values()], Ir(family=ir.family)
     grads: Gradients = {}
 
     def arrives(value: Value, name: str) -> Value:
@@ -213,3 +232,6 @@ def _grad(ir: Ir, op: Op, *gs: Value | None) -> Slopes:
 
 
 OPS["scan"] = Row(_shape, _lower, _grad, lays=_lays)
+
+
+check_calls(globals(), misuse)

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from math import sqrt
-from typing import Any
+from typing import Annotated, Any
 
-from ipu_teach.errors import ModelError, shown
+from ipu_teach.arguments import Among, Count, Natural, check_calls
+from ipu_teach.errors import ModelError
 from ipu_teach.frontends.ir.autodiff import STATE
 from ipu_teach.frontends.ir.values import (
     BACKWARD,
@@ -21,9 +22,10 @@ from ipu_teach.frontends.ir.values import (
     Op,
     Swaps,
     Value,
+    misuse,
     swapped,
 )
-from ipu_teach.schedules import GROUPED, pipeline_schedule
+from ipu_teach.schedules import GROUPED, SCHEDULES, pipeline_schedule
 
 __all__ = [
     "accumulate", "off_chip", "phased", "pipelined", "recompute", "replicate", "sharded",
@@ -39,7 +41,7 @@ def _variable(ir: Ir, like: Value, name: str, **more: Any) -> Value:
     return made
 
 
-def staged(ir: Ir, stages: Mapping[str, int]) -> Ir:
+def staged(ir: Ir, stages: Mapping[str, Natural]) -> Ir:
     """A graph before `autodiff`, with the operations of modules on stages of their own, by the
     longest prefix of their path; one of no module there stays with the one before it."""
     now, ops = 0, []
@@ -59,7 +61,9 @@ def staged(ir: Ir, stages: Mapping[str, int]) -> Ir:
 # --- computed again -------------------------------------------------------------------------------
 
 
-def recompute(ir: Ir, keep: Iterable[Value] | str = "standard") -> Ir:
+def recompute(
+    ir: Ir, keep: Iterable[Value] | Annotated[str, Among(("standard",))] = "standard"
+) -> Ir:
     """A graph after `autodiff` whose backward computes again what it needs of the forward, each
     once, from the values in `keep`, variables and inputs.
 
@@ -71,9 +75,6 @@ def recompute(ir: Ir, keep: Iterable[Value] | str = "standard") -> Ir:
     maker = ir.maker()
     changed = {op.inputs[0] for op in ir.ops if OPS[op.kind].in_place and op.part == FORWARD}
     if isinstance(keep, str):
-        if keep != "standard":
-            raise ModelError(f"""recompute() was told to keep {shown(keep)}.
-                next:  give the values to keep, or "standard".""")
         kept = _least_alive(ir, maker)
     else:
         kept = set(keep)
@@ -148,10 +149,11 @@ def _gradients(ir: Ir) -> dict[Value, Value]:
     return found
 
 
-def accumulate(ir: Ir, count: int, reduction: str = "mean") -> Ir:
+def accumulate(
+    ir: Ir, count: Count, reduction: Annotated[str, Among(("mean", "sum"))] = "mean"
+) -> Ir:
     """A graph after `optimise` that updates once in `count` micro-batches, by the mean of their
     gradients, or their sum. Raises `ModelError`."""
-    _check_count("accumulate", count, reduction in ("mean", "sum"), reduction)
     if count == 1:
         return ir
     made = ir.but(ops=[op for op in ir.ops if op.part != UPDATE], accumulation=count)
@@ -171,10 +173,11 @@ def accumulate(ir: Ir, count: int, reduction: str = "mean") -> Ir:
     return made
 
 
-def replicate(ir: Ir, count: int, reduction: str = "MEAN") -> Ir:
+def replicate(
+    ir: Ir, count: Count, reduction: Annotated[str, Among(("MEAN", "ADD"))] = "MEAN"
+) -> Ir:
     """A graph after `optimise` of which `count` replicas run, each on other micro-batches: they
     combine their gradients, all at once, before the update. Raises `ModelError`."""
-    _check_count("replicate", count, reduction in ("MEAN", "ADD"), reduction)
     made = ir.but(replicas=count)
     last = [op for op in ir.ops if op.part == UPDATE and OPS[op.kind].in_place]
     made.ops = [op for op in ir.ops if op not in set(last)]
@@ -191,14 +194,7 @@ def replicate(ir: Ir, count: int, reduction: str = "MEAN") -> Ir:
     return made
 
 
-def _check_count(call: str, count: object, good: bool, reduction: object) -> None:
-    if type(count) is not int or count < 1 or not good:
-        raise ModelError(f"""{call}() was given {shown(count)} and {shown(reduction)}.
-            next:  give a whole number of 1 or more; accumulate() takes "mean" or "sum", and
-            replicate() "MEAN" or "ADD".""")
-
-
-def pipelined(ir: Ir, schedule: str = GROUPED) -> Ir:
+def pipelined(ir: Ir, schedule: Annotated[str, Among(SCHEDULES)] = GROUPED) -> Ir:
     """A graph whose stages are each at work on another micro-batch, by one of
     `schedules.SCHEDULES`. What it accumulates are the micro-batches. Raises `InvalidOptionError`
     for too few of them."""
@@ -294,3 +290,6 @@ def phased(ir: Ir) -> Ir:
 
 def _apart(one: Op, other: Op) -> bool:
     return _section(one) != _section(other)
+
+
+check_calls(globals(), misuse)

@@ -7,12 +7,25 @@ import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from math import prod
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
+from ipu_teach.arguments import (
+    Among,
+    Natural,
+    Numbers,
+    Taken,
+    advised,
+    check,
+    check_calls,
+    hints_of,
+    is_numeric,
+)
 from ipu_teach.errors import ModelError, PoplibsError, UnknownOperationError, did_you_mean, shown
+from ipu_teach.frontends.ir.attributes import Element, attributes_of, misfit
 from ipu_teach.graph.source import caller, in_words
 from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, Array, DType
 
@@ -20,9 +33,23 @@ Shape = tuple[int, ...]
 MADE, VARIABLE, INPUT, CONSTANT = "made", "variable", "input", "constant"
 FORWARD, BACKWARD, UPDATE = PARTS = "forward", "backward", "update"
 DTYPES: dict[str, type[DType]] = {d.__name__: d for d in (FLOAT, HALF, INT, UNSIGNED_INT, BOOL)}
+MOST_ELEMENTS = 2**32  # of a value: more than the memory of any machine holds
+HERE: dict[str, Any] = {
+    "stage": Natural,
+    "part": Annotated[str, Among(PARTS)],
+    "phase": Natural,
+    "path": str,
+    "line": tuple[str, int],
+}
 _OF_NUMPY = {np.dtype(d.numpy): d for d in DTYPES.values()}
 
 
+def misuse(problem: str, advice: str) -> ModelError:
+    """Return the error of a call with an argument that it cannot use, with the caller's line."""
+    return ModelError(problem, line=in_words(caller()), next_step=advice)
+
+
+@advised("give a value of the graph, as graph.op(…) and graph.input(…) return.")
 @dataclass(eq=False, repr=False)
 class Value:
     """A tensor of a graph: what an operation makes, a variable that stays on the device, what the
@@ -38,12 +65,13 @@ class Value:
     dtype: type[DType] = FLOAT
     name: str = ""
     kind: str = MADE
-    initial: Array | None = None
+    initial: Annotated[Array, Taken(is_numeric, "give an array of real numbers.")] | None = None
     below: int | None = None
     ignored: int | None = None
     marked: bool = False
     remote: bool = False
     sharded: bool = False
+    family: object = None  # shared by a graph and what transforms make of it
 
     @property
     def number(self) -> float | None:
@@ -139,6 +167,7 @@ class Row:
     of what it makes)`: a list with the gradient of each input, or None. Without it the operation
     has none.
 
+    `attributes`: annotations of those that `attributes.ATTRIBUTES` does not have in this meaning.
     `view`: what it makes shares memory with its input. `in_place`: the first input, a variable, is
     changed, and nothing is made. `numbers`: `lower` takes numbers in the place of tensors. `lays`:
     `lays(lowering, op, place)` makes a variable that lies where the operation wants that input.
@@ -151,6 +180,7 @@ class Row:
     in_place: bool = False
     numbers: bool = False
     lays: Callable[..., Any] | None = None
+    attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
 OPS: dict[str, Row] = {}
@@ -193,6 +223,7 @@ def dtype_of(array: Array, name: str) -> type[DType]:
     return found
 
 
+@advised("give the graph first: ir.Ir(), or what a transform returns.")
 @dataclass
 class Ir:
     """Operations in the order in which they run. Transforms return another one, which shares the
@@ -207,8 +238,10 @@ class Ir:
     schedule: str = ""
     here: dict[str, Any] = field(default_factory=dict, repr=False)
     made: int = 0  # values, to give each a name
+    family: object = field(default_factory=object, repr=False)
 
     def _named(self, value: Value, among: dict[str, Value]) -> Value:
+        self._check_size(value.name, value.shape)
         if value.name in {**self.variables, **self.inputs} or not value.name:
             raise ModelError(f"""A graph was given two values of the name {value.name!r}.
                 next:  variables and inputs have names of their own, which the host uses.""")
@@ -216,18 +249,35 @@ class Ir:
         return value
 
     def variable(
-        self, initial: Any, name: str, dtype: type[DType] | None = None, remote: bool = False
+        self, initial: Numbers, name: str, dtype: Element | None = None, remote: bool = False
     ) -> Value:
         """A tensor that stays on the device from step to step, with its initial value."""
         array = np.asarray(initial)
         kind = dtype or dtype_of(array, name)
         array = array.astype(kind.numpy)
-        made = Value(array.shape, kind, name, VARIABLE, array, remote=remote)
+        made = Value(array.shape, kind, name, VARIABLE, array, remote=remote, family=self.family)
         return self._named(made, self.variables)
 
-    def input(self, shape: Sequence[int], name: str, dtype: type[DType] = FLOAT) -> Value:
+    def input(self, shape: Sequence[Natural], name: str, dtype: Element = FLOAT) -> Value:
         """What the host feeds for each micro-batch."""
-        return self._named(Value(tuple(shape), dtype, name, INPUT), self.inputs)
+        sizes = tuple(map(int, shape))
+        return self._named(Value(sizes, dtype, name, INPUT, family=self.family), self.inputs)
+
+    def _check_size(self, name: str, shape: Sequence[int]) -> None:
+        """Raise `ModelError` for a shape that no machine has memory for."""
+        if prod(shape) > MOST_ELEMENTS:
+            raise misuse(
+                f"{name} of {list(shape)} has {prod(shape):,} elements.",
+                f"give sizes whose product is {MOST_ELEMENTS:,} or less.",
+            )
+
+    def check_own(self, call: str, value: Value) -> None:
+        """Raise `ModelError` for a value that another graph made."""
+        if value.family is not None and value.family is not self.family:
+            raise misuse(
+                f"{call}() was given {value!r}, which is a value of another graph.",
+                "use values of this graph, and of those that transforms made it of.",
+            )
 
     def fed(self, value: Value) -> Value | None:
         """What the host feeds, of which `value` is a view; None if it is made."""
@@ -236,7 +286,7 @@ class Ir:
             value = maker[value].inputs[0]
         return value if value.kind == INPUT else None
 
-    def classes(self, value: Value, below: int, ignored: int | None = None) -> Value:
+    def classes(self, value: Value, below: Natural, ignored: int | None = None) -> Value:
         """`value`; if the host feeds it, or what it is a view of, those numbers are checked to be
         from 0 to `below` - 1, or `ignored`."""
         if (fed := self.fed(value)) is not None:
@@ -244,17 +294,29 @@ class Ir:
             fed.ignored = fed.ignored if ignored is None else ignored
         return value
 
-    def constant(self, value: Any, dtype: type[DType] = FLOAT, shape: Shape | None = None) -> Value:
+    def constant(
+        self, value: Numbers, dtype: Element = FLOAT, shape: Sequence[Natural] | None = None
+    ) -> Value:
         """A constant; one number for all elements of a `shape`, or an array."""
         given = np.asarray(value)
-        array = given.astype(dtype.numpy)
+        if shape is not None and given.ndim and given.shape != tuple(shape):
+            raise misuse(
+                f"constant() was given {list(given.shape)} numbers for the shape {list(shape)}.",
+                "give one number for all elements, or an array without a shape.",
+            )
+        try:
+            array = given.astype(dtype.numpy)
+        except OverflowError:  # a whole number of Python's beyond 64 bits
+            array = np.asarray(None)
         if dtype not in (FLOAT, HALF) and not np.array_equal(array, given):
             raise ModelError(f"""The constant {shown(value)} cannot be {dtype.__name__}.
                 next:  give whole numbers that it holds, or cast the tensor beside it: graph.op(
                 'cast', x, dtype=FLOAT).""")
-        return Value(array.shape if shape is None else shape, dtype, "constant", CONSTANT, array)
+        sizes = array.shape if shape is None else tuple(map(int, shape))
+        self._check_size("constant()", sizes)
+        return Value(sizes, dtype, "constant", CONSTANT, array)
 
-    def cast(self, x: Value, dtype: type[DType]) -> Value:
+    def cast(self, x: Value, dtype: Element) -> Value:
         """x in that dtype."""
         if x.dtype is dtype:
             return x
@@ -266,12 +328,18 @@ class Ir:
 
     def output(self, name: str, value: Value) -> Value:
         """Hand a value to the host, once for each micro-batch, under a name."""
+        self.check_own("output", value)
         self.outputs[name] = value
         return value
 
     @contextmanager
     def at(self, **here: Any) -> Iterator[None]:
         """Operations made within have this `stage`, `part`, `phase`, `path` or `line`."""
+        for name, value in here.items():
+            if name not in HERE:
+                known = did_you_mean(name, HERE)
+                raise misuse(f"at() has no {name!r}.", f"{known}it takes {', '.join(HERE)}.")
+            check("at", name, value, HERE[name], misuse)
         before, self.here = self.here, {**self.here, **here}
         try:
             yield
@@ -289,18 +357,31 @@ class Ir:
         row = row_of(kind, here.get("path", ""), in_words(here["line"]))
         kinds = [v.dtype for v in inputs if isinstance(v, Value)]
         dtype = next((d for d in kinds if d is not BOOL), kinds[0] if kinds else FLOAT)
+        for place, value in enumerate(inputs):
+            if isinstance(value, Value):
+                self.check_own(kind, value)
+            elif not is_numeric(value):
+                raise misuse(
+                    f"{kind} was given {shown(value)} as input {place}.",
+                    "give a value of the graph, or real numbers.",
+                )
         given = tuple(v if isinstance(v, Value) else self.constant(v, dtype) for v in inputs)
         op = Op(kind, given, (), attrs, **here)
+        fault = misfit(attributes_of(row.shape, row.lower), row.attributes, attrs)
+        if fault is not None:
+            raise op.error(f"{kind} {fault[0]}.", fault[1])
         try:
             found = row.shape(*given, **attrs)
         except Unfit as error:
             raise op.error(f"{kind} cannot be: {error.why}", error.advice) from None
         except PoplibsError as error:
             raise op.error(f"{kind} cannot be: {error.tried}", error.next_step) from None
-        except (TypeError, ValueError, IndexError, KeyError) as error:
+        except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
             advice = "see its row in the table of operations for what it takes."
             raise op.error(f"{kind} was given what it does not take: {error}.", advice) from None
         outs = found if isinstance(found, list) else [found]
+        for out in outs:
+            self._check_size(kind, out.shape)
         if folded := self._folded(kind, given, outs):
             return folded
         if row.in_place:
@@ -311,7 +392,8 @@ class Ir:
             outs = []
         names = [f"{kind}{self.made + i}" for i in range(len(outs))]
         made = tuple(
-            Value(tuple(map(int, o.shape)), o.dtype, n) for o, n in zip(outs, names, strict=True)
+            Value(tuple(map(int, o.shape)), o.dtype, n, family=self.family)
+            for o, n in zip(outs, names, strict=True)
         )
         self.made += len(outs)
         self.ops.append(replace(op, outs=made))
@@ -340,6 +422,11 @@ class Ir:
 
     def but(self, **changes: Any) -> Ir:
         """Another graph of the same values, but for `changes`."""
+        for name, value in changes.items():
+            if name not in _fields():
+                near = did_you_mean(name, _fields())
+                raise misuse(f"but() has no {name!r}.", f"{near}it takes {', '.join(_fields())}.")
+            check("but", name, value, _fields()[name], misuse)
         made = copy.copy(self)
         for name in ("ops", "variables", "inputs", "outputs", "here"):
             setattr(made, name, copy.copy(getattr(self, name)))
@@ -362,6 +449,12 @@ class Ir:
         return f"Ir({len(self.ops)} operations, {len(self.variables)} variables)"
 
 
+@cache
+def _fields() -> dict[str, Any]:
+    """Return what a graph is made of, with the annotation of each."""
+    return hints_of(Ir.__init__)
+
+
 def named_value(ir: Ir, name: str) -> Value:
     """A variable or input of a graph by its name. Raises `ModelError`."""
     known = {**ir.variables, **ir.inputs}
@@ -369,3 +462,8 @@ def named_value(ir: Ir, name: str) -> Value:
         raise ModelError(f"""There is no variable or input {shown(name)}.
             next:  {did_you_mean(name, known)}there are {", ".join(known)}.""")
     return known[name]
+
+
+# a graph makes values and operations, and no learner does
+NOT_CALLED = ("Op", "Out", "Value", "dtype_of", "misuse", "row_of", "swapped")
+check_calls(globals(), misuse, without=NOT_CALLED)

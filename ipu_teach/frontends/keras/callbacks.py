@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any
+from typing import Annotated, Any
 
+from ipu_teach.arguments import Among, Between, Natural, advised, check_calls
 from ipu_teach.errors import ModelError, shown
-from ipu_teach.frontends.session import among
+from ipu_teach.frontends.ir.values import misuse
 
 Logs = Mapping[str, float]
+Mode = Annotated[str, Among(("auto", "min", "max"))]
+Distance = Annotated[float, Between(0)]
 
 
+@advised("give a keras.callbacks.Callback, as EarlyStopping().")
 class Callback:
     """Asked before and after a training and each of its epochs; `model.stop_training = True` ends
     it."""
@@ -58,7 +62,6 @@ class _Watch(Callback):
     mode: str
 
     def __post_init__(self) -> None:
-        among("mode", self.mode, ["auto", "min", "max"])
         self.up = self.mode == "max" or self.mode == "auto" and "acc" in self.monitor
 
     def on_train_begin(self) -> None:
@@ -86,8 +89,8 @@ class EarlyStopping(_Watch):
 
     monitor: str = "val_loss"
     min_delta: float = 0.0
-    patience: int = 0
-    mode: str = "auto"
+    patience: Natural = 0
+    mode: Mode = "auto"
     restore_best_weights: bool = False
     stopped_epoch = 0
     kept: Sequence[Any] = field(default=(), init=False, repr=False)
@@ -108,12 +111,12 @@ class ReduceLROnPlateau(_Watch):
     """The rate times `factor` after `patience` epochs that were not better, down to `min_lr`."""
 
     monitor: str = "val_loss"
-    factor: float = 0.1
-    patience: int = 10
-    mode: str = "auto"
+    factor: Distance = 0.1
+    patience: Natural = 10
+    mode: Mode = "auto"
     min_delta: float = 1e-4
-    cooldown: int = 0
-    min_lr: float = 0.0
+    cooldown: Natural = 0
+    min_lr: Distance = 0.0
     rest = 0
 
     def on_epoch_end(self, epoch: int, logs: Logs) -> None:
@@ -127,3 +130,6 @@ class ReduceLROnPlateau(_Watch):
 
 
 __all__ = ["Callback", "EarlyStopping", "History", "ReduceLROnPlateau"]
+
+
+check_calls(globals(), misuse)

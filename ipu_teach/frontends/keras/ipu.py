@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+from ipu_teach.arguments import Count, Natural, check_calls
 from ipu_teach.errors import ModelError, shown
-from ipu_teach.frontends.session import Known, whole
+from ipu_teach.frontends.ir.values import misuse
+from ipu_teach.frontends.session import Known, Version
 
 
 @dataclass
 class IPUModelOptions(Known):
     """Of the simulated machine: its `version`, and how many tiles each IPU has; 0 for all."""
 
-    version: str = "ipu2"
-    tiles_per_ipu: int = 0
+    version: Version = "ipu2"
+    tiles_per_ipu: Natural = 0
 
 
 @dataclass
@@ -31,14 +33,13 @@ class PoplarOptions(Known):
 class IPUConfig(Known):
     """The machine: how many IPUs, and which. A model of one stage has a replica on each."""
 
-    auto_select_ipus: int = 1
+    auto_select_ipus: Count = 1
     ipu_model: IPUModelOptions = field(default_factory=IPUModelOptions)
     matmuls: PoplarOptions = field(default_factory=PoplarOptions)
     convolutions: PoplarOptions = field(default_factory=PoplarOptions)
 
     def configure_ipu_system(self) -> None:
         """Strategies made from now on are of this machine. Raises `ModelError`."""
-        whole("auto_select_ipus", self.auto_select_ipus)
         products, convolutions = self.matmuls.poplar_options, self.convolutions.poplar_options
         for name in products.keys() & convolutions.keys():
             if products[name] != convolutions[name]:
@@ -73,16 +74,16 @@ class IPUStrategy:
         finally:
             _scopes.pop()
 
-    def run(self, function: Any, args: Any = ()) -> Any:
+    def run(self, function: Callable[..., Any], args: Sequence[Any] = ()) -> Any:
         """What a function returns that is called within the scope."""
         with self.scope():
             return function(*args)
 
 
 @contextmanager
-def PipelineStage(stage: int) -> Iterator[None]:
+def PipelineStage(stage: Natural) -> Iterator[None]:
     """Layers made within are on this stage: the IPU of this number."""
-    _stages.append(whole("PipelineStage", stage, 0))
+    _stages.append(stage)
     try:
         yield
     finally:
@@ -99,6 +100,7 @@ def stage_here() -> int:
     return _stages[-1] if _stages else 0
 
 
+check_calls(globals(), misuse)
 config = SimpleNamespace(IPUConfig=IPUConfig)
 ipu_strategy = SimpleNamespace(IPUStrategy=IPUStrategy)
 keras = SimpleNamespace(PipelineStage=PipelineStage)

@@ -6,20 +6,30 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, prod, sqrt
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from ipu_teach.errors import ModelError, shown
+from ipu_teach.arguments import (
+    Among,
+    Between,
+    Count,
+    Fraction,
+    Natural,
+    Share,
+    advised,
+    check_calls,
+)
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Value
+from ipu_teach.frontends.ir.values import misuse
 from ipu_teach.frontends.keras.ipu import stage_here
-from ipu_teach.frontends.session import among, whole
 from ipu_teach.graph.source import caller
 from ipu_teach.types import FLOAT, HALF
 
 Shape = tuple[int, ...]
-Pair = int | Sequence[int]
+Size = Annotated[int, Between(1, 2**24)]
+Pair = Size | tuple[Size, Size]
 ACTIVATIONS = {
     **{name: name for name in ("relu", "sigmoid", "tanh", "gelu", "silu", "exp", "softmax")},
     "log_softmax": "log_softmax",
@@ -29,16 +39,20 @@ ACTIVATIONS = {
 rng = np.random.default_rng()
 
 
+Activated = Annotated[str, Among(ACTIVATIONS)]
+Padding = Annotated[str, Among(("valid", "same"))]
+Epsilon = Annotated[float, Between(0)]
 POLICIES = {"float32": FLOAT, "mixed_float16": HALF}  # what a layer computes in; its weights: FLOAT
 _policy = ["float32"]
+Policy = Annotated[str, Among(POLICIES)]
 
 
-def set_global_policy(name: str) -> None:
+def set_global_policy(name: Policy) -> None:
     """Layers made from now on compute in this: "float32", or "mixed_float16"."""
-    _policy[0] = among("set_global_policy", name, [*POLICIES])
+    _policy[0] = name
 
 
-def set_random_seed(seed: int) -> None:
+def set_random_seed(seed: Natural) -> None:
     """Weights, orders of samples and dropout are drawn from here on."""
     global rng
     rng = np.random.default_rng(seed)
@@ -60,8 +74,10 @@ INITIALIZERS: dict[str, Callable[[Shape], Any]] = {
     "zeros": np.zeros,
     "ones": np.ones,
 }
+Initializer = Annotated[str, Among(INITIALIZERS)] | Callable[..., Any]
 
 
+@advised("give what a layer or Input((…)) returns.")
 @dataclass(eq=False, frozen=True)
 class Node:
     """What a layer makes of other nodes; of `shape` without the batch. The first has no layer."""
@@ -71,11 +87,12 @@ class Node:
     parents: tuple[Node, ...] = ()
 
 
-def Input(shape: Sequence[int]) -> Node:
+def Input(shape: Sequence[Size]) -> Node:
     """What a model is fed, without the batch."""
     return Node(tuple(shape))
 
 
+@advised("give a layer, as Dense(10).")
 class Layer:
     """A layer: `call(graph, weights, training, *values)` adds it to a graph, and `build(shape)`
     makes its weights.
@@ -89,12 +106,12 @@ class Layer:
     def __init__(
         self,
         name: str = "",
-        input_shape: Sequence[int] | None = None,
+        input_shape: Sequence[Size] | None = None,
         trainable: bool = True,
-        dtype: str | None = None,
+        dtype: Policy | None = None,
     ) -> None:
         self.name, self.trainable = name, trainable
-        self.dtype = among("dtype", dtype or _policy[0], [*POLICIES])
+        self.dtype = dtype or _policy[0]
         self.input_shape = None if input_shape is None else tuple(input_shape)
         self.stage, self.line = stage_here(), caller()
         self.weights: dict[str, Any] = {}
@@ -111,11 +128,11 @@ class Layer:
         """How many numbers its weights are."""
         return sum(w.size for w in self.weights.values())
 
-    def add_weight(self, name: str, shape: Sequence[int], initializer: Any) -> None:
+    def add_weight(self, name: str, shape: Sequence[Natural], initializer: Initializer) -> None:
         """A weight, of an initializer's name or function."""
         draw = initializer
         if not callable(draw):
-            draw = INITIALIZERS[among(f"{self.kind}'s {name}", draw, [*INITIALIZERS])]
+            draw = INITIALIZERS[draw]
         self.weights[name] = np.asarray(draw(tuple(shape)), np.float32)
 
     def build(self, shape: Shape) -> None:
@@ -141,6 +158,8 @@ class Layer:
     def __call__(self, inputs: Node | Sequence[Node]) -> Node:
         """The node that the layer makes of one, or of several."""
         parents = (inputs,) if isinstance(inputs, Node) else tuple(inputs)
+        if not parents:
+            raise misuse(f"{self.kind} was called on nothing.", "call it on one Input or several.")
         if not self.built:
             self.build(parents[0].shape)
             self.built = True
@@ -167,9 +186,9 @@ def activate(g: Ir, name: str, x: Value) -> Value:
 class Activation(Layer):
     """An activation by its name."""
 
-    def __init__(self, activation: str | None, **more: Any) -> None:
+    def __init__(self, activation: Activated | None, **more: Any) -> None:
         super().__init__(**more)
-        self.activation = among("Activation", activation or "linear", [*ACTIVATIONS])
+        self.activation = activation or "linear"
 
     def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
         return activate(g, self.activation, x[0])
@@ -180,15 +199,15 @@ class _Weighed(Activation):
 
     def __init__(
         self,
-        units: int,
-        activation: str | None = None,
+        units: Size,
+        activation: Activated | None = None,
         use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        bias_initializer: Any = "zeros",
+        kernel_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
         **more: Any,
     ) -> None:
         super().__init__(activation, **more)
-        self.units, self.use_bias = whole(f"{type(self).__name__}'s size", units), use_bias
+        self.units, self.use_bias = units, use_bias
         self.initializers = kernel_initializer, bias_initializer
 
     def _weights(self, kernel: Shape) -> None:
@@ -208,19 +227,19 @@ class Dense(_Weighed):
         return activate(g, self.activation, y)
 
 
-def _pair(what: str, given: Pair) -> tuple[int, int]:
-    both = (given, given) if isinstance(given, int) else tuple(given)
-    if len(both) != 2:
-        raise ModelError(f"""{what} was given {shown(given)}.
-            next:  give one number, or one for rows and one for columns.""")
-    return whole(what, both[0]), whole(what, both[1])
+def _pair(given: Pair) -> tuple[int, int]:
+    """Return a size for rows and one for columns, of both or of one for both."""
+    rows, columns = (given, given) if isinstance(given, (int, np.integer)) else given
+    return int(rows), int(columns)
 
 
-def _margins(padding: str, x: Value, kernel: Pair, stride: Pair) -> dict[str, Any]:
+def _margins(
+    padding: str, x: Value, kernel: Sequence[int], stride: Sequence[int]
+) -> dict[str, Any]:
     """Nothing, or what makes as many windows as strides fit: half of it before, the rest behind."""
     both = [
         max((ceil(n / s) - 1) * s + k - n, 0) if padding == "same" else 0
-        for n, k, s in zip(x.shape[2:], kernel, stride, strict=True)  # type: ignore[arg-type]
+        for n, k, s in zip(x.shape[2:], kernel, stride, strict=True)
     ]
     return {"lower": [b // 2 for b in both], "upper": [b - b // 2 for b in both]}
 
@@ -239,20 +258,20 @@ class Conv2D(_Weighed):
 
     def __init__(
         self,
-        filters: int,
+        filters: Size,
         kernel_size: Pair,
         strides: Pair = 1,
-        padding: str = "valid",
+        padding: Padding = "valid",
         dilation_rate: Pair = 1,
-        groups: int = 1,
-        activation: str | None = None,
+        groups: Count = 1,
+        activation: Activated | None = None,
         **more: Any,
     ) -> None:
         super().__init__(filters, activation, **more)
-        self.kernel_size = _pair("kernel_size", kernel_size)
-        self.strides, self.dilation = _pair("strides", strides), _pair("dilation", dilation_rate)
-        self.padding = among("Conv2D's padding", padding, ["valid", "same"])
-        self.groups = whole("Conv2D's groups", groups)
+        self.kernel_size = _pair(kernel_size)
+        self.strides, self.dilation = _pair(strides), _pair(dilation_rate)
+        self.padding = padding
+        self.groups = groups
 
     def build(self, shape: Shape) -> None:
         self._weights((*self.kernel_size, shape[-1] // self.groups, self.units))
@@ -270,12 +289,16 @@ class _Pool(Layer):
     pool = ""
 
     def __init__(
-        self, pool_size: Pair = 2, strides: Pair | None = None, padding: str = "valid", **more: Any
+        self,
+        pool_size: Pair = 2,
+        strides: Pair | None = None,
+        padding: Padding = "valid",
+        **more: Any,
     ) -> None:
         super().__init__(**more)
-        self.pool_size = _pair("pool_size", pool_size)
-        self.strides = self.pool_size if strides is None else _pair("strides", strides)
-        self.padding = among(f"{type(self).__name__}'s padding", padding, ["valid", "same"])
+        self.pool_size = _pair(pool_size)
+        self.strides = self.pool_size if strides is None else _pair(strides)
+        self.padding = padding
 
     def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
         seen = _channels_first(g, x[0])
@@ -306,11 +329,8 @@ class Flatten(Layer):
 class Dropout(Layer):
     """While training: numbers left out with probability `rate`, the others divided by 1 - rate."""
 
-    def __init__(self, rate: float, **more: Any) -> None:
+    def __init__(self, rate: Fraction, **more: Any) -> None:
         super().__init__(**more)
-        if not 0 <= rate < 1:
-            raise ModelError(f"""Dropout was given {shown(rate)}.
-                next:  give the part to leave out, from 0 to below 1.""")
         self.rate = rate
 
     def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
@@ -318,7 +338,7 @@ class Dropout(Layer):
 
 
 class _Norm(Layer):
-    def __init__(self, epsilon: float = 1e-3, **more: Any) -> None:
+    def __init__(self, epsilon: Epsilon = 1e-3, **more: Any) -> None:
         super().__init__(**more)
         self.epsilon = epsilon
 
@@ -333,7 +353,7 @@ class BatchNormalization(_Norm):
 
     fixed = ("moving_mean", "moving_variance")
 
-    def __init__(self, momentum: float = 0.99, epsilon: float = 1e-3, **more: Any) -> None:
+    def __init__(self, momentum: Share = 0.99, epsilon: Epsilon = 1e-3, **more: Any) -> None:
         super().__init__(epsilon, **more)
         self.momentum = momentum
 
@@ -351,9 +371,9 @@ class BatchNormalization(_Norm):
 class GroupNormalization(_Norm):
     """By mean and variance of each sample, in groups of channels."""
 
-    def __init__(self, groups: int = 32, epsilon: float = 1e-3, **more: Any) -> None:
+    def __init__(self, groups: Count = 32, epsilon: Epsilon = 1e-3, **more: Any) -> None:
         super().__init__(epsilon, **more)
-        self.groups = whole("GroupNormalization's groups", groups)
+        self.groups = groups
 
     def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
         seen, how = _channels_first(g, x[0]), (self.epsilon, self.groups)
@@ -380,7 +400,7 @@ class Add(Layer):
 class InputLayer(Layer):
     """The first of a Sequential, which says what it is fed."""
 
-    def __init__(self, input_shape: Sequence[int], **more: Any) -> None:
+    def __init__(self, input_shape: Sequence[Size], **more: Any) -> None:
         super().__init__(input_shape=input_shape, **more)
 
     def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
@@ -392,3 +412,6 @@ __all__ = [
     "Flatten", "GroupNormalization", "Input", "InputLayer", "Layer", "LayerNormalization",
     "MaxPooling2D",
 ]  # fmt: skip
+
+
+check_calls(globals(), misuse, without=("activate", "each"))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ipu_teach.arguments import check_calls
 from ipu_teach.errors import ModelError
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Value
+from ipu_teach.frontends.ir.values import misuse
 from ipu_teach.frontends.session import among, below
 from ipu_teach.types import FLOAT, UNSIGNED_INT
 
@@ -121,6 +123,7 @@ def accuracy(g: Ir, out: Value, y: Value) -> Value:
     return ir.mean(g, g.op("cast", same, dtype=FLOAT))
 
 
+check_calls(globals(), misuse)
 METRICS = {"accuracy": accuracy, "acc": accuracy}
 
 __all__ = ["BinaryCrossentropy", "CategoricalCrossentropy", "Loss", "MeanSquaredError"]

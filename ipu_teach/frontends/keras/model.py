@@ -6,13 +6,24 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from math import prod
 from os import PathLike
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
+from ipu_teach.arguments import (
+    Among,
+    Between,
+    Count,
+    Natural,
+    Numbers,
+    Taken,
+    check_calls,
+    is_numeric,
+)
 from ipu_teach.errors import ModelError, ModelLoadError, counted, shown
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Run
+from ipu_teach.frontends.ir.values import misuse
 from ipu_teach.frontends.keras import ipu
 from ipu_teach.frontends.keras.callbacks import Callback, History
 from ipu_teach.frontends.keras.data import Dataset
@@ -22,7 +33,6 @@ from ipu_teach.frontends.keras.optimizers import optimizer_of
 from ipu_teach.frontends.session import (
     Group,
     Training,
-    among,
     compiled,
     machine,
     needed,
@@ -32,7 +42,35 @@ from ipu_teach.frontends.session import (
 from ipu_teach.progress import working
 from ipu_teach.schedules import GROUPED, SCHEDULES
 
-FIT, EVALUATE, PREDICT = "fit", "evaluate", "predict"
+FIT, EVALUATE, PREDICT = MODES = "fit", "evaluate", "predict"
+Scheduled = Annotated[
+    str,
+    Taken(
+        lambda v: isinstance(v, str) and v.lower() in SCHEDULES,
+        f"give {' or '.join(map(repr, SCHEDULES))}.",
+    ),
+]
+Metric = Annotated[str, Among(METRICS)]
+Verbose = bool | Annotated[int, Between(0, 2)] | Annotated[str, Among(("auto",))]
+Samples = Annotated[
+    Any,
+    Taken(
+        lambda v: isinstance(v, Dataset) or is_numeric(v) and np.ndim(v) > 0,
+        "give an array whose first dimension counts samples, or a Dataset.",
+    ),
+]
+Pairs = Annotated[
+    Any,
+    Taken(
+        lambda v: (
+            isinstance(v, Dataset)
+            or isinstance(v, (tuple, list))
+            and len(v) == 2
+            and all(map(is_numeric, v))
+        ),
+        "give (x, y), two arrays, or a Dataset.",
+    ),
+]
 
 
 class Model:
@@ -75,34 +113,34 @@ class Model:
         self,
         optimizer: Any = "sgd",
         loss: Any = None,
-        metrics: Sequence[str] = (),
-        steps_per_execution: int | None = None,
+        metrics: Sequence[Metric] = (),
+        steps_per_execution: Count | None = None,
     ) -> None:
         """How the model learns. `steps_per_execution`: batches of a run of the device. Raises
         `ModelError`."""
         self.optimizer, self._loss = optimizer_of(optimizer), loss_of(loss)
-        self._metrics = [among("metrics", name, [*METRICS]) for name in metrics]
-        self._steps = steps_per_execution and whole("steps_per_execution", steps_per_execution)
+        self._metrics = [*metrics]
+        self._steps = steps_per_execution
         self._forget()
 
     def set_gradient_accumulation_options(
         self,
-        gradient_accumulation_steps_per_replica: int = 1,
+        gradient_accumulation_steps_per_replica: Count = 1,
         offload_weight_update_variables: bool = False,
     ) -> None:
         """One update for so many batches; what the optimiser keeps in streaming memory."""
-        count = whole("gradient_accumulation_steps", gradient_accumulation_steps_per_replica)
+        count = gradient_accumulation_steps_per_replica
         self._options |= {"accumulation": count, "off_chip": offload_weight_update_variables}
         self._forget()
 
     def set_pipelining_options(
         self,
-        gradient_accumulation_steps_per_replica: int = 1,
-        pipeline_schedule: str = GROUPED,
+        gradient_accumulation_steps_per_replica: Count = 1,
+        pipeline_schedule: Scheduled = GROUPED,
         offload_weight_update_variables: bool = False,
     ) -> None:
         """Stages work at the same time, each on another batch of those of an update."""
-        self._options["schedule"] = among("pipeline_schedule", pipeline_schedule.lower(), SCHEDULES)
+        self._options["schedule"] = pipeline_schedule.lower()
         self.set_gradient_accumulation_options(
             gradient_accumulation_steps_per_replica, offload_weight_update_variables
         )
@@ -111,13 +149,13 @@ class Model:
         """The stage of each layer."""
         return [layer.stage for layer in self.layers]
 
-    def set_pipeline_stage_assignment(self, stages: Sequence[int]) -> None:
+    def set_pipeline_stage_assignment(self, stages: Sequence[Natural]) -> None:
         """Set the stage of each layer. Raises `ModelError`."""
         if len(stages) != len(self.layers):
             raise ModelError(f"""{len(self.layers)} layers were given {len(stages)} stages.
                 next:  give a stage for each: {", ".join(layer.name for layer in self.layers)}.""")
         for layer, stage in zip(self.layers, stages, strict=True):
-            layer.stage = whole("a stage", stage, 0)
+            layer.stage = stage
         self._forget()
 
     def _forget(self) -> None:
@@ -127,7 +165,7 @@ class Model:
 
     # --- graphs and runs ---
 
-    def graph(self, mode: str, batch: int) -> Ir:
+    def graph(self, mode: Annotated[str, Among(MODES)], batch: Count) -> Ir:
         """The operations of a batch, before gradients: "fit", "evaluate" or "predict"."""
         graph = Ir()
         values = {self.inputs: graph.input((batch, *self.inputs.shape), "x")}
@@ -235,16 +273,16 @@ class Model:
 
     def fit(
         self,
-        x: Any,
-        y: Any = None,
-        batch_size: int = 32,
-        epochs: int = 1,
-        verbose: Any = 1,
+        x: Samples,
+        y: Numbers | None = None,
+        batch_size: Count = 32,
+        epochs: Natural = 1,
+        verbose: Verbose = 1,
         callbacks: Sequence[Callback] = (),
-        validation_data: Any = None,
+        validation_data: Pairs | None = None,
         shuffle: bool = True,
-        steps_per_epoch: int | None = None,
-        initial_epoch: int = 0,
+        steps_per_epoch: Count | None = None,
+        initial_epoch: Natural = 0,
     ) -> History:
         """Train, and return what each epoch came to. Ctrl-C ends it between two steps; the weights
         are those of the step before. Raises `ModelError`."""
@@ -286,11 +324,11 @@ class Model:
 
     def evaluate(
         self,
-        x: Any,
-        y: Any = None,
-        batch_size: int = 32,
-        verbose: Any = 0,
-        steps: int | None = None,
+        x: Samples,
+        y: Numbers | None = None,
+        batch_size: Count = 32,
+        verbose: Verbose = 0,
+        steps: Count | None = None,
         return_dict: bool = False,
     ) -> Any:
         """The loss, or a list of it and the metrics. Raises `ModelError`."""
@@ -301,7 +339,7 @@ class Model:
         figures = list(logs.values())
         return logs if return_dict else figures[0] if len(figures) == 1 else figures
 
-    def predict(self, x: Any, batch_size: int = 32, verbose: Any = 0) -> Any:
+    def predict(self, x: Samples, batch_size: Count = 32, verbose: Verbose = 0) -> Any:
         """What comes out for each sample; a last batch that is not whole is filled up with zeros,
         and what comes of them left out."""
         data = _dataset(x, None, batch_size, False)
@@ -338,7 +376,7 @@ class Model:
         self._to_host()
         return [np.array(w) for w in self._named_weights().values()]
 
-    def set_weights(self, weights: Sequence[Any]) -> None:
+    def set_weights(self, weights: Sequence[Numbers]) -> None:
         """Set all of them, in the order of the layers. Raises `ModelError`."""
         self._to_host()
         mine = [(layer, short) for layer in self.layers for short in layer.weights]
@@ -494,3 +532,6 @@ def _means(found: list[dict[str, Any]]) -> dict[str, float]:
         for name, values in figures.items():
             several.setdefault(name, []).append(values)
     return {n: float(np.concatenate(v).astype(np.float64).mean()) for n, v in several.items()}
+
+
+check_calls(globals(), misuse)

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from ipu_teach.errors import ModelError, shown
+from ipu_teach.arguments import Between, Fraction, Positive, Taken, check, check_calls
+from ipu_teach.frontends.ir.values import misuse
 from ipu_teach.frontends.session import among
+
+Rate = Annotated[float, Between(0)]
+Decay = Annotated[float, Between(0)]
+Static = Annotated[
+    bool,
+    Taken(
+        lambda v: v is False, "say dynamic=False, and a scale that stays, as in initial_scale=1024."
+    ),
+]
 
 
 class Optimizer:
@@ -14,7 +24,7 @@ class Optimizer:
 
     kind, scale = "sgd", 1.0
 
-    def __init__(self, learning_rate: float, **numbers: float) -> None:
+    def __init__(self, learning_rate: Rate, **numbers: float | bool) -> None:
         self.learning_rate, self.numbers = learning_rate, numbers
 
     @property
@@ -24,9 +34,7 @@ class Optimizer:
 
     @learning_rate.setter
     def learning_rate(self, rate: float) -> None:
-        if not isinstance(rate, (int, float)) or not rate >= 0:
-            raise ModelError(f"""learning_rate was given {shown(rate)}.
-                next:  give a number of 0 or more.""")
+        check(type(self).__name__, "learning_rate", rate, Rate, misuse)
         self._rate = float(rate)
 
     lr = learning_rate
@@ -35,7 +43,7 @@ class Optimizer:
 class SGD(Optimizer):
     """w -= rate g; with momentum v = momentum v + rate g and w -= v."""
 
-    def __init__(self, learning_rate: float = 0.01, momentum: float = 0.0) -> None:
+    def __init__(self, learning_rate: Rate = 0.01, momentum: Fraction = 0.0) -> None:
         super().__init__(learning_rate, momentum=momentum, scaled_velocity=momentum > 0)
 
 
@@ -49,10 +57,10 @@ class Adam(Optimizer):
 
     def __init__(
         self,
-        learning_rate: float = 0.001,
-        beta_1: float = 0.9,
-        beta_2: float = 0.999,
-        epsilon: float = 1e-7,
+        learning_rate: Rate = 0.001,
+        beta_1: Fraction = 0.9,
+        beta_2: Fraction = 0.999,
+        epsilon: Decay = 1e-7,
         **more: float,
     ) -> None:
         super().__init__(
@@ -65,20 +73,16 @@ class AdamW(Adam):
 
     kind = "adamw"
 
-    def __init__(self, learning_rate: float = 0.001, weight_decay: float = 0.004) -> None:
+    def __init__(self, learning_rate: Rate = 0.001, weight_decay: Decay = 0.004) -> None:
         super().__init__(learning_rate, weight_decay=weight_decay)
 
 
 def LossScaleOptimizer(
-    inner_optimizer: Any, dynamic: bool = False, initial_scale: float = 1024.0
+    inner_optimizer: Any, dynamic: Static = False, initial_scale: Positive = 1024.0
 ) -> Optimizer:
     """The optimiser, with gradients of halves worked out `initial_scale` times larger, which stays.
     Raises `ModelError`."""
     made = optimizer_of(inner_optimizer)
-    if dynamic or not initial_scale > 0:
-        raise ModelError(f"""LossScaleOptimizer was given dynamic={shown(dynamic)} and
-            initial_scale={shown(initial_scale)}.
-            next:  say dynamic=False, and a scale that stays, as in initial_scale=1024.""")
     made.scale = float(initial_scale)
     return made
 
@@ -95,3 +99,6 @@ def optimizer_of(given: Any) -> Optimizer:
 
 
 __all__ = ["SGD", "Adam", "AdamW", "LossScaleOptimizer", "Optimizer"]
+
+
+check_calls(globals(), misuse)

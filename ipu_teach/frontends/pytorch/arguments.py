@@ -5,16 +5,20 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
-from torch.utils import _pytree as pytree
 
+from ipu_teach.arguments import Taken
 from ipu_teach.errors import ModelError, shown
 from ipu_teach.frontends.pytorch.fingerprints import attributes_of, fingerprint
+from ipu_teach.frontends.pytorch.private import pytree
 from ipu_teach.frontends.pytorch.tensors import array, dtype_of
 
+# for annotations: what `ipu_teach.arguments` checks of a call
+Tensor = Annotated[Any, Taken(lambda v: isinstance(v, torch.Tensor), "give a tensor.")]
+Layer = Annotated[Any, Taken(lambda v: isinstance(v, torch.nn.Module), "give a torch.nn.Module.")]
 _DEPTH = 4  # how deep an object is searched for tensors
 _INT = np.iinfo(np.int32)
 
@@ -77,19 +81,23 @@ class Arguments:
         """Return the tensors as arrays of shape [count, ...]; `count` divides their batches."""
         arrays = {}
         for name, tensor in self.tensors.items():
-            values = array(tensor)
+            values = array(tensor.resolve_conj().resolve_neg())
             batch = (values.shape[0] // count, *values.shape[1:]) if count > 1 else values.shape
             arrays[name] = values.reshape((count, *batch))
         return arrays
 
     def micro_batch(self, count: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments and keywords with the first of `count` parts of each tensor."""
-        parts = [
-            v[: v.shape[0] // count] if isinstance(v, torch.Tensor) and count > 1 else v
-            for v in self._flat
-        ]
+        parts = [_part(v, count) if isinstance(v, torch.Tensor) else v for v in self._flat]
         args, kwargs = pytree.tree_unflatten(parts, self._spec)
         return args, kwargs
+
+
+def _part(tensor: torch.Tensor, count: int) -> torch.Tensor:
+    """Return the first of `count` parts of a batch, in a form that autograd takes."""
+    first = tensor[: tensor.shape[0] // count] if count > 1 else tensor
+    with torch.inference_mode(False):
+        return first.clone() if first.is_inference() else first
 
 
 def has_tensor(value: object, depth: int = _DEPTH) -> bool:
@@ -135,6 +143,9 @@ def check_tensor(name: str, tensor: torch.Tensor, module: str = "") -> None:
     if tensor.device.type != "cpu":
         raise ModelError(f"""{name!r} lies on {tensor.device}, and the kit reads the CPU's memory.
             next:  bring it there: {owner}.cpu().""")
+    if tensor.is_nested:
+        raise ModelError(f"""{name!r} is a nested tensor, and the device has tensors of one shape.
+            next:  pad its parts to one size: torch.nested.to_padded_tensor({name}, 0.0).""")
     if tensor.layout is not torch.strided:
         raise ModelError(f"""{name!r} is a sparse tensor, {tensor.layout}, which the device does not
             have.

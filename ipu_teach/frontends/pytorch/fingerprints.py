@@ -18,11 +18,13 @@ from weakref import ref
 import numpy as np
 import torch
 
+from ipu_teach.frontends.pytorch import private
+
 LONGEST = 1000  # a container with more elements is known by its identity and length
 LARGEST = 1 << 16  # a tensor with more elements is known by its identity and version
 _PLAIN = (bool, int, str, bytes, type(None), type(...), range, slice, Enum)
 _TORCH = (torch.dtype, torch.device, torch.layout, torch.memory_format)
-_NAMED = (type, FunctionType, BuiltinFunctionType, ModuleType, torch.nn.Module, torch.Generator)
+_NAMED = (type, FunctionType, BuiltinFunctionType, ModuleType, torch.Generator)
 
 
 class _Identity:
@@ -60,8 +62,8 @@ def fingerprint(value: object, memo: dict[int, Any] | None = None) -> Any:
     """Return a hashable copy of a value: two are equal if nothing changed that can be compared.
 
     Numbers are equal by type and bits, containers and dataclasses by their elements, arrays by
-    their bytes, functions and modules by identity, and other objects by identity and attributes, or
-    by `==` where they have no attributes. `memo` holds what was seen before, by identity.
+    their bytes, functions by identity, and other objects by identity and attributes, or by `==`
+    where they have no attributes. `memo` holds what was seen before, by identity.
     """
     memo = {} if memo is None else memo
     kind = type(value)
@@ -82,6 +84,8 @@ def fingerprint(value: object, memo: dict[int, Any] | None = None) -> Any:
         return kind, fingerprint(value(), memo)
     if isinstance(value, MethodType):
         return kind, _Identity(value.__func__), _Identity(value.__self__)
+    if isinstance(value, torch.nn.Module):
+        return _Identity(value), fingerprint(_parts(value), memo)
     if isinstance(value, partial):
         return kind, fingerprint((value.func, value.args, value.keywords), memo)
     if isinstance(value, torch.Tensor):
@@ -121,15 +125,21 @@ def _slots(kind: type) -> Sequence[str]:
     return [n for n in names if not n.startswith("__")]
 
 
+def _parts(module: torch.nn.Module) -> Any:
+    """Return the attributes and tensors of a module that is an attribute and no submodule."""
+    tensors = [*module.parameters(), *module.buffers()]
+    return [private.attributes_of_module(part) for part in module.modules()], tensors
+
+
 def _of_tensor(tensor: torch.Tensor) -> Any:
     """Return a fingerprint of a tensor that is no parameter and no buffer: a constant."""
     layout = tuple(tensor.shape), tensor.dtype, tensor.requires_grad
     is_readable = tensor.device.type == "cpu" and tensor.layout is torch.strided
-    if is_readable and type(tensor) is torch.Tensor and tensor.numel() <= LARGEST:
+    is_plain = type(tensor) in (torch.Tensor, torch.nn.Parameter)
+    if is_readable and is_plain and tensor.numel() <= LARGEST:
         plain = tensor.detach().resolve_conj().resolve_neg().contiguous().flatten()
         return "tensor", layout, _digest(plain.view(torch.uint8).numpy())
-    version = 0 if tensor.is_inference() else tensor._version
-    return _Identity(tensor), layout, version
+    return _Identity(tensor), layout, private.version(tensor)
 
 
 def _digest(array: Any) -> bytes:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from ipu_teach.errors import ModelError
+from ipu_teach.frontends.pytorch import private
 
 # what zero_grad() of a module or an optimiser does, and conversions of a module
 _ALLOWED = {
@@ -27,7 +28,7 @@ class DeviceGradient(torch.Tensor):  # type: ignore[misc]
         if name in ("__get__", "__set__"):  # of a property
             name = getattr(getattr(func, "__self__", None), "__name__", name)
         if name in _ALLOWED or (name == "data" and func.__name__ == "__set__"):
-            with torch._C.DisableTorchFunctionSubclass():
+            with private.without_subclass():
                 result = func(*args, **(kwargs or {}))
             return result.as_subclass(cls) if isinstance(result, torch.Tensor) else result
         raise ModelError(
@@ -44,7 +45,7 @@ class DeviceGradient(torch.Tensor):  # type: ignore[misc]
 def hide(module: torch.nn.Module) -> None:
     """Let each parameter that is trained have such a gradient."""
     for parameter in module.parameters():
-        if parameter.requires_grad:
+        if parameter.requires_grad and not isinstance(parameter.grad, DeviceGradient):
             zeros = torch.zeros(parameter.shape, dtype=parameter.dtype)
             parameter.grad = zeros.as_subclass(DeviceGradient)
 

@@ -17,8 +17,10 @@ import torch
 from ipu_teach.errors import ModelError
 from ipu_teach.frontends.ir import OPS
 from ipu_teach.frontends.ir.autodiff import STATE
+from ipu_teach.frontends.pytorch import private, reads
 from ipu_teach.frontends.pytorch.arguments import check_tensor
 from ipu_teach.frontends.pytorch.fingerprints import fingerprint
+from ipu_teach.frontends.pytorch.reads import Reads
 from ipu_teach.frontends.pytorch.tensors import array
 
 STATE_NAMES = {  # of the kit's optimisers, and of PyTorch's
@@ -37,24 +39,29 @@ def tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     }
 
 
-def description(module: torch.nn.Module, has_modes: bool) -> Any:
-    """Return what a program depends on in a module, in a form that can be compared: attributes and
-    hooks of all submodules, `training` if it `has_modes`, and parameters and buffers except their
-    values."""
-    left_out = (*_TENSORS, *(() if has_modes else ("training",)))
+def description(module: torch.nn.Module, names: Reads, has_modes: bool) -> Any:
+    """Return what a program depends on in a module, in a form that can be compared.
+
+    These are the attributes and hooks of all submodules that have the `names`, `training` only if
+    it `has_modes`, and parameters and buffers except their values.
+    """
+    parts = dict(module.named_modules())
+    left_out = set() if has_modes else {"training"}
     attributes = {
-        name: {n: v for n, v in vars(part).items() if n not in left_out}
-        for name, part in module.named_modules()
+        name: (type(part), reads.values(part, names.get(id(part), set()) - left_out))
+        for name, part in parts.items()
     }
     first = {id(t): n for n, t in reversed(tensors_of(module).items())}
     tensors = [
-        (name, first[id(t)], tuple(t.shape), t.dtype, t.requires_grad, len(t._backward_hooks or ()))
+        (name, first[id(t)], tuple(t.shape), t.dtype, t.requires_grad)
         for name, t in tensors_of(module).items()
     ]
-    return fingerprint(attributes, dict(first)), tuple(tensors)
-
-
-_TENSORS = ("_parameters", "_buffers", "_modules")
+    hooks = [
+        (private.gradient_hooks(t), private.accumulation_hooks(t)) for t in module.parameters()
+    ]
+    known = {**first, **{id(part): name for name, part in parts.items()}}
+    identities = tuple((name, id(part)) for name, part in parts.items())
+    return fingerprint((attributes, hooks), known), tuple(tensors), identities
 
 
 def check_module(module: torch.nn.Module) -> None:

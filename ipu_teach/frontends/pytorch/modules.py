@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ipu_teach.errors import ModelError, shown
+from ipu_teach.frontends.pytorch import private
 from ipu_teach.frontends.pytorch.fingerprints import fingerprint
 from ipu_teach.frontends.pytorch.mirror import tensors_of
 
@@ -38,11 +39,8 @@ def check_kind(function: str, module: Any) -> None:
         place = f"a module with {name!r}, " if name else ""
         if isinstance(part, torch.jit.ScriptModule):
             _refuse(function, f"{place}a ScriptModule", "give the Python module it was made of.")
-        is_compiled = hasattr(part, "_orig_mod") or part._compiled_call_impl is not None
-        if is_compiled:
+        if private.is_compiled(part):
             advice = "give the module without torch.compile; the kit compiles it for the device."
-            if hasattr(part, "_orig_mod") and not name:
-                advice = "give the module without torch.compile: module._orig_mod."
             _refuse(function, f"{place}a module of torch.compile", advice)
 
 
@@ -87,7 +85,7 @@ def _has_plain_eval(module: torch.nn.Module) -> bool:
 
 def _without_modes(module: torch.nn.Module) -> Any:
     parts = {
-        name: {n: v for n, v in vars(part).items() if n not in ("training", "_modules")}
+        name: {n: v for n, v in private.attributes_of_module(part).items() if n != "training"}
         for name, part in module.named_modules()
     }
     return fingerprint([parts, tensors_of(module)])

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from ipu_teach.errors import ModelError, shown
+from ipu_teach.frontends.pytorch import private
 from ipu_teach.frontends.session import Group
 
 
@@ -52,7 +53,7 @@ def groups_of(optimizer: Any, module: torch.nn.Module) -> list[Group]:
             {type(module).__name__}.
             next:  make it of this module's: optim.{type(optimizer).__name__}(module.parameters(),
             lr=0.01).""")
-    optimizer._opt_called = True  # PyTorch's schedulers warn if no step was taken
+    private.note_step(optimizer)
     return groups
 
 
@@ -70,13 +71,13 @@ def _check(optimizer: Any) -> None:
     base = next((k for k in reversed(kinds) if isinstance(optimizer, k)), None)
     if base is None:
         name = optimizer if isinstance(optimizer, type) else type(optimizer)
-        raise ModelError(f"""trainingModel() was given the optimiser {shown(name)}.
+        raise ModelError(f"""{shown(name)} is not an optimiser that the device has.
             next:  give poptorch.optim.SGD, Adam or AdamW, or torch's own of these names.""")
     if inspect.unwrap(type(optimizer).step) is not inspect.unwrap(base.step):
         raise ModelError(f"""{type(optimizer).__name__} has a step() of its own, and the device
             takes the step of {base.__name__}.
             next:  give poptorch.optim.SGD, Adam or AdamW, or torch's own of these names.""")
-    if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
+    if private.has_step_hooks(optimizer):
         raise ModelError(f"""{type(optimizer).__name__} has a hook of its step(), and the device
             takes the step.
             next:  remove() the hook, and do its work after each call of the executor.""")
@@ -116,7 +117,7 @@ def _number(optimizer: str, name: str, value: Any) -> float:
         raise ModelError(f"""{optimizer} was given {name} {shown(value)}.
             next:  give a number.""") from None
     limit = 1.0 if name in ("momentum", "betas") else inf
-    if name != "lr" and not 0 <= number < limit:
+    if not 0 <= number < limit:
         bounds = "from 0 to below 1" if limit == 1 else "of 0 or more"
         raise ModelError(f"""{optimizer} was given {name} {shown(value)}, which the device's does
             not have.

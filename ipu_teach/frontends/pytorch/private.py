@@ -27,17 +27,23 @@ __all__ = [
     "FakeTensor",
     "UnsupportedOperatorException",
     "accumulation_hooks",
+    "attributes_of_module",
     "fake_mode",
     "fake_of",
     "gradient_hooks",
+    "has_step_hooks",
+    "is_compiled",
     "is_mutable",
+    "note_step",
     "operation_name",
     "pytree",
     "returns_alias",
     "traced",
     "traced_graph",
     "tracing_on",
+    "version",
     "without_mkldnn",
+    "without_subclass",
     "written_arguments",
 ]
 
@@ -129,3 +135,34 @@ def returns_alias(target: Any) -> bool:
     return schema.arguments[0].alias_info is not None and any(
         result.alias_info is not None for result in schema.returns
     )
+
+
+def is_compiled(module: torch.nn.Module) -> bool:
+    """Whether a module is one of torch.compile, or compiled in place."""
+    return hasattr(module, "_orig_mod") or module._compiled_call_impl is not None
+
+
+def attributes_of_module(module: torch.nn.Module) -> dict[str, Any]:
+    """Return a module's attributes, hooks among them, without parameters, buffers and parts."""
+    held = ("_parameters", "_buffers", "_modules")
+    return {name: value for name, value in vars(module).items() if name not in held}
+
+
+def version(tensor: torch.Tensor) -> int:
+    """Return how often a tensor was changed in place."""
+    return 0 if tensor.is_inference() else int(tensor._version)
+
+
+def has_step_hooks(optimizer: Any) -> bool:
+    """Whether an optimiser calls functions before or after its step."""
+    return bool(optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks)
+
+
+def note_step(optimizer: Any) -> None:
+    """Tell a scheduler that a step was taken, for which it asks before it warns."""
+    optimizer._opt_called = True
+
+
+def without_subclass() -> Any:
+    """Return a context in which subclasses of Tensor are as Tensor is."""
+    return torch._C.DisableTorchFunctionSubclass()

@@ -190,6 +190,7 @@ def create_input(
     It lies spread over the tiles, place by place; for a kernel of one place without padding, where
     the product will want it. `options`: those of the convolution. Raises `PoplibsError`.
     """
+    wish_of(options, None, MEMORY_PROPORTION)  # refuses what is no option, also if none is used
     batch, channels, *field = params.input_shape
     made = linear(graph, params.dtype, (batch, *field, channels), name)
     seen = made.dim_roll(made.rank - 1, 1)

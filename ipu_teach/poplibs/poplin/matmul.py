@@ -22,7 +22,7 @@ from ipu_teach.poplibs.poplin.matmul_codelets import adder, multiplier
 from ipu_teach.poplibs.poplin.plan import MatMulPlan, PlanningCache, Product, planned, product_of
 from ipu_teach.poplibs.poplin.wishes import MEMORY_PROPORTION, Wish, wish_of
 from ipu_teach.poplibs.popops import cast, scaled_add_to, zero
-from ipu_teach.poplibs.popops.operands import check_factor
+from ipu_teach.poplibs.popops.operands import check_factor, check_finite
 from ipu_teach.poplibs.poputil import balanced_partition
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.types import FLOAT, HALF, QUARTER, UNSIGNED_CHAR, Array, DType
@@ -106,7 +106,7 @@ def _accumulated(
     where = f"c {c!r}, a {a!r} and b {b!r}"
     check_same("shapes", c.shape, shape, where, "give c the rows of a and the columns of b.")
     whole, plan = _settled(graph, a, b, c.dtype, wish, None, cache)
-    check_factor(graph, "k", k, c.dtype)
+    check_finite("k", check_factor(graph, "k", k, c.dtype))
     if plan is None:
         return
     left, right = (t if rank == 3 else t.expand((0,)) for t in (a, b))

@@ -133,6 +133,8 @@ def _reported(
     options: Options | None = None,
     file: TextIO | None = None,
 ) -> None:
+    if file is not None and not callable(getattr(file, "write", None)):
+        raise as_given(file, "file", "give an open text file, or leave it out to print.")
     wish = out_type, options, partials_type, available_memory_proportion
     _, whole, plan = _planned(graph, dtype, (a_shape, b_shape), wish, rank)
     print(

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from ipu_teach.errors import InvalidOptionError
 from ipu_teach.poplibs.library import calling
 from ipu_teach.poplibs.options import Option, settled
@@ -50,8 +52,12 @@ def wish_of(options: object, partials_type: object, proportion: object) -> Wish:
         "availableMemoryProportion": (proportion, MEMORY_PROPORTION),
     }
     for name, (keyword, usual) in spoken.items():
-        if keyword is usual or keyword == usual:
+        # an array has no one answer to ==, and is refused by what follows
+        if keyword is usual or (not isinstance(keyword, np.ndarray) and keyword == usual):
             continue
+        if isinstance(keyword, np.ndarray):
+            option = next(option for option in OPTIONS if option.name == name)
+            keyword = option.value(keyword)
         if settled(OPTIONS, None)[name] != values[name]:
             raise InvalidOptionError(f"""{calling()}() was given {name!r} as an option and as a
                 keyword.

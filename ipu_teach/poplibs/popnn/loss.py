@@ -26,7 +26,7 @@ from ipu_teach.poplibs.library import (
 )
 from ipu_teach.poplibs.popnn.rows import by_rows, by_workers, check_labels, check_matrix
 from ipu_teach.poplibs.popops.fills import MASKED_LABEL_CODE
-from ipu_teach.poplibs.popops.operands import check_factor
+from ipu_teach.poplibs.popops.operands import check_factor, check_finite
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, INT, UNSIGNED_INT
@@ -213,6 +213,8 @@ def calc_loss(
             ("outputs_scale", "model_output_scaling", model_output_scaling),
         )
     }
+    check_finite("deltas_scale", factors["scale"])
+    check_finite("model_output_scaling", factors["outputs_scale"])
     tensors = any(isinstance(k, Tensor) for k in factors.values())
     if squared and (tensors or factors.pop("outputs_scale") != 1):
         raise refused("""by SUM_SQUARED_LOSS was given a tensor as its scale, or

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 from typing import Any
 
 from ipu_teach.errors import shown
@@ -31,6 +31,7 @@ from ipu_teach.poplibs.placing import in_memory_order
 from ipu_teach.poplibs.popops import expr
 from ipu_teach.poplibs.popops.fused import map as mapped
 from ipu_teach.poplibs.popops.in_float import in_float
+from ipu_teach.poplibs.popops.operands import check_factor, check_finite
 from ipu_teach.poplibs.popops.reductions import ReduceParams, SingleReduceOp, reduce_many
 from ipu_teach.poplibs.popops.scaled import scaled_add_to
 from ipu_teach.poplibs.poputil import broadcast_to_match
@@ -114,7 +115,7 @@ def cut(kind: str, graph: Graph, x: Tensor, count: int, grouping: str) -> Norm:
     check_dtype("x", x, FLOAT, HALF)
     if not x.num_elements:
         raise refused("was given x without elements.", x, "a mean wants one at least.")
-    if grouping not in GROUPINGS:
+    if not isinstance(grouping, str) or grouping not in GROUPINGS:
         raise as_given(grouping, "grouping", f"give {' or '.join(map(repr, GROUPINGS))}.")
     groups = {BATCH: 0, LAYER: 1, INSTANCE: x.shape[1]}.get(kind, count)
     if kind == GROUP and (not is_count(groups, 1) or x.shape[1] % groups):
@@ -187,7 +188,7 @@ def _statistics(
 ) -> tuple[Tensor, Tensor]:
     norm, name = cut(kind, graph, x, num_groups, grouping), debug_context
     together, size = (over[0], norm.size * over[1]) if over else (None, norm.size)
-    if not check_number("eps", eps, FLOAT) >= 0:
+    if not 0 <= check_number("eps", eps, FLOAT) < inf:
         raise refused(
             f"was given {shown(eps)} as eps.", next_step="give a number of 0 or more, as in 1e-5."
         )
@@ -197,7 +198,7 @@ def _statistics(
             x,
             "it divides by one less: give unbiased_var_estimate=False.",
         )
-    if partials_type not in (FLOAT, HALF):
+    if partials_type is not FLOAT and partials_type is not HALF:
         raise as_given(partials_type, "partials_type", "give FLOAT or HALF.")
     partials = partials_type if x.dtype is HALF else FLOAT
     how = 1 / size, prog
@@ -314,4 +315,5 @@ def _param_update(
     for name, row in (("beta", beta), ("gamma_delta", gamma_delta), ("beta_delta", beta_delta)):
         _check_row(name, row, gamma.num_elements, "channel")
     both = concat([gamma, beta]), concat([gamma_delta, beta_delta])
+    check_finite("scale", check_factor(graph, "scale", scale, both[0].dtype, FLOAT))
     scaled_add_to(graph, *both, scale, prog, debug_context)

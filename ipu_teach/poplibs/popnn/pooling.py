@@ -53,6 +53,7 @@ __all__ = ["PoolParams", "PoolingType", "pool", "pool_input_gradient"]
 
 _FAR = -(2**50)  # a distance below all places
 _TIES = ("all", "first")
+MOST_PLACES = 2**26  # of all windows along one dimension
 
 
 class PoolingType(Enum):
@@ -90,7 +91,7 @@ class PoolParams:
         object.__setattr__(self, "kind", kind)
         if not isinstance(kind, PoolingType):
             raise _wrong("kind", kind, f"use {', '.join(PoolingType.__members__)}.")
-        if self.dtype not in (FLOAT, HALF):
+        if self.dtype is not FLOAT and self.dtype is not HALF:
             raise _wrong("dtype", self.dtype, "pooling is of FLOAT or HALF.")
         for name in ("channels", "batch_size"):
             if not is_count(getattr(self, name), 1):
@@ -114,6 +115,9 @@ class PoolParams:
             if kernel > size + low + high:
                 says = f" {where}, which has {size + low + high} elements with its padding"
                 raise _wrong("a kernel of", kernel, "make it smaller, or pad the field.", says)
+            if (places := kernel * self.output_field[d]) > MOST_PLACES:
+                says = f" {where}: its windows have {places:,} places"
+                raise _wrong("a kernel of", kernel, "make the kernel or the field smaller.", says)
             if not self._inside(d).all():
                 says = f" {where}, with a kernel of {kernel}: some windows have padding alone"
                 raise _wrong("padding", (low, high), "pad by less than the kernel.", says)
@@ -453,7 +457,7 @@ def pool_input_gradient(
     and rounded to HALF once. Raises `PoplibsError`.
     """
     _check(graph, params, "dy", dy, "output_shape")
-    if ties not in _TIES:
+    if not isinstance(ties, str) or ties not in _TIES:
         raise as_given(ties, "ties", f"give {' or '.join(map(repr, _TIES))}.")
     if params.kind is PoolingType.MAX:
         _check(graph, params, "x", x, "input_shape")

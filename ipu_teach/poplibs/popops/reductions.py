@@ -20,7 +20,6 @@ import numpy as np
 
 from ipu_teach.cost.exchange import exchange_cycles
 from ipu_teach.errors import counted, shown
-from ipu_teach.flags import flagged
 from ipu_teach.graph import ComputeSet, Graph, Shape, Tensor, concat
 from ipu_teach.poplibs.laying import linear, put, scalar
 from ipu_teach.poplibs.library import (
@@ -32,6 +31,7 @@ from ipu_teach.poplibs.library import (
     check_number,
     check_prog,
     check_tensor,
+    described,
     library,
     refused,
 )
@@ -78,7 +78,7 @@ _SCALED = ("ADD", "SQUARE_ADD")
 Operation = SimpleNamespace(**{name: name for name in REDUCTIONS})
 
 
-@flagged
+@described
 @dataclass(frozen=True)
 class ReduceParams:
     """What a reduction does: `operation`, one of `REDUCTIONS`; for ADD and SQUARE_ADD also a factor
@@ -93,6 +93,7 @@ class ReduceParams:
     update: bool = False
 
 
+@described
 @dataclass(frozen=True)
 class SingleReduceOp:
     """One of the reductions of `reduce_many`: `x` over the dimensions `dims`; `out_type` as of

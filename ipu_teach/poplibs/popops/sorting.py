@@ -18,11 +18,10 @@ import numpy as np
 
 from ipu_teach.cost import vertices
 from ipu_teach.errors import shown
-from ipu_teach.flags import flagged
 from ipu_teach.graph import Graph, Input, Output, SupervisorVertex, Tensor, Vector
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.poplibs.laying import beside, shared, step, typed
-from ipu_teach.poplibs.library import OWN, advised, check_alike, library, refused
+from ipu_teach.poplibs.library import OWN, advised, check_alike, described, library, refused
 from ipu_teach.poplibs.popops.operands import check_takes
 from ipu_teach.program import Copy, Sequence as Program
 from ipu_teach.target import Target
@@ -59,7 +58,7 @@ class SortOrder(Enum):
 
 
 @advised("give TopKParams(k).")
-@flagged
+@described
 @dataclass(frozen=True)
 class TopKParams:
     """What `top_k` gives: the `k` largest, or smallest, elements, and their order."""
@@ -340,9 +339,6 @@ def _check_params(params: TopKParams, argument: str, tensor: Tensor) -> None:
         raise refused(f"""was asked for {shown(params.k)} of {most:,} elements a row.
             where: {tensor!r}
             next:  give a k from 0 to the length of the last dimension.""")
-    if not isinstance(params.sort_order, SortOrder):
-        raise refused(f"""was given the order {shown(params.sort_order)}.
-            next:  use SortOrder.{", ".join(o.name for o in SortOrder)}.""")
 
 
 def _check_order(argument: str, x: Tensor) -> None:

@@ -14,11 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ipu_teach.cost.vertices.popsparse import BLOCKS
+from ipu_teach.errors import PoplibsError, shown
 from ipu_teach.poplibs.library import advised, as_given, check_shape, is_count, library, refused
 from ipu_teach.types import Array
 
 __all__ = ["COOMatrix", "CSRMatrix"]
 
+MOST_BLOCK = 2**15  # rows or columns of a block
 ORDER = (
     "put the blocks in order of rows, and of columns within a row: order = np.lexsort((columns, "
     "rows))."
@@ -119,6 +121,11 @@ class SparseMatrix:
 
     def same_pattern(self, other: SparseMatrix) -> bool:
         """Whether the same blocks are there."""
+        if not isinstance(other, SparseMatrix):
+            raise PoplibsError(
+                f"same_pattern() was given {shown(other)} as other.",
+                next_step="give a CSRMatrix or a COOMatrix.",
+            )
         return (
             (self.shape, self.block) == (other.shape, other.block)
             and np.array_equal(self.rows, other.rows)
@@ -224,7 +231,7 @@ def _sizes(shape: object, block: Any) -> tuple[tuple[int, int], tuple[int, int]]
     """Both as pairs. Raises `PoplibsError`."""
     found = check_shape(shape)
     pair = isinstance(block, (list, tuple)) and len(block) == 2
-    if not pair or not all(is_count(n, 1) for n in block):
+    if not pair or not all(is_count(n, 1) and n <= MOST_BLOCK for n in block):
         raise as_given(block, "block", "give the rows and columns of a block: (16, 16).")
     if len(found) != 2:
         raise as_given(shape, "shape", "give rows and columns: (4096, 4096).")

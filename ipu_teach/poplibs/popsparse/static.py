@@ -46,7 +46,7 @@ from ipu_teach.poplibs.poplin.matmul import shares_of
 from ipu_teach.poplibs.poplin.matmul_codelets import adder
 from ipu_teach.poplibs.popops import zero
 from ipu_teach.poplibs.popsparse.matrices import CSRMatrix
-from ipu_teach.poplibs.popsparse.static_plan import SparsePlan, plan_sparse_dense
+from ipu_teach.poplibs.popsparse.static_plan import SparsePlan, check_types, plan_sparse_dense
 from ipu_teach.poplibs.poputil import Mapping
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.target import Target
@@ -171,6 +171,7 @@ def sparse_dense_mat_mul(
     is rounded once. Compute sets: zero, for rows without blocks; multiply; reduce, unless no row
     needs it. Raises `PoplibsError`.
     """
+    check_types(x.dtype, partials_type)
     wanted = plan
     if wanted is None:
         wanted = plan_sparse_dense(

@@ -203,7 +203,7 @@ def fitting(cycles: Array, temporary: Array, limit: float) -> int:
 
 def check_types(dtype: object, sums: object) -> None:
     """Raise `PoplibsError` unless the types are multiplied."""
-    if dtype not in (FLOAT, HALF):
+    if dtype is not FLOAT and dtype is not HALF:
         raise as_given(dtype, "dtype", "use FLOAT or HALF.")
     if sums is not FLOAT and (sums is not HALF or dtype is FLOAT):
         allowed = "FLOAT" if dtype is FLOAT else "FLOAT or HALF"

@@ -1,0 +1,46 @@
+"""Which attributes of modules a forward reads: the program depends on these, and on no others."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FunctionType
+from typing import Any
+
+import torch
+
+from ipu_teach.frontends.pytorch import private
+
+Reads = dict[int, set[str]]  # names of attributes, by the identity of the module
+
+
+@contextmanager
+def recorded() -> Iterator[Reads]:
+    """Record the names of all attributes that are read of modules within."""
+    names: Reads = defaultdict(set)
+
+    def read(module: Any, name: str) -> Any:
+        names[id(module)].add(name)
+        return super(torch.nn.Module, module).__getattribute__(name)
+
+    torch.nn.Module.__getattribute__ = read
+    try:
+        yield names
+    finally:
+        del torch.nn.Module.__getattribute__
+
+
+def values(module: torch.nn.Module, names: set[str]) -> dict[str, Any]:
+    """Return the attributes of these names, of the module or of its class, without methods,
+    parameters, buffers and submodules."""
+    own, result = private.attributes_of_module(module), {}
+    for name in sorted(names):
+        if name in own:
+            result[name] = own[name]
+            continue
+        value = next((vars(c)[name] for c in type(module).__mro__ if name in vars(c)), None)
+        is_code = isinstance(value, (FunctionType, classmethod, staticmethod, property))
+        if not is_code and not name.startswith("__"):
+            result[name] = value
+    return result

@@ -1,0 +1,667 @@
+"""Every public function of a module, with one argument in turn replaced by a bad value.
+
+The valid calls are recorded: a test of the suite calls a function, and before that call runs, a
+process forked from the test makes it again and again, each time with one argument spoiled. So a bad
+value arrives where a learner's would, and the test goes on as if nothing had happened.
+
+A call ends well if it raises an error of the kit that says what to do next, or if the value is one
+that the parameter may have. It ends badly in any other exception, in a hang, in too much memory, or
+if a value of a wrong kind is accepted.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field
+from functools import partial, wraps
+from importlib import import_module
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import numpy as np
+
+ALL = 150_000  # about as many calls as there are of all groups
+SECONDS = 8.0  # of this process's time for one call; ten times as much by the clock
+MEMORY = 2 << 30  # bytes that a call may ask for beyond what the process has
+# By group: the modules whose functions are attacked, and the tests that make valid calls of them.
+GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "ir": (
+        (
+            "frontends.ir.values", "frontends.ir.composed", "frontends.ir.transforms",
+            "frontends.ir.autodiff", "frontends.ir.scans", "frontends.ir.lowering",
+            "frontends.ir.saved", "frontends.session",
+        ),
+        ("test_ir.py", "test_ir_transforms.py"),
+    ),
+    "keras": (
+        (
+            "frontends.keras.layers", "frontends.keras.model", "frontends.keras.data",
+            "frontends.keras.callbacks", "frontends.keras.ipu", "frontends.keras.losses",
+            "frontends.keras.optimizers",
+        ),
+        ("test_keras.py",),
+    ),
+    "popart": (("frontends.popart",), ("test_popart.py",)),
+    "poptorch": (
+        ("frontends.poptorch",), ("test_poptorch.py", "test_poptorch_executor.py")
+    ),
+    "popsparse": (("poplibs.popsparse.",), ("test_sparse.py",)),
+    "popops": (("poplibs.popops.",), ("test_every_function.py", "test_popops.py", "test_slices.py")),
+    "poplin": (("poplibs.poplin.",), ("test_every_function.py", "test_poplin.py", "test_dense.py")),
+    "popnn": (("poplibs.popnn.",), ("test_every_function.py", "test_popnn.py", "test_layers.py")),
+    "poprand": (("poplibs.poprand",), ("test_poprand.py",)),
+    "gcl": (("poplibs.gcl.",), ("test_gcl.py",)),
+    "optim": (("poplibs.optim", "poplibs.unit_scaling"), ("test_optim.py", "test_unit_scaling.py")),
+    "poputil": (("poplibs.poputil", "poplibs.graphfn"), ("test_poputil.py", "test_graphfn.py")),
+    "quarter": (("types.quarter", "types.numbers"), ("test_quarter.py", "test_numbers.py")),
+    "schedules": (("schedules",), ("test_schedules.py",)),
+    "sweeps": (("sweeps.",), ("test_sweep.py",)),
+}  # fmt: skip
+
+
+class Bad(NamedTuple):
+    """A bad value: its name, what kind of value it is, and what makes it."""
+
+    name: str
+    kind: str
+    make: Callable[[], Any]
+
+
+def _foreign_value() -> Any:
+    from ipu_teach.frontends import ir
+
+    return ir.Ir().input((4, 3), "foreign")
+
+
+def _foreign_tensor() -> Any:
+    from ipu_teach import FLOAT, Graph, IPUModel
+
+    graph = Graph(IPUModel(tiles_per_ipu=2).create_device())
+    tensor = graph.add_variable(FLOAT, (4, 3), "foreign")
+    graph.set_tile_mapping(tensor, 0)
+    return tensor
+
+
+def _dtype(name: str) -> Any:
+    import ipu_teach
+
+    return getattr(ipu_teach, name)
+
+
+def _same(value: Any) -> Callable[[], Any]:
+    return lambda: value
+
+
+BAD = [
+    Bad("None", "none", _same(None)),
+    Bad("'x'", "text", _same("x")),
+    Bad("''", "text", _same("")),
+    Bad("b'x'", "bytes", _same(b"x")),
+    Bad("True", "flag", _same(True)),
+    Bad("np.True_", "flag", _same(np.True_)),
+    Bad("0", "whole", _same(0)),
+    Bad("1", "whole", _same(1)),
+    Bad("-1", "whole", _same(-1)),
+    Bad("10**9", "huge", _same(10**9)),
+    Bad("2**31", "huge", _same(2**31)),
+    Bad("10**30", "huge", _same(10**30)),
+    Bad("np.int64(-3)", "whole", _same(np.int64(-3))),
+    Bad("3.5", "number", _same(3.5)),
+    Bad("-0.5", "number", _same(-0.5)),
+    Bad("np.float32(2)", "number", _same(np.float32(2))),
+    Bad("nan", "infinite", _same(float("nan"))),
+    Bad("inf", "infinite", _same(float("inf"))),
+    Bad("1e300", "infinite", _same(1e300)),
+    Bad("1j", "complex", _same(2 + 1j)),
+    Bad("[]", "list", list),
+    Bad("[0]", "wholes", lambda: [0]),
+    Bad("[-1]", "wholes", lambda: [-1]),
+    Bad("[99]", "wholes", lambda: [99]),
+    Bad("[0, 0]", "wholes", lambda: [0, 0]),
+    Bad("(5,)", "wholes", _same((5,))),
+    Bad("(1, 2, 3)", "wholes", _same((1, 2, 3))),
+    Bad("(2**31, 2**31)", "wholes", _same((2**31, 2**31))),
+    Bad("[1.5]", "numbers", lambda: [1.5]),
+    Bad("['a']", "texts", lambda: ["a"]),
+    Bad("[None]", "list of others", lambda: [None]),
+    Bad("[1j]", "list of others", lambda: [1j]),
+    Bad("{}", "dict", dict),
+    Bad("{'x': 1}", "dict", lambda: {"x": 1}),
+    Bad("{1}", "set", lambda: {1}),
+    Bad("np.zeros(3)", "array", lambda: np.zeros(3)),
+    Bad("np.zeros((0, 2))", "array", lambda: np.zeros((0, 2))),
+    Bad("np.array(['a'])", "array of others", lambda: np.array(["a"])),
+    Bad("np.array(None)", "array of others", lambda: np.array(None)),
+    Bad("np.array([1j])", "array of others", lambda: np.array([1j])),
+    Bad("FLOAT", "dtype", partial(_dtype, "FLOAT")),
+    Bad("INT", "dtype", partial(_dtype, "INT")),
+    Bad("UNSIGNED_CHAR", "dtype", partial(_dtype, "UNSIGNED_CHAR")),
+    Bad("np.float32", "class", _same(np.float32)),
+    Bad("object()", "object", object),
+    Bad("len", "function", _same(len)),
+    Bad("range(3)", "wholes", _same(range(3))),
+    Bad("a generator", "iterator", lambda: (i for i in [1])),
+    Bad("...", "object", _same(...)),
+    Bad("slice(0, 2)", "object", _same(slice(0, 2))),
+    Bad("a value of another graph", "value", _foreign_value),
+    Bad("a tensor of another graph", "tensor", _foreign_tensor),
+]  # fmt: skip
+# Words of an annotation, and the kinds of values that may do where they stand.
+LEGAL: dict[str, set[str]] = {
+    "bool": {"flag"},
+    "int": {"whole", "huge"},
+    "Count": {"whole", "huge"},
+    "float": {"whole", "number", "huge"},
+    "Rate": {"whole", "number", "huge"},
+    "str": {"text"},
+    "None": {"none"},
+    "Ints": {"whole", "huge", "wholes", "list"},
+    "Operand": {"whole", "number", "huge", "infinite", "flag"},
+    "Factor": {"whole", "number", "huge", "infinite"},
+    "UpdateComputation": {"function"},
+    "Into": {"list"},
+    "Flags": {"flag"},
+    "Given": {"list", "iterator", "dict"},
+    "ReduceCallback": {"function"},
+    "Shape": {"wholes", "list"},
+    "Sequence": {"list"},
+    "Collection": {"list", "set", "dict"},
+    "Iterable": {"list", "set", "iterator", "dict"},
+    "Mapping": {"dict"},
+    "State": {"dict"},
+    "Options": {"dict"},
+    "DType": {"dtype"},
+    "Callable": {"function", "class", "dtype"},
+    "Numbers": {"whole", "number", "infinite", "huge", "flag", "wholes", "numbers", "array", "list"},
+    "ArrayLike": {"whole", "number", "infinite", "huge", "flag", "wholes", "numbers", "array", "list"},
+    "Array": {"array"},
+    "PathLike": {"text"},
+    "Natural": {"whole", "huge"},
+    "Word": {"whole", "huge"},
+    "Positive": {"whole", "number", "huge"},
+    "Epsilon": {"whole", "number", "huge"},
+    "Extended": {"whole", "number", "huge", "infinite"},
+    "Fraction": {"whole", "number"},
+    "Share": {"whole", "number"},
+    "Sizes": {"whole", "huge", "wholes", "list"},
+    "Margins": {"whole", "huge", "wholes", "list"},
+    "Element": {"dtype"},
+    "list": {"list"},
+    "dict": {"dict"},
+    "tuple": {"list"},
+    "Values": {"list"},
+    "Decay": {"whole", "number", "huge"},
+    "Distance": {"whole", "number", "huge"},
+    "Verbose": {"whole", "flag"},
+    "Pair": {"whole", "huge", "wholes"},
+    "Size": {"whole", "huge"},
+    "Switch": {"whole", "flag"},
+}  # fmt: skip
+# Parameters annotated with Any or object, and what they take; for those not listed all is taken.
+TAKEN: dict[str, str] = {}
+# Parameters that ignore what they are given, or take anything: with the reason.
+ANYTHING: dict[str, str] = {
+    "poplibs.popnn.pooling.pool_input_gradient.x": "an average's gradient does not read it",
+    "poplibs.popnn.pooling.pool_input_gradient.pooled": "an average's gradient does not read it",
+    "frontends.keras.ipu.IPUStrategy.run.args": "what the function takes is its own affair",
+    "frontends.keras.model.Model.fit.epochs": "a training may be as long as a learner wants",
+    "frontends.keras.model.Model.fit.steps_per_epoch": "an epoch may be, too",
+    "frontends.ir.op.leaky.slope": "a row of the tests', which says nothing of its attribute",
+}
+
+
+@dataclass
+class Ended:
+    """How the calls of a group ended, by ending, and each bad one in words."""
+
+    count: Counter[str] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+    accepted: list[str] = field(default_factory=list)
+
+
+GOOD = ("refused", "accepted")
+
+
+def _is_outside(frame: Any) -> bool:
+    return not frame.f_globals.get("__name__", "").startswith("ipu_teach")
+
+
+WHOLES = {"int", "float", "Count", "Natural", "Size"}
+
+
+def _legal(annotation: Any, default: Any) -> set[str] | None:
+    """The kinds of values that a parameter may have; None if it may have any."""
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+    text = text or str(annotation)
+    words = set(_words(text))
+    if text.startswith("Callable"):
+        return LEGAL["Callable"]
+    if "Any" in words or "object" in words or annotation is inspect.Parameter.empty:
+        return None
+    legal = set[str]().union(*(LEGAL.get(w, set()) for w in words))
+    if {"Sequence", "Iterable", "Collection", "tuple"} & words and WHOLES & words:
+        legal |= {"wholes", "list"} | ({"numbers"} if "float" in words else set())
+        if "|" not in text:
+            legal -= {"whole", "huge", "number"}
+    if {"Sequence", "Iterable", "Collection"} & words and "str" in words and "|" not in text:
+        legal = (legal - {"text"}) | {"texts"}
+    return legal | ({"none"} if default is None else set())
+
+
+def _like(value: Any) -> set[str] | None:
+    """The kinds of values that may do in the place of one that was given by name."""
+    if isinstance(value, bool):
+        return {"flag"}
+    if isinstance(value, int):
+        return {"whole", "huge"}
+    if isinstance(value, float):
+        return {"whole", "huge", "number", "infinite"}
+    if isinstance(value, str):
+        return {"text"}
+    if isinstance(value, (list, tuple, range)):
+        return {"wholes", "list"}
+    return {"dtype"} if inspect.isclass(value) else None
+
+
+def _words(text: str) -> Iterator[str]:
+    word = ""
+    for letter in text + " ":
+        if letter.isalnum() or letter == "_":
+            word += letter
+        elif word:
+            yield word
+            word = ""
+
+
+def _is_offered(member: Any, name: str, module: Any) -> bool:
+    """Whether a name of the libraries is for a learner: shown by a module, or by its package."""
+    if not module.__name__.startswith("ipu_teach.poplibs."):
+        return True
+    package = sys.modules[".".join(module.__name__.split(".")[:3])]
+    return name in (*getattr(module, "__all__", ()), *getattr(package, "__all__", ()))
+
+
+# Classes whose objects a learner gets, and does not make; and methods that the kit calls.
+MADE_BY_THE_KIT = {
+    "frontends.ir.values.Op",
+    "frontends.ir.values.Value",
+    "poplibs.poplin.plan.MatMulPlan",
+    "poplibs.poplin.conv.ConvPlan",
+    "poplibs.popops.slice_plans.SlicePlan",
+    "poplibs.popsparse.static_plan.SparsePlan",
+    "poplibs.popsparse.buckets.Bucket",
+    "poplibs.popsparse.dynamic.SparseTensor",
+    "poplibs.gcl.groups.CommGroup.of",
+}
+
+
+class Attacker:
+    """Records the valid calls of a group's functions, and spoils them.
+
+    `limit`: how many spoiled calls at most; `share`: the part of the values that is tried of each
+    argument. `reports`: where each function's name and endings are printed.
+    """
+
+    def __init__(
+        self, limit: int, seed: int = 0, share: float = 1.0, seconds: float = SECONDS
+    ) -> None:
+        self.seconds = seconds
+        self.limit, self.rng, self.share = limit, Random(seed), share
+        self.groups: dict[str, Ended] = {}
+        self.seen: set[tuple[str, frozenset[str]]] = set()
+        self.done = 0
+        self.is_busy = False
+        self._undo: list[tuple[Any, str, Any]] = []
+
+    # --- hooks ---
+
+    def install(self, names: list[str]) -> None:
+        """Hook the functions of groups by name."""
+        for name in names:
+            ended = self.groups.setdefault(name, Ended())
+            for module in _modules(GROUPS[name][0]):
+                self._hook_module(module, ended)
+
+    def remove(self) -> None:
+        """Put back what was hooked."""
+        for owner, name, original in reversed(self._undo):
+            setattr(owner, name, original)
+        self._undo.clear()
+
+    def _set(self, owner: Any, name: str, value: Any) -> None:
+        self._undo.append((owner, name, vars(owner)[name]))
+        setattr(owner, name, value)
+
+    def _hook_module(self, module: Any, ended: Ended) -> None:
+        for name, member in list(vars(module).items()):
+            if f"{module.__name__[10:]}.{name}" in MADE_BY_THE_KIT:
+                continue
+            if name.startswith("_") or getattr(member, "__module__", "") != module.__name__:
+                continue
+            if not _is_offered(member, name, module):
+                continue
+            if inspect.isfunction(member):
+                hook = self._hooked(member, f"{module.__name__[10:]}.{name}", ended)
+                for loaded in [m for n, m in sys.modules.items() if n.startswith("ipu_teach")]:
+                    for alias, found in list(vars(loaded).items()):
+                        if found is member:
+                            self._set(loaded, alias, hook)
+            elif inspect.isclass(member) and not issubclass(member, BaseException):
+                self._hook_class(member, f"{module.__name__[10:]}.{name}", ended)
+
+    def _hook_class(self, member: Any, title: str, ended: Ended) -> None:
+        for name, method in list(vars(member).items()):
+            if name == "__getattr__" and member.__name__ == "Opset":
+                self._set(member, name, self._hooked_opset(method, title, ended))
+            if name.startswith("_") and name not in ("__init__", "__call__"):
+                continue
+            if f"{title}.{name}" in MADE_BY_THE_KIT:
+                continue
+            if inspect.isfunction(method):
+                self._set(member, name, self._hooked(method, f"{title}.{name}", ended, 1))
+            elif isinstance(method, classmethod):
+                hook = self._hooked(method.__func__, f"{title}.{name}", ended, 1)
+                self._set(member, name, classmethod(hook))
+
+    def _hooked_opset(self, find: Any, title: str, ended: Ended) -> Any:
+        def found(opset: Any, name: str) -> Any:
+            return self._hooked(find(opset, name), f"{title}.{name}", ended)
+
+        return found
+
+    def _hooked(self, function: Any, title: str, ended: Ended, skip: int = 0) -> Any:
+        inside = title.endswith("Ir.emit")  # rows of gradients are asked for by the kit alone
+
+        @wraps(function)
+        def hook(*args: Any, **kwargs: Any) -> Any:
+            wanted = not self.is_busy and self.done < self.limit
+            if wanted and (inside or _is_outside(sys._getframe(1))):
+                self.attack(function, title, args, kwargs, ended, skip)
+            return function(*args, **kwargs)
+
+        return hook
+
+    # --- attacks ---
+
+    def attack(
+        self, function: Any, title: str, args: Any, kwargs: Any, ended: Ended, skip: int
+    ) -> None:
+        if title.endswith(("Ir.op", "Ir.emit")):
+            if not (len(args) > 1 and isinstance(args[1], str)):
+                return
+            title = f"frontends.ir.op.{args[1]}"
+        key = title, frozenset(kwargs) | {str(len(args))}
+        base = title, frozenset({"any"})
+        if key in self.seen or (base in self.seen and not set(kwargs) - self._named(title)):
+            return
+        self.seen |= {key, base}
+        try:
+            bound = inspect.signature(function).bind(*args, **kwargs)
+        except (TypeError, ValueError):
+            return
+        for name, place in self._places(bound, skip):
+            if name == "kind" and title.startswith("frontends.ir.op.") and title[16:] != "add":
+                continue  # the name of a row is looked up alike, whichever it is
+            if (title, frozenset({f"{name} {place}"})) in self.seen:
+                continue
+            self.seen.add((title, frozenset({f"{name} {place}"})))
+            self._spoil(function, bound, title, name, place, ended)
+
+    def _named(self, title: str) -> set[str]:
+        return {next(iter(k)).split()[-1] for t, k in self.seen if t == title and len(k) == 1}
+
+    def _places(self, bound: Any, skip: int) -> Iterator[tuple[str, Any]]:
+        """The name of each parameter, and which of its values where it has several."""
+        for name, parameter in [*bound.signature.parameters.items()][skip:]:
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                yield from ((name, i) for i in range(min(len(bound.arguments.get(name, ())), 4)))
+            elif parameter.kind is parameter.VAR_KEYWORD:
+                yield from ((name, key) for key in bound.arguments.get(name, {}))
+            else:
+                yield name, name
+
+    def _spoil(
+        self, function: Any, bound: Any, title: str, name: str, place: Any, ended: Ended
+    ) -> None:
+        parameter = bound.signature.parameters[name]
+        annotation = TAKEN.get(f"{title}.{place}", parameter.annotation)
+        legal = _legal(annotation, parameter.default)
+        if place in ("keepdims", "transA", "transB", "count_include_pad"):
+            legal = LEGAL["Switch"]  # which ONNX has as 0 and 1
+        if legal is None and parameter.kind is parameter.VAR_KEYWORD:
+            legal = _like(bound.arguments[name][place])
+        if title.startswith("frontends.ir.op.") and name == "inputs":
+            legal = LEGAL["Numbers"]
+        values = [v for v in BAD if self.rng.random() < self.share]
+        values = values[: max(self.limit - self.done, 0)]
+        self.done += len(values)
+        where = f"{title}({name}{'' if place == name else f'[{place}]'}="
+        for bad, how, text in _in_a_child(
+            self, partial(spoiled, function, bound, name, place), values
+        ):
+            ending = "accepted" if how == "free" else how
+            is_called = bad.kind in ("function", "class") and "Callable" in str(annotation)
+            is_free = bad.kind == "tensor" and "Tensor" in str(annotation)
+            if is_free and "graph" not in bound.signature.parameters and how == "accepted":
+                how = "free"  # there is no graph that it could be another's
+            if how in ("traceback", "hang") and (is_called or f"{title}.{place}" in ANYTHING):
+                ending = "accepted"
+            if how == "accepted" and legal is not None and bad.kind not in legal:
+                ending = "silent" if f"{title}.{place}" not in ANYTHING else "accepted"
+            elif how == "accepted" and bad.kind not in ("none", "flag"):
+                ended.accepted.append(f"{where}{bad.name})")
+            ended.count[ending] += 1
+            if ending not in GOOD:
+                ended.faults.append(f"{ending}: {where}{bad.name}) {text}")
+
+
+def spoiled(function: Any, bound: Any, name: str, place: Any, value: Any) -> tuple[str, str]:
+    """How a call with one argument spoiled ends, and the words of what it raised."""
+    given = {**bound.arguments}
+    kind = bound.signature.parameters[name].kind
+    if kind is inspect.Parameter.VAR_POSITIONAL:
+        given[name] = (*given[name][:place], value, *given[name][place + 1 :])
+    elif kind is inspect.Parameter.VAR_KEYWORD:
+        given[name] = {**given[name], place: value}
+    else:
+        given[name] = value
+    ordered: Any = {p: given[p] for p in bound.signature.parameters if p in given}
+    call = inspect.BoundArguments(bound.signature, ordered)
+    return _ending(function, call.args, call.kwargs)
+
+
+def _ending(function: Any, args: Any, kwargs: Any) -> tuple[str, str]:
+    from ipu_teach.errors import IPUTeachError
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = function(*args, **kwargs)
+            if isinstance(result, AbstractContextManager) and hasattr(result, "gen"):
+                with result:
+                    pass
+    except IPUTeachError as error:
+        text = str(error)
+        return ("refused" if error.next_step else "without next"), text.splitlines()[0][:160]
+    except MemoryError as error:
+        return "memory", str(error)[:100]
+    except BaseException as error:
+        if function_raised(error):
+            return "accepted", ""
+        frames = inspect.getinnerframes(error.__traceback__) if error.__traceback__ else []
+        place = f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
+        return "traceback", f"{type(error).__name__}: {str(error)[:100]} at {place}"
+    return "accepted", ""
+
+
+def function_raised(error: BaseException) -> bool:
+    """Whether an error is one of a function that the call was given, and no fault of the kit."""
+    frames = inspect.getinnerframes(error.__traceback__) if error.__traceback__ else []
+    own = frames and "/ipu_teach/" not in frames[-1].filename and "/tests/" in frames[-1].filename
+    return bool(own and frames[-1].filename != __file__) or "len() takes" in str(error)
+
+
+def _in_a_child(
+    attacker: Attacker, call: Callable[[Any], tuple[str, str]], values: list[Bad]
+) -> Iterator[tuple[Bad, str, str]]:
+    """Each value with its ending; a child that dies of one is followed by another for the rest."""
+    start = 0
+    while start < len(values):
+        reading, writing = os.pipe()
+        child = os.fork()
+        if not child:
+            os.close(reading)
+            attacker.is_busy = True
+            _child(call, values[start:], attacker.seconds, writing)
+        os.close(writing)
+        with os.fdopen(reading) as pipe:
+            endings = [json.loads(line) for line in pipe if line.endswith("\n")]
+        status = os.waitpid(child, 0)[1]
+        for ending, text in endings:
+            yield values[start], ending, text
+            start += 1
+        if start < len(values):
+            is_hung = os.WIFSIGNALED(status) and os.WTERMSIG(status) in (
+                signal.SIGALRM,
+                signal.SIGPROF,
+            )
+            yield values[start], "hang" if is_hung else "crash", f"status {status}"
+            start += 1
+
+
+def _child(
+    call: Callable[[Any], tuple[str, str]], values: list[Bad], seconds: float, writing: int
+) -> None:
+    """Make the spoiled calls, and end this process."""
+    status = 1
+    try:
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(nothing, stream)
+        for number in (signal.SIGALRM, signal.SIGPROF):
+            signal.signal(number, signal.SIG_DFL)
+        _limit_memory()
+        for bad in values:
+            signal.setitimer(signal.ITIMER_PROF, seconds)
+            signal.setitimer(signal.ITIMER_REAL, 10 * seconds)
+            line = json.dumps(call(bad.make())) + "\n"
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            os.write(writing, line.encode())
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _limit_memory() -> None:
+    import resource
+
+    with open("/proc/self/statm") as sizes:
+        used = int(sizes.read().split()[0]) * resource.getpagesize()
+    with suppress(ValueError, OSError):
+        resource.setrlimit(
+            resource.RLIMIT_AS, (used + MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1])
+        )
+
+
+def _modules(names: tuple[str, ...]) -> Iterator[Any]:
+    """Modules by name; a name that ends in a dot stands for all below it."""
+    for name in names:
+        module = import_module(f"ipu_teach.{name.rstrip('.')}")
+        yield module
+        if name.endswith("."):
+            for loaded in sorted(sys.modules):
+                if loaded.startswith(f"{module.__name__}."):
+                    yield sys.modules[loaded]
+
+
+class _Plugin:
+    """What pytest asks while it runs the tests of a group."""
+
+    def __init__(self, attacker: Attacker) -> None:
+        self.attacker = attacker
+
+    def pytest_runtest_setup(self, item: Any) -> None:
+        """Skip what is left once enough calls were made."""
+        import pytest
+
+        if self.attacker.done >= self.attacker.limit:
+            pytest.skip("enough calls")
+
+
+def attack_group(group: str, share: float, seed: int, limit: int = ALL) -> Ended:
+    """Spoil the calls that the tests of a group make, in this process."""
+    import pytest
+
+    attacker = Attacker(limit, seed, share)
+    attacker.install([group])
+    folder = Path(__file__).resolve().parents[1]
+    tests = [str(folder / name) for name in GROUPS[group][1]]
+    words = ["-q", "-n0", "-p", "no:nbval", "-p", "no:cacheprovider", "--no-header", "--tb=no"]
+    pytest.main([*words, *tests], plugins=[_Plugin(attacker)])
+    attacker.remove()
+    return attacker.groups[group]
+
+
+def attack_all(count: int, seed: int, only: str = "") -> int:
+    """Spoil about `count` calls, of all groups or of those with `only` in their name, each group in
+    a process of its own. Prints a table, and each call that ended badly. Returns the exit
+    status."""
+    root = Path(__file__).resolve().parents[2]
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(root)}
+    total: Counter[str] = Counter()
+    faults: list[str] = []
+    print(f"{'module':<12}{'calls':>9}{'refused':>9}{'harmless':>10}{'wrong':>7}")
+    for group in [name for name in GROUPS if only in name]:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "ended.json"
+            words = ["-m", "fuzz.arguments", group, str(count / ALL), str(seed), str(path)]
+            run = subprocess.run(
+                [sys.executable, *words],
+                cwd=root / "tests",
+                env=env,
+                capture_output=True,
+                text=True,
+            )
+            if not path.exists():
+                faults.append(
+                    f"{group}: no call was recorded: {run.stdout[-300:]}{run.stderr[-300:]}"
+                )
+                continue
+            endings, wrong, _ = json.loads(path.read_text(encoding="utf-8"))
+        total.update(endings)
+        faults += wrong
+        print(_row(group, Counter(endings)), flush=True)
+    print(_row("all", total))
+    for fault in faults:
+        print(fault)
+    return 1 if faults else 0
+
+
+def _row(name: str, count: Counter[str]) -> str:
+    calls, refused, harmless = count.total(), count["refused"], count["accepted"]
+    wrong = calls - refused - harmless
+    return f"{name:<12}{calls:>9,}{refused:>9,}{harmless:>10,}{wrong:>7,}"
+
+
+def main() -> None:
+    """Attack a group, and write how its calls ended to a file."""
+    group, share, seed, path = sys.argv[1:]
+    ended = attack_group(group, min(float(share), 1.0), int(seed))
+    text = json.dumps([ended.count, ended.faults, ended.accepted])
+    Path(path).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
