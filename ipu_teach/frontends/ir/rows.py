@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ipu_teach.arguments import Extended
 from ipu_teach.frontends.ir.values import CONSTANT, OPS, Ir, Op, Out, Row, Shape, Unfit, Value
 from ipu_teach.graph import Tensor, concat
 from ipu_teach.poplibs import gcl, optim, popnn, popops, poprand, poputil
@@ -459,7 +460,7 @@ def _concat_grad(ir: Ir, op: Op, g: Value) -> Slopes:
     ]
 
 
-def _pad_shape(x: Value, lower: Ints, upper: Ints, value: float = 0.0) -> Out:
+def _pad_shape(x: Value, lower: Ints, upper: Ints, value: Extended = 0.0) -> Out:
     good = len(lower) == len(upper) == len(x.shape) and min((*lower, *upper), default=0) >= 0
     need(good, "the margins do not fit", "give two lists with 0 or more for each dimension.")
     return Out(tuple(a + n + b for a, n, b in zip(lower, x.shape, upper, strict=True)), x.dtype)
