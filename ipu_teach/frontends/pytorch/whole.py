@@ -217,9 +217,7 @@ def _attention(
         args = query, key, value, attn_mask, dropout_p, is_causal
         return private.as_torch_spells(_sdpa, *args, scale=scale, enable_gqa=enable_gqa)
     if enable_gqa:  # several heads of queries share one of keys and values
-        key, value = (
-            t.repeat_interleave(query.shape[-3] // t.shape[-3], -3) for t in (key, value)
-        )
+        key, value = (t.repeat_interleave(query.shape[-3] // t.shape[-3], -3) for t in (key, value))
     factor = 1 / sqrt(query.shape[-1]) if scale is None else scale
     # halves are FLOAT up to the softmax: their scores may be larger than HALF holds
     scores = query.float() @ key.float().transpose(-2, -1) * factor
