@@ -638,7 +638,11 @@ def attack_all(count: int, seed: int, only: str = "") -> int:
     a process of its own. Prints a table, and each call that ended badly. Returns the exit
     status."""
     root = Path(__file__).resolve().parents[2]
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(root)}
+    env = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": f"{root}{os.pathsep}{root / 'tests'}",
+    }
     total: Counter[str] = Counter()
     faults: list[str] = []
     print(f"{'module':<12}{'calls':>9}{'refused':>9}{'harmless':>10}{'wrong':>7}")
@@ -648,7 +652,7 @@ def attack_all(count: int, seed: int, only: str = "") -> int:
             words = ["-m", "fuzz.arguments", group, str(count / ALL), str(seed), str(path)]
             run = subprocess.run(
                 [sys.executable, *words],
-                cwd=root / "tests",
+                cwd=folder,
                 env=env,
                 capture_output=True,
                 text=True,
