@@ -216,6 +216,8 @@ LEGAL: dict[str, set[str]] = {
 TAKEN: dict[str, str] = {}
 # Parameters that ignore what they are given, or take anything: with the reason.
 ANYTHING: dict[str, str] = {
+    "poplibs.popops.fused.map.expression": "a number is an expression",
+    "poplibs.popops.host_slices.create_host_transferable_tensor.shape": "a number is a shape",
     **dict.fromkeys(
         (f"frontends.poptorch.PoplarExecutor.__call__.{name}" for name in ("flag", "mode", "k")),
         "what forward takes is the module's own affair",
