@@ -284,7 +284,11 @@ CASES |= {
     "popops.reduce": Case(one(), new(popops.reduce, [0]), lambda x: x.sum(axis=0), 3e-6),
     "popops.reduce_with_output": Case(one(), reduced_into, lambda x: x.sum(axis=0), 3e-6),
     "popops.reduce_many": Case(
-        two(), reduced_together, lambda x, y: [x.sum(axis=0), (y**2).sum(axis=1)], 3e-6
+        two(),
+        reduced_together,
+        lambda x, y: [x.sum(axis=0), (y**2).sum(axis=1)],
+        3e-6,
+        via=("SingleReduceOp",),
     ),
     "popops.all_true": Case(lambda s: [(bools(s), BOOL)], new(popops.all_true), np.all),
     "popops.has_nan": Case(

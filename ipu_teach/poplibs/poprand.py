@@ -26,10 +26,12 @@ from ipu_teach.cost import vertices
 from ipu_teach.cost.vertices.parts import Size
 from ipu_teach.errors import shown
 from ipu_teach.graph import Graph, Input, Output, Tensor, Vector
+from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.registers import RegisterVertex
 from ipu_teach.poplibs import laying, popops
 from ipu_teach.poplibs.library import (
     OWN,
+    as_given,
     calling,
     check_alike,
     check_dtype,
@@ -238,6 +240,8 @@ def _check_seed(graph: Graph, argument: str, seed: Tensor | None, modifier: obje
             graph.set_initial_value.""")
     check_mapped(graph, argument, seed)
     check_number("seed_modifier", modifier, UNSIGNED_INT)
+    if not is_whole(modifier):
+        raise as_given(modifier, "seed_modifier", "give a whole number.")
 
 
 class _Call:

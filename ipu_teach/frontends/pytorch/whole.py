@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 
+from ipu_teach.errors import ModelError, shown
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import OPS, Ir, Op, Value
 from ipu_teach.frontends.ir.autodiff import swept
@@ -307,6 +308,10 @@ def _cross_entropy(
     ignore_index: int = IGNORED, reduce: Any = None, reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Any:  # fmt: skip
+    for name, value in (("scores", input), ("labels", target)):
+        if not isinstance(value, torch.Tensor):
+            raise ModelError(f"""cross_entropy() was given {shown(value)} as its {name}.
+                next:  give a tensor.""")
     soft = target.is_floating_point() or weight is not None or label_smoothing
     old = size_average is not None or reduce is not None
     if soft or old or input.dim() < 2:

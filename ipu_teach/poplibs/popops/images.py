@@ -7,6 +7,7 @@ from ipu_teach.poplibs.library import OWN, check_number, library, refused
 from ipu_teach.poplibs.popops import expr
 from ipu_teach.poplibs.popops.casts import cast
 from ipu_teach.poplibs.popops.fused import map as fused_map
+from ipu_teach.poplibs.popops.operands import check_finite
 from ipu_teach.program import Sequence as Program
 from ipu_teach.types import FLOAT, HALF, UNSIGNED_CHAR
 
@@ -46,6 +47,7 @@ def normalise_image(
             where: {image!r}
             next:  shuffle its dimensions so that the channels come last, or cast it.""")
     number = float(check_number("scale", scale, offsets.dtype))
+    check_finite("scale", number)
     if image.dtype is UNSIGNED_CHAR:
         image = cast(graph, image, offsets.dtype, prog, f"{debug_context}/cast")
     whole = (expr._1 * number - expr._2) * expr._3

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ipu_teach.graph import Graph, Tensor
-from ipu_teach.poplibs.library import OWN, Matrix, check_alike, library, variant
+from ipu_teach.poplibs.library import OWN, Matrix, as_given, check_alike, library, variant
 from ipu_teach.poplibs.options import Options, settled
 from ipu_teach.poplibs.popops.operands import check_factor
 from ipu_teach.poplibs.popops.rows import (
@@ -134,4 +134,6 @@ def multi_update_add(
     in FLOAT and rounded once. Otherwise as `multi_update`.
     """
     given = graph, x, updates, offsets, dims, sizes, prog, debug_context, plan, options
+    if scale is None:
+        raise as_given(scale, "scale", "give a number, or a tensor of one element.")
     _updated("ADD", *given, scale)
