@@ -492,6 +492,7 @@ def test_packages_whose_names_begin_with_torch_are_not_torch() -> None:
     folder = torch.__file__.removesuffix("/torch/__init__.py")
     assert is_own(f"{folder}/torchvision/models/resnet.py")
     assert not is_own(torch.__file__) and not is_own(poptorch.__file__)
+    assert not is_own(random.__file__), "Python's own"
     assert is_own("<stdin>") and is_own("<ipython-input-3-0123>")
 
 
