@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from ipu_teach.frontends.from_torch import captured
 from torch import nn
 
 from ipu_teach.frontends import ir
+from ipu_teach.frontends.pytorch.capture import captured
 
 HERE = Path(__file__).resolve().parent
 

@@ -3,6 +3,7 @@ ends, each with one argument spoiled."""
 
 from __future__ import annotations
 
+import re
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal
@@ -65,7 +66,7 @@ def refuse(problem: str, advice: str) -> ModelError:
         (Callable[..., Any], [len, print], [3, None, "f"]),
         (Any, [None, 1j, object()], []),
     ],
-    ids=str,
+    ids=lambda value: re.sub(r" at 0x[0-9a-f]+", "", str(value)),
 )
 def test_an_annotation_says_what_is_taken(hint: Any, good: list[Any], bad: list[Any]) -> None:
     for value in good:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,6 +27,8 @@ from ipu_teach.frontends.pytorch.private import operation_name, pytree
 from ipu_teach.graph.source import NOWHERE, Line
 
 _TORCH = str(Path(torch.__file__).parent) + os.sep
+_PYTHON = str(Path(contextlib.__file__).parent) + os.sep
+_PACKAGES = re.compile(r"[\\/](site|dist)-packages[\\/]")
 _NOT_THE_LEARNERS = (
     _TORCH,
     str(Path(__file__).parents[2]) + os.sep,
@@ -39,8 +43,9 @@ def is_torchs(path: str) -> bool:
 
 
 def is_own(path: str) -> bool:
-    """Whether a file is neither torch's nor the kit's."""
-    return not path.startswith(_NOT_THE_LEARNERS)
+    """Whether a file is neither torch's, nor the kit's, nor Python's own."""
+    is_pythons = path.startswith(_PYTHON) and not _PACKAGES.search(path, len(_PYTHON) - 1)
+    return not is_pythons and not path.startswith(_NOT_THE_LEARNERS)
 
 
 def innermost_line() -> Line:
