@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from ipu_teach.frontends import ir
-from ipu_teach.frontends.from_torch import captured
+from ipu_teach.frontends.pytorch.capture import captured
 
 HERE = Path(__file__).resolve().parent
 

@@ -116,7 +116,9 @@ def do_div(a: Any, b: Any) -> Any:
 
 def do_reinterpret(x: Any, dtype: Any) -> Any:
     x = np.asarray(x)
-    return np.ascontiguousarray(x.astype(np.float32) if x.dtype.kind == "f" else x).view(dtype.numpy)
+    return np.ascontiguousarray(x.astype(np.float32) if x.dtype.kind == "f" else x).view(
+        dtype.numpy
+    )
 
 
 def do_scan(

@@ -21,6 +21,7 @@ from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 from ipu_teach import poptorch  # noqa: E402
 from ipu_teach.frontends import pytorch  # noqa: E402
+from ipu_teach.frontends.pytorch import markers  # noqa: E402
 from ipu_teach.frontends.pytorch.capture import captured  # noqa: E402
 from ipu_teach.frontends.pytorch.labels import is_own  # noqa: E402
 
@@ -506,3 +507,19 @@ def test_capturing_twice_gives_the_same_graph() -> None:
     net = copy.deepcopy(Net(hooked))
     graphs = [str(captured(net, examples(), training=True).graph) for _ in range(2)]
     assert graphs[0] == graphs[1]
+
+
+def test_a_lowering_that_returns_another_shape_is_refused() -> None:
+    @poptorch.lowering("aten::sinc")
+    def becomes(graph: Any, x: Any) -> Any:
+        return graph.op("sum", x, dims=(0,))
+
+    class Sinc(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch.sinc(x)
+
+    try:
+        with pytest.raises(ModelError, match=r"sinc was lowered to .*FLOAT\[3\].*torch has FLOAT"):
+            captured(Sinc(), (torch.ones(2, 3),))
+    finally:
+        del markers.LOWERINGS["aten::sinc"]

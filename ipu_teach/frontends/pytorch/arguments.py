@@ -136,12 +136,10 @@ def check_tensor(name: str, tensor: torch.Tensor, module: str = "") -> None:
     parameter or buffer, where the `module` is named."""
     owner = "module" if module else name
     if tensor.is_meta:
+        call = f"{owner}.to_empty" if module else f"torch.zeros_like({name}, device='cpu')"
+        call += "(device='cpu')" if module else ""
         raise ModelError(f"""{name!r} lies on meta: it has a shape, and no elements.
-            next:  give it elements: {
-            owner + ".to_empty(device='cpu')"
-            if module
-            else "torch.zeros_like(" + name + ", device='cpu')"
-        }, then set their values.""")
+            next:  give it elements: {call}, then set their values.""")
     if tensor.device.type != "cpu":
         raise ModelError(f"""{name!r} lies on {tensor.device}, and the kit reads the CPU's memory.
             next:  bring it there: {owner}.cpu().""")

@@ -202,7 +202,13 @@ class Lowerer:
             _listed(value), results.dtypes, results.shapes, strict=False
         ):
             if isinstance(result, Value) and (result.dtype, result.shape) != (dtype, shape):
-                raise AssertionError(f"{name}: {result!r} instead of {dtype}{list(shape)}")
+                raise ModelError(
+                    f"torch's {private.operation_name(node.target)} was lowered to {result!r}, and "
+                    f"torch has {getattr(dtype, '__name__', dtype)}{list(shape)}.",
+                    **self._place(),
+                    next_step="let its lowering return tensors of torch's shapes and dtypes, or "
+                    "use another operation.",
+                )
         return value
 
     def _emitted(
