@@ -506,9 +506,9 @@ LOSSES = [
 ]
 
 # Lines for which torch's own kernel gives no finite result, or another one than its formula, where
-# an input or a power of it is not finite: they are fed small numbers only.
-# searchsorted is for sorted numbers, which NaN is not. The sign of a NaN is no number's: signbit and copysign show it. gelu(inf) is inf in float64, and
-# NaN in torch's vectorised float32 kernel.
+# an input or a power of it is not finite: they are fed small numbers only. searchsorted is for
+# sorted numbers, which NaN is not. The sign of a NaN is no number's: signbit and copysign show it.
+# gelu(inf) is inf in float64, and NaN in torch's vectorised float32 kernel.
 TAME = words(
     """mode='linear' soft_margin_loss multi_margin_loss signbit copysign gelu GELU searchsorted"""
 )
