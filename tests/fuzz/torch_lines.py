@@ -506,10 +506,12 @@ LOSSES = [
 ]
 
 # Lines for which torch's own kernel gives no finite result, or another one than its formula, where
-# an input or a power of it is not finite: they are fed small numbers only.
-# The sign of a NaN is no number's: signbit and copysign show it. gelu(inf) is inf in float64, and
-# NaN in torch's vectorised float32 kernel.
-TAME = words("""mode='linear' soft_margin_loss multi_margin_loss signbit copysign gelu GELU""")
+# an input or a power of it is not finite: they are fed small numbers only. searchsorted is for
+# sorted numbers, which NaN is not. The sign of a NaN is no number's: signbit and copysign show it.
+# gelu(inf) is inf in float64, and NaN in torch's vectorised float32 kernel.
+TAME = words(
+    """mode='linear' soft_margin_loss multi_margin_loss signbit copysign gelu GELU searchsorted"""
+)
 
 # torch sums the squares of these in double precision: those of denormals do not vanish.
 SQUARES = ("std", "var", "norm", "normalize", "cosine", "dist", "hypot")

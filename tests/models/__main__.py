@@ -3,7 +3,8 @@ modelled machine and in torch on the CPU.
 
 Each has random weights. What it returns in `eval`, and the losses and the state after three steps
 of SGD and of Adam, are compared with torch in float64, with torch's own float32 error as the scale.
-A table says of each: equal, refused (with the message), or differs; a package that is not
+A table says of each: equal (with the error of values and losses), refused (with the message),
+ill-conditioned (torch itself has other losses with other rounding), or differs; a package that is not
 installed is skipped. The exit status is 1 if one differs.
 """
 
@@ -37,6 +38,7 @@ OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
     "SGD": lambda parameters: torch.optim.SGD(parameters, lr=0.05),
     "Adam": lambda parameters: torch.optim.Adam(parameters, lr=0.01),
 }
+CONDITIONED = 1e-3  # torch's own losses differ more with other rounding: no test of a model
 FLOOR = 1e-5  # of the largest element of a tensor
 Tensors = dict[str, torch.Tensor]
 
@@ -99,7 +101,9 @@ def options() -> Any:
 
 
 def difference(actual: Tensors, reference: Callable[[torch.dtype], Tensors]) -> tuple[float, str]:
-    """Return the largest error, as a part of a tensor's largest element, and what differs."""
+    """Return the largest error of values and losses, as a part of the largest one, and what
+    differs. Parameters are judged too, but those whose gradient is 0 but for rounding, as the
+    bias of keys in attention, move at random under Adam, in torch as well."""
     narrow = reference(torch.float32)
     try:
         wide = reference(torch.float64)
@@ -126,7 +130,8 @@ def difference(actual: Tensors, reference: Callable[[torch.dtype], Tensors]) -> 
             room += 8 * max(distance(run[name], expected) for run in spread)
         if not error <= room:
             return error, f"{name} is off by {error:.1e} of {size:.1e}; room is {room:.1e}"
-        worst = max(worst, error / max(size, 1e-3))
+        if name.startswith(("values", "loss")):
+            worst = max(worst, error / max(size, 1e-3))
     return worst, ""
 
 
@@ -146,7 +151,9 @@ def judged(run: Callable[[], Tensors], reference: Callable[[torch.dtype], Tensor
     except Exception as error:
         return f"DIFFERS: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
     worst, fault = difference(actual, reference)
-    return f"DIFFERS: {fault}" if fault else f"equal {worst:.0e}"
+    if fault:
+        return f"DIFFERS: {fault}"
+    return f"{'equal' if worst < CONDITIONED else 'ill-conditioned'} {worst:.0e}"
 
 
 def tried(name: str) -> dict[str, str]:
@@ -209,7 +216,11 @@ def main() -> int:
             except Exception as error:
                 ends = {"values": f"not built: {type(error).__name__}: {str(error)[:100]}"}
         kinds = {end.partition(" ")[0].rstrip(":") for end in ends.values()}
-        worst = next(k for k in ("DIFFERS", "refused", "skipped", "not", "equal") if k in kinds)
+        worst = next(
+            k
+            for k in ("DIFFERS", "refused", "skipped", "not", "ill-conditioned", "equal")
+            if k in kinds
+        )
         counts["not built" if worst == "not" else worst] += 1
         package = BUILDERS[name][0]
         cells = [ends.get(key, "").partition(":")[0] for key in ("values", *OPTIMIZERS)]

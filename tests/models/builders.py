@@ -270,7 +270,10 @@ for _name, (_kind, _size, _options) in IMAGES.items():
     BUILDERS[f"{_name}{_kind}"] = (
         "transformers",
         lambda name=_name, kind=_kind, size=_size, options=_options: hugging_face(  # type: ignore[misc]
-            name, {"pixel_values": torch.randn(2, 3, size, size)}, kind, **options
+            name,
+            {"pixel_values": torch.randn(4 if "Mobile" in name else 2, 3, size, size)},
+            kind,
+            **options,
         ),
     )
 
