@@ -3,8 +3,8 @@ ends, each with one argument spoiled."""
 
 from __future__ import annotations
 
-import re
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
