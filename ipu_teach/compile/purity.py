@@ -9,6 +9,7 @@ is left behind, and the vertices run one by one.
 from __future__ import annotations
 
 import dis
+import inspect
 import pickle
 import random
 import secrets
@@ -22,12 +23,16 @@ import numpy as np
 
 from ipu_teach.compile.trace import TraceStopped
 
+KIT = "ipu_teach."  # the modules of the kit, whose functions are not the learner's
 LARGEST_COPY = 1 << 20  # bytes: an array of more is a table to read from, and no place to count in
 _DRAWING = (random, secrets, np.random)
 _GENERATORS = (random.Random, np.random.Generator, np.random.RandomState)
 _STORES = {dis.opmap[name] for name in ("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF")}
 RandomState = tuple[Any, bytes]
 _CONTAINERS = (list, dict, set, bytearray, np.ndarray)
+
+
+SLEEPS = "time.sleep() is called, for every vertex"
 
 
 class _Stopping:
@@ -38,7 +43,7 @@ class _Stopping:
         self.reason, self.fault, self.next_step = reason, fault, next_step
 
     def __getattr__(self, name: str) -> Any:
-        raise TraceStopped(self.reason)
+        raise TraceStopped(SLEEPS if name == "sleep" else self.reason)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise TraceStopped(self.reason)
@@ -59,6 +64,8 @@ CLOCK = _Stopping(
 
 def stopping(value: Any) -> Any:
     """What stands for `value` in a trace if its every use gives something else; else None."""
+    if isinstance(value, _Stopping):
+        return value
     if isinstance(value, _GENERATORS) or any(value is module for module in _DRAWING):
         return RANDOM
     if value is time:
@@ -73,42 +80,49 @@ def stopping(value: Any) -> Any:
 
 
 def draws_from(compute: FunctionType, owner: type) -> _Stopping | None:
-    """Return `RANDOM` or `CLOCK` if `compute`, or a function that it calls by name, uses a random
-    number generator or a clock; otherwise None. Nothing is run: a branch that is never taken
-    counts too."""
-    for function in _called(compute, owner):
-        for _, value in _reached(function, owner):
-            if (found := stopping(value)) is not None:
-                return found  # type: ignore[no-any-return]
-        if _uses_numpys_random(function):
-            return RANDOM
-    return None
-
-
-def _called(compute: FunctionType, owner: type) -> Iterator[FunctionType]:
-    """Yield `compute` and the functions that it calls by their names, each once."""
+    """Return `RANDOM` or `CLOCK` if `compute`, or a learner's function that it calls by name, uses
+    a random number generator or a clock; otherwise None. Nothing is run: a branch that is never
+    taken counts too."""
     waiting, known = [compute], {compute}
     while waiting:
         function = waiting.pop()
-        yield function
-        for _, value in _reached(function, owner):
-            if isinstance(value, FunctionType) and value not in known:
+        names = set(names_of(function.__code__))
+        only_sleeps = "sleep" in names and names & set(vars(time)) <= {"sleep", "time"}
+        for value in _loaded(function, owner):
+            source = RANDOM if value is np.random else stopping(value)
+            if source is RANDOM or source is CLOCK and not only_sleeps:
+                return source
+            is_own = isinstance(value, FunctionType) and not value.__module__.startswith(KIT)
+            if is_own and value not in known:
                 waiting.append(value)
                 known.add(value)
+    return None
 
 
-def _uses_numpys_random(function: FunctionType) -> bool:
-    """Return whether a function, or one within it, loads `random` of numpy."""
+def _loaded(function: FunctionType, owner: type) -> Iterator[Any]:
+    """Yield the globals and the variables of outer functions that a function loads, attributes of
+    its vertex that are no fields, and `np.random`."""
+    outer = enclosed(function)
     codes = [function.__code__]
     while codes:
         code = codes.pop()
         codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
-        before = ""
+        before: Any = None
         for step in dis.get_instructions(code):
-            if step.argval == "random" and function.__globals__.get(before) is np:
-                return True
-            before = step.argval if isinstance(step.argval, str) else ""
-    return False
+            value: Any = None
+            if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+                value = function.__globals__.get(step.argval)
+            elif step.opname == "LOAD_DEREF":
+                value = outer.get(step.argval)
+            elif step.opname.startswith("LOAD_FAST") and step.argval == "self":
+                value = owner
+            elif step.opname in ("LOAD_ATTR", "LOAD_METHOD") and before is owner:
+                value = inspect.getattr_static(owner, step.argval, None)
+            elif step.opname in ("LOAD_ATTR", "LOAD_METHOD") and before is np:
+                value = np.random if step.argval == "random" else None
+            if value is not None and value is not owner:
+                yield value
+            before = value
 
 
 class Purity:
@@ -119,7 +133,9 @@ class Purity:
         self.rebinds = ""  # a name outside of it that compute() would assign
         self.printing: set[FunctionType] = set()  # those that call print()
         self._seen: list[tuple[str, Any, Any]] = []
-        for function in _called(compute, owner):
+        waiting, known = [compute], {compute}
+        while waiting:  # compute() and the functions that it calls by their names
+            function = waiting.pop()
             self.rebinds = self.rebinds or next(
                 _rebound(function.__code__, function.__code__.co_freevars), ""
             )
@@ -128,6 +144,9 @@ class Purity:
             for name, value in _reached(function, owner):
                 if isinstance(value, _CONTAINERS) and getattr(value, "nbytes", 0) <= LARGEST_COPY:
                     self._seen.append((name, value, value.copy()))
+                elif isinstance(value, FunctionType) and value not in known:
+                    waiting.append(value)
+                    known.add(value)
 
     def settle(self) -> str:
         """Put everything back as it was. Says what stops the trace if something had changed."""

@@ -73,8 +73,18 @@ PYTHONS = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError)
 
 
 def described(kind: C) -> C:
-    """A class of what a call is to do, whose objects a caller makes: its fields are checked."""
+    """Check the fields of a class that describes a call, where a caller makes an object of it. A
+    library function that makes one checks its own arguments, by its own names."""
+    unchecked = kind.__init__
     check_class(kind, lambda problem, advice: PoplibsError(problem, next_step=advice))
+    checked_init = kind.__init__
+
+    @wraps(unchecked)
+    def initialise(self: object, *arguments: Any, **named: Any) -> None:
+        (unchecked if calling() else checked_init)(self, *arguments, **named)
+
+    vars_of: Any = kind
+    vars_of.__init__ = initialise
     return kind
 
 

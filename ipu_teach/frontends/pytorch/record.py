@@ -103,13 +103,18 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
 
 
 class _Like:
-    """The shape, dtype and memory of a tensor, without the tensor."""
+    """The shape, strides, dtype and memory of a tensor, without the tensor."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
-        self.shape, self.dtype, self.memory = tensor.shape, tensor.dtype, private.memory(tensor)
+        self.shape, self.dtype = tensor.shape, tensor.dtype
+        self.memory = private.memory(tensor)
+        self.stride, self.offset = tensor.stride(), tensor.storage_offset()
 
     def tensor(self) -> torch.Tensor:
         """Return a tensor like that, without elements."""
-        result = torch.empty(self.shape, dtype=self.dtype, device="meta")
+        steps = zip(self.shape, self.stride, strict=True)
+        last = sum(max(length - 1, 0) * step for length, step in steps)
+        storage = torch.empty(self.offset + last + 1, dtype=self.dtype, device="meta")
+        result = storage.as_strided(self.shape, self.stride, self.offset)
         result.memory = self.memory
         return result
