@@ -24,7 +24,7 @@ BUDGETS = {
     "tiny": 235,
     GROUND: 4760,
     "graph": 3960,
-    ENGINE: 10610,
+    ENGINE: 10640,
     "cost": 3365,
     "report": 4325,
     "saved": 780,
