@@ -377,6 +377,24 @@ def test_modules_that_are_refused(name: str) -> None:
     assert all(torch.equal(t, before[n]) for n, t in net.state_dict().items())
 
 
+def test_a_gradient_that_is_zero_everywhere_leaves_the_weights() -> None:
+    class Signs(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = nn.Parameter(torch.tensor([1.0, -2.0, 0.0]))
+
+        def forward(self, x: Any) -> Any:
+            signs = torch.sgn(x * self.w)
+            return signs, poptorch.identity_loss(signs, "sum")
+
+    module = Signs()
+    options = poptorch.Options().useIpuModel(IPUModel("ipu2", tiles_per_ipu=2))
+    executor = poptorch.trainingModel(module, options, torch.optim.SGD(module.parameters(), lr=1))
+    signs, loss = executor(torch.tensor([3.0, 1.0, 1.0]))
+    assert signs.tolist() == [1, -1, 0] and loss == 0
+    assert module.w.tolist() == [1, -2, 0]
+
+
 def test_errors_name_tensors_in_containers() -> None:
     class Batch(nn.Module):
         def forward(self, batch: Any) -> Any:

@@ -7,7 +7,7 @@ place, replaces the changes by new tensors; changes of parameters and buffers ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
@@ -338,4 +338,10 @@ def _table_without(names: frozenset[str]) -> Any:
     names |= {f"aten::{name}" for name in (*KEPT, "detach")}
     table = torch.export.default_decompositions().items()
     rest = {op: spelled for op, spelled in table if private.operation_name(op) not in names}
+    # torch computes with zeros without memory in ways of their own, which no row has
+    rest[torch.ops.aten._efficientzerotensor.default] = _zeros
     return whole.decompositions(rest)
+
+
+def _zeros(size: Sequence[int], dtype: torch.dtype | None = None, **_: Any) -> torch.Tensor:
+    return torch.zeros(size, dtype=dtype)
