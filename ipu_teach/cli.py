@@ -402,6 +402,17 @@ def speak_unicode() -> None:
             )
 
 
+def parsed(words: Sequence[str]) -> argparse.Namespace:
+    """Return the arguments of a job. Words that it does not take are answered by its own usage."""
+    parser = build_parser()
+    arguments, unknown = parser.parse_known_args(words)
+    if unknown:
+        usage = f"usage: {program()} {words[0]} …; {program()} {words[0]} --help says more"
+        print(f"{usage}\n{words[0]}: it does not take {' '.join(unknown)}", file=sys.stderr)
+        sys.exit(2)
+    return arguments
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Do what the words ask; the exit status."""
     speak_unicode()
@@ -418,7 +429,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             # a value of JupyterLab's is no lesson
             split = 1 if not rest or rest[0].startswith("-") else 2
             words, to_jupyter = words[:split], words[split:]
-        arguments = build_parser().parse_args(words)
+        arguments = parsed(words)
         arguments.to_jupyter = to_jupyter
         if job in ("lab", "run", *ALIASES, "reset", "doctor"):
             move_in()

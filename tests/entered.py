@@ -44,6 +44,8 @@ def main(words: list[str]) -> int:
             return subprocess.run(command, cwd=ROOT, env=env).returncode
 
         status = coverage("run", "-m", "pytest", *words)
+        if status > 1:  # stopped, or words that pytest does not take: the tests did not run
+            return status
         # one file for each process
         if coverage("combine", "-q") or coverage("json", "-q", "-o", str(report)):
             return 1

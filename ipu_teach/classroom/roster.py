@@ -128,7 +128,8 @@ def called(folders: Iterable[str]) -> Roster:
             )
         )
     if not found and not unread:
-        raise LessonError(f"""There is no progress of any learner in {one_line(", ".join(folders))}.
+        searched = ", ".join(str(Path(folder).expanduser().resolve()) for folder in folders)
+        raise LessonError(f"""There is no progress of any learner in {one_line(searched)}.
             where: {"; ".join(f"{one_line(file)} is {why}" for file, why in others[:3])}
             next:  give the folder that holds the learners' folders; each has a {FILE} once its
             owner has tried an exercise.""")

@@ -350,6 +350,9 @@ def main() -> int:
         "--compiled", action="store_true", help="compile every loop too; the first time takes long"
     )
     options = parser.parse_args()
+    chosen = (options.torch_samples, options.arguments, options.tests)
+    if options.only and chosen == (None, None, None):
+        parser.error("--only goes with --tests, --arguments or --torch-samples")
     if options.torch_samples is not None:
         from fuzz import torch_samples
 

@@ -254,6 +254,13 @@ def solved_by(room: Room, one: Learner) -> int:
     )
 
 
+def learners(word: str) -> int:
+    """Return how many learners a word stands for."""
+    if not word.isdecimal() or not 1 <= int(word) <= 100:
+        raise argparse.ArgumentTypeError(f"{word!r} is no number from 1 to 100")
+    return int(word)
+
+
 def main(words: list[str]) -> int:
     """Do what the words ask; 0 where the goal was met, 1 where it was missed, 2 where the hub
     cannot run here."""
@@ -264,9 +271,8 @@ def main(words: list[str]) -> int:
     )
     parser.add_argument(
         "--learners",
-        type=int,
+        type=learners,
         default=30,
-        choices=range(1, 101),
         metavar="N",
         help="1 to 100; 30 unless told",
     )

@@ -198,6 +198,8 @@ def main() -> int:
     names = [
         n for n, (package, _) in BUILDERS.items() if words.only.lower() in f"{package} {n}".lower()
     ]
+    if not names:
+        parser.error(f"no model or package has {words.only!r} in its name; --list names them")
     if words.list:
         print("\n".join(names))
         return 0
