@@ -26,7 +26,7 @@ from hypothesis import given, strategies as st
 
 from bench import browser
 from ipu_teach import FLOAT, Engine, Graph, IPUModel, Report, show
-from ipu_teach.errors import InvalidOptionError
+from ipu_teach.errors import InvalidOptionError, NotHereImportError
 from ipu_teach.program import Copy, Sequence
 from ipu_teach.show import palette
 from ipu_teach.show.measures import GAP
@@ -1092,3 +1092,21 @@ def test_sliders_rebuild_and_errors_are_shown() -> None:
     assert "Three rows &lt;are&gt; too many." in trouble.value and "take two." in trouble.value
     slider.value = 1
     assert trouble.value == "" and shown.scene == before
+
+
+def test_without_matplotlib_a_png_is_refused_and_an_svg_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = show.timeline(Report.sample("products"))
+    monkeypatch.delitem(sys.modules, "ipu_teach.show.mpl", raising=False)
+    monkeypatch.delattr(show, "mpl", raising=False)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    for name in [name for name in sys.modules if name.startswith("matplotlib.")]:
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(NotHereImportError) as error:
+        view.save(tmp_path / "run.png")
+    assert str(error.value) == (
+        "save() draws a png with matplotlib, and matplotlib is not installed.\n"
+        "  next:  python -m pip install matplotlib, or save an svg or html file."
+    )
+    assert view.save(tmp_path / "run.svg").exists()

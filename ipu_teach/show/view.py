@@ -17,7 +17,7 @@ from importlib import resources
 from pathlib import Path
 from urllib.parse import quote
 
-from ipu_teach.errors import InvalidOptionError, did_you_mean, shown
+from ipu_teach.errors import InvalidOptionError, NotHereImportError, did_you_mean, shown
 from ipu_teach.flags import flagged
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.show.scene import WIDTH, Painted, Scene
@@ -112,7 +112,13 @@ class View:
         elif ending == "svg":
             target.write_text(svg(self.scene, frame), encoding="utf-8")
         else:
-            from ipu_teach.show import mpl
+            try:
+                from ipu_teach.show import mpl
+            except ModuleNotFoundError as error:
+                raise NotHereImportError(
+                    f"save() draws a {ending} with matplotlib, and matplotlib is not installed.",
+                    next_step="python -m pip install matplotlib, or save an svg or html file.",
+                ) from error
 
             mpl.write(
                 self.scene,
