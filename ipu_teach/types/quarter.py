@@ -122,7 +122,8 @@ def to_quarter(
     given = np.asarray(values)
     if given.dtype == np.float16 and words is None:
         table = _of_halves(metadata, overflow)
-        return table[given.view(np.uint16)]
+        codes: NDArray[np.uint8] = table[given.view(np.uint16)]
+        return codes
     return _codes(given, metadata, words, overflow)
 
 
@@ -130,7 +131,8 @@ def to_quarter(
 def from_quarter(codes: Codes, metadata: QuarterMetadata) -> NDArray[np.float32]:
     """The numbers that `codes` (uint8, any shape) stand for: float32, exact at every scale."""
     scaled = np.ldexp(numbers(metadata.format), metadata.scale).astype(np.float32)
-    return scaled[np.asarray(codes, np.uint8)]
+    values: NDArray[np.float32] = scaled[np.asarray(codes, np.uint8)]
+    return values
 
 
 @cache
