@@ -209,6 +209,39 @@ def test_attention(name: str) -> None:
     agree("a scale", attention(scale=0.7), x)
 
 
+@pytest.mark.parametrize("layer", [nn.GRU, nn.RNN])  # torch refuses it for its LSTM
+def test_the_output_of_a_layer_of_cells_may_be_changed_in_place(layer: Any) -> None:
+    class Negated(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(4)
+            self.cells = layer(3, 2)
+
+        def forward(self, x: Any) -> Any:
+            out = self.cells(x)[0]
+            out.mul_(-1.0)
+            return out, out.square().sum()
+
+    plain, module = Negated(), Negated()
+    optimizer = torch.optim.SGD(plain.parameters(), lr=0.5)
+    executor = poptorch.trainingModel(
+        module,
+        poptorch.Options().useIpuModel(IPUModel("ipu2", tiles_per_ipu=4)),
+        torch.optim.SGD(module.parameters(), lr=0.5),
+    )
+    x = drawn(4, 2, 3)
+    for _ in range(2):
+        optimizer.zero_grad()
+        expected, loss = plain(x)
+        loss.backward()
+        optimizer.step()
+        out, actual = executor(x)
+        torch.testing.assert_close(out, expected)
+        torch.testing.assert_close(actual, loss)
+    for ours, theirs in zip(module.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
 def test_heads_of_attention_share_keys_and_values() -> None:
     def loss(x: Any) -> Any:
         q = x.reshape(1, 4, 3, 5)

@@ -133,7 +133,9 @@ def capture() -> Iterator[Capture]:
 
 def whole(name: str, inputs: Any, how: Any, examples: Any) -> Any:
     """Trace one node for a row, or a function of `ROWS`; `how` is what JSON can hold."""
-    return torch.ops.ipu_teach.whole(list(inputs), name, json.dumps(how), list(examples))
+    results = torch.ops.ipu_teach.whole(list(inputs), name, json.dumps(how), list(examples))
+    # The backward pass reads the results as they are here; forward may change its own in place.
+    return [result.clone() for result in results]
 
 
 def is_learners(name: str) -> bool:
