@@ -377,6 +377,27 @@ def test_modules_that_are_refused(name: str) -> None:
     assert all(torch.equal(t, before[n]) for n, t in net.state_dict().items())
 
 
+@pytest.mark.parametrize("way", ["to_sparse", "embedding"])
+def test_sparse_tensors_are_refused_with_the_line(way: str) -> None:
+    class Sparse(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = nn.Parameter(torch.eye(3))
+
+        def forward(self, x: Any) -> Any:
+            if way == "to_sparse":
+                return (self.w * x).to_sparse().sum()  # makes it
+            return F.embedding(x.long(), self.w, sparse=True).sum()
+
+    options = poptorch.Options().useIpuModel(IPUModel("ipu2", tiles_per_ipu=2))
+    executor = poptorch.trainingModel(Sparse(), options)
+    with pytest.raises(ModelError, match="sparse tensor") as error:
+        executor(torch.tensor([0.0, 1.0, 2.0]))
+    assert "dense tensors" in str(error.value)
+    if way == "to_sparse":
+        assert str(error.value.line).endswith("# makes it")
+
+
 def test_a_gradient_that_is_zero_everywhere_leaves_the_weights() -> None:
     class Signs(nn.Module):
         def __init__(self) -> None:

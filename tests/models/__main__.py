@@ -14,6 +14,7 @@ import argparse
 import copy
 import importlib
 import importlib.metadata
+import importlib.util
 import logging
 import sys
 import time
@@ -24,6 +25,13 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+if importlib.util.find_spec("torch") is None:
+    if sys.argv[1:] in (["-h"], ["--help"]):
+        print((__doc__ or "").strip())
+        sys.exit(0)
+    print("models: torch is not installed; `ipu-teach doctor` names the line that installs it")
+    sys.exit(2)
 
 import torch
 from fuzz.torch_judge import Rounding

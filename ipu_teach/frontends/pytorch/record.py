@@ -10,10 +10,11 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ipu_teach.errors import ModelError
 from ipu_teach.frontends.pytorch import private
 from ipu_teach.frontends.pytorch.labels import Label
 from ipu_teach.frontends.pytorch.private import FakeTensor, WeakTensorKeyDictionary, pytree
-from ipu_teach.graph.source import Line
+from ipu_teach.graph.source import Line, in_words
 
 aten = torch.ops.aten
 
@@ -92,8 +93,15 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
 
     def _note(self, node: torch.fx.Node, result: Any) -> None:
         """Label a node, and remember which tensors it made."""
-        self.labels[node] = self._label()
+        self.labels[node] = label = self._label()
         if isinstance(result, torch.Tensor):
+            if result.layout is not torch.strided:
+                raise ModelError(
+                    f"{node.target} makes a sparse tensor, which the device does not have.",
+                    where=label.path,
+                    line=in_words(label.line),
+                    next_step="stay with dense tensors: leave out to_sparse() and sparse=True.",
+                )
             self._nodes[result] = node
         elif isinstance(result, (list, tuple)):
             for number, element in enumerate(result):
