@@ -170,7 +170,7 @@ def kind_of(hint: Any) -> Kind | None:
     """Return what an annotation takes; None if it says nothing that can be checked."""
     try:
         return _kind_of(hint)
-    except TypeError:  # a hint that has no hash, as a Literal of a list
+    except TypeError:  # an unhashable hint, such as a Literal with a list in it
         return None
 
 
@@ -431,7 +431,7 @@ def checked(refuse: Refusal, only: type | None = None) -> Callable[[Call], Call]
 
 
 def _title(function: Any, args: Any) -> str:
-    """The name of a call, as an error has it: of a class, that of the object that is made."""
+    """Return the name of a call for an error; of a class, the name of what it makes."""
     name: str = function.__name__
     return type(args[0]).__name__ if name in ("__init__", "__call__") else name
 

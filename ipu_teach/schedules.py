@@ -319,7 +319,7 @@ class _Ticks:
                 save, source = self._departure(kind, s, source)
                 stored.append(save)
             copies.append(Copy(source, place))
-        # Side by side: what stays on an IPU first, and then one exchange between all of them.
+        # First move what stays within an IPU, then do one exchange between all IPUs.
         return Programs(back, work, stored, copies)
 
     def _ends(self, kind: str, s: int) -> tuple[Tensor, Tensor] | None:

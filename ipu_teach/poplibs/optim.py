@@ -123,7 +123,7 @@ class _Step:
         map_in_place(self.graph, result, tensors, self.prog, self.name)
 
     def scalar(self, expression: Any, *given: Any) -> Tensor | float:
-        """The value of an expression of scalars, in a tensor; a number if no tensor is in it."""
+        """Evaluate a scalar expression: a tensor, or a number if it contains no tensor."""
         result, tensors = in_float(expression, *given)
         if not isinstance(result, expr.Expr):
             return float(result)

@@ -80,7 +80,7 @@ class Arguments:
         return {n: (tuple(t.shape), t.dtype) for n, t in self.tensors.items()}
 
     def arrays(self, count: int) -> dict[str, Any]:
-        """Return the tensors as arrays of shape [count, ...]; `count` divides their batches."""
+        """Split the batch of each tensor into `count` equal parts: arrays [count, part, ...]."""
         arrays = {}
         for name, tensor in self.tensors.items():
             values = array(tensor.resolve_conj().resolve_neg())

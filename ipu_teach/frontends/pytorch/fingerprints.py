@@ -130,7 +130,7 @@ def _slots(kind: type) -> Sequence[str]:
 
 
 def _parts(module: torch.nn.Module) -> Any:
-    """Return the attributes and tensors of a module that is an attribute and no submodule."""
+    """Return the attributes and tensors of a module that is stored as a plain attribute."""
     tensors = [*module.parameters(), *module.buffers()]
     return [private.attributes_of_module(part) for part in module.modules()], tensors
 

@@ -91,7 +91,7 @@ def tracing_on(mode: Any) -> Iterator[None]:
 
 @cache
 def is_composite(operation: Any) -> bool:
-    """Whether torch makes an operation of others, of which each has its own gradient."""
+    """Return whether torch builds an operation from others, each with its own gradient."""
     namespace, key = operation.namespace, torch._C.DispatchKey.CompositeImplicitAutograd
     if namespace == "prim":
         return False

@@ -230,7 +230,7 @@ def _is(a: Any, b: Any) -> bool:
 
 
 def _is_users(module: str | None) -> bool:
-    """Whether a module of Python, by its name, is of no library that keeps its own state."""
+    """Return whether the Python module of this name belongs to no library with state of its own."""
     return (module or "").partition(".")[0] not in _LIBRARIES
 
 

@@ -220,7 +220,7 @@ class Tracer:
         raise ModelError(problem, where=where, line=in_words(label.line), next_step=advice)
 
     def _functionalise(self, joint: JointGraph) -> None:
-        """Replace changes in place by new tensors."""
+        """Rewrite in-place operations as operations that return new tensors."""
         run = _Rerun(joint)
         with torch.no_grad():
             self._record(joint, torch.func.functionalize(run), lambda: run.label)

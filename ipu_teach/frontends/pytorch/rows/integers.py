@@ -20,7 +20,8 @@ from ipu_teach.frontends.pytorch.rows.registry import (
 )
 from ipu_teach.types import BOOL, INT
 
-NARROW = {"uint8": 8, "int8": 8, "int16": 16}  # bits of the integers that wrap before INT does
+# widths in bits of the integer dtypes that wrap before INT does
+NARROW = {"uint8": 8, "int8": 8, "int16": 16}
 
 
 def narrowed(graph: Ir, name: str, results: Results, value: Value) -> Value:

@@ -73,7 +73,8 @@ def _addbmm(
 # --- convolutions ---------------------------------------------------------------------------------
 
 
-NAMES = "stride", "lower", "dilation"  # sizes that place a transposed convolution's elements
+# sizes that decide where a transposed convolution puts its elements
+NAMES = "stride", "lower", "dilation"
 
 
 def _check_floats(x: Value) -> None:
