@@ -292,6 +292,7 @@ class CostModel:
 
     def check_reproducible(self) -> None:
         """Raise `CodeletError` for a codelet that draws random numbers or reads a clock."""
+        searched: set[type] = set()  # a codelet may be in many compute sets
         for compute_set in self.compiled.graph.compute_sets:
             for group in self.groups[compute_set.id]:
                 if group.at_once or not group.trace.stopped:  # poprand's have generators of a tile
@@ -299,8 +300,10 @@ class CostModel:
                 codelet, stopped = group.table.codelet, group.trace.stopped
                 source = next((s for s in (RANDOM, CLOCK) if stopped.endswith(s.reason)), None)
                 place = stopped.removesuffix(f": {source.reason}") if source else ""
-                if source is None and isinstance(codelet.compute, FunctionType):
-                    source, place = draws_from(codelet.compute, codelet), place_of(codelet)
+                compute = codelet.compute
+                if source is None and codelet not in searched and isinstance(compute, FunctionType):
+                    searched.add(codelet)
+                    source, place = draws_from(compute, codelet), place_of(codelet)
                 if source is not None:
                     row = int(group.rows[0])
                     raise CodeletError(f"""{codelet.__name__}.compute() {source.fault}.

@@ -172,8 +172,6 @@ class Lowerer:
             if depends and _is_empty(node):
                 return _zeros(node)
             if not depends and _RANDOM not in node.target.tags:
-                if "device" in kwargs:  # of a fake tensor it may be "meta"
-                    kwargs["device"] = torch.device("cpu")
                 with torch.no_grad():
                     return node.target(*args, **kwargs)
             return self._lowered(node, name, self._lift(args), self._lift(kwargs))

@@ -40,11 +40,6 @@ class Results:
         self._dtype_of = dtype_of
 
     @property
-    def vals(self) -> list[Any]:
-        """The results as torch's fake tensors."""
-        return self.tensors
-
-    @property
     def dtype(self) -> Any:
         """The dtype of the first result."""
         return self.dtypes[0]
