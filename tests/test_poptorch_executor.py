@@ -1070,6 +1070,30 @@ def test_settings_of_optimisers(name: str, settings: dict[str, Any]) -> None:
         assert_equal(module, plain, 2e-5)
 
 
+@pytest.mark.parametrize("gradient", [0.0, 1e-21, 1e20, -1e20, 3e20, 1e30, float("nan")])
+@pytest.mark.parametrize("name", ["Adam", "AdamW"])
+def test_adam_at_gradients_whose_square_is_no_float(name: str, gradient: float) -> None:
+    class Product(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(3))
+
+        def forward(self, x: Any) -> Any:
+            return (self.weight * x).sum()
+
+    module, plain = Product(), Product()
+    kind = getattr(torch.optim, name)
+    executor = poptorch.trainingModel(module, options(), kind(module.parameters(), lr=0.1))
+    reference = kind(plain.parameters(), lr=0.1)
+    for scale in (1.0, 0.5, -2.0):
+        x = torch.full((3,), gradient * scale)
+        executor(x)
+        reference.zero_grad()
+        plain(x).backward()
+        reference.step()
+        torch.testing.assert_close(module.weight, plain.weight, equal_nan=True)
+
+
 def test_groups_have_settings_of_their_own() -> None:
     def groups(kind: Any, *settings: dict[str, Any]) -> Callable[[Any], Any]:
         return lambda m: kind(

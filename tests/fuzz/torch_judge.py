@@ -14,6 +14,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
+from fuzz import torch_lines
 from fuzz.torch_lines import words
 
 RUNS = 12  # with rounding errors
@@ -54,6 +55,8 @@ class Rounding(TorchDispatchMode):  # type: ignore[misc]
             func(exact, *tree_map(_widened, args[1:]), **tree_map(_widened, kwargs))
             func(*args, **kwargs)
             return args[0].copy_(self.rounded(args[0], exact))
+        if name in torch_lines.CHOOSING and args[0].dim():
+            return self.chosen(func, *args, **kwargs)
         if func._schema.is_mutable or name in EXACT or func.is_view:
             return func(*args, **kwargs)
         if name in SUMS:
@@ -64,6 +67,17 @@ class Rounding(TorchDispatchMode):  # type: ignore[misc]
         except Exception:
             return tree_map(self.nudged, results)
         return tree_map(self.rounded, results, exact)
+
+    def chosen(self, func: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return a choice among elements that are in a random order: of equal ones, any."""
+        names = [a.name for a in func._schema.arguments]
+        named = dict(zip(names, (x, *args), strict=False)) | kwargs
+        dim = named.get("dim", -1)
+        if "dim" not in names:
+            return func(x, *args, **kwargs)
+        order = torch.randperm(x.shape[dim], generator=self.generator)
+        values, places = func(**named | {names[0]: x.index_select(dim, order)})
+        return values, order[places]
 
     def nudged(self, value: Any) -> Any:
         """Return a float tensor with relative errors; anything else as it is."""

@@ -12,7 +12,7 @@ from math import inf
 from typing import Any
 
 import torch
-from torch.nn import functional
+from torch.nn import _reduction, functional
 
 from ipu_teach.errors import ModelError
 
@@ -131,9 +131,43 @@ def _grid_sampled(
     return spelled(input, grid, *places)
 
 
+# --- losses ---------------------------------------------------------------------------------------
+
+
+def _multi_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return how far scores [N, C] or [C] are above their target's less a margin.
+
+    torch asks whether a distance is above 0, so that one of NaN counts nothing.
+    """
+    if size_average is not None or reduce is not None:
+        reduction = _reduction.legacy_get_string(size_average, reduce, emit_warning=False)
+    torch.ops.aten.multi_margin_loss(input.detach(), target, p, margin, weight)  # its checks
+    places = target.unsqueeze(-1)
+    distance = margin - input.gather(-1, places) + input
+    is_target = torch.arange(input.shape[-1]) == places
+    distance = torch.where((distance > 0) & ~is_target, distance, 0.0)
+    distance = distance if p == 1 else distance.square()
+    if weight is not None:
+        distance = distance * weight[places]
+    losses = distance.sum(-1) / input.shape[-1]
+    if reduction == "none":
+        return losses
+    return losses.mean() if reduction == "mean" else losses.sum()
+
+
 RESPELLED: dict[Any, Callable[..., Tensor]] = {
     torch._weight_norm: _weight_norm,
     torch.cdist: _cdist,
     functional.embedding_bag: _embedding_bag,
     functional.grid_sample: _grid_sampled,
+    functional.multi_margin_loss: _multi_margin_loss,
 }
