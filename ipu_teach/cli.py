@@ -34,6 +34,7 @@ from ipu_teach.lessons.notebooks import (
     learners_copies,
     need,
     work_path,
+    writable_work_path,
 )
 from ipu_teach.lessons.slides import slides
 from ipu_teach.places import (
@@ -243,7 +244,7 @@ def check_data() -> Iterator[DoctorRow]:
 def check_work() -> DoctorRow:
     """Whether the learner's copies can be kept."""
     try:
-        return "ok", "work folder", str(kept_work())
+        return "ok", "work folder", str(writable_work_path())
     except LessonError as error:
         return "FIX", "work folder", f"{error.tried} {error.where}: {error.next_step}"
 

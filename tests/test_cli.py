@@ -616,6 +616,7 @@ def test_doctor_is_content_here(
         if line.startswith("ok ")
     }
     assert len(starts) == 1  # the columns stand under each other
+    assert not (tmp_path / "work").exists()  # looking makes nothing
 
 
 def test_doctor_says_what_to_do(

@@ -103,13 +103,20 @@ def work_folder() -> Path:
     return folder
 
 
-def kept_work() -> Path:
-    """The work folder. Raises `LessonError` where nothing can be kept in it."""
-    folder = work_folder()
+def writable_work_path() -> Path:
+    """Return `work_path`, which is not made. Raises `LessonError` if nothing can be kept in it."""
+    folder = work_path()
     try:
         try_writing(folder)
     except OSError as error:
         raise not_kept("Nothing can be kept in the work folder", folder, error) from error
+    return folder
+
+
+def kept_work() -> Path:
+    """The work folder. Raises `LessonError` where nothing can be kept in it."""
+    folder = work_folder()
+    writable_work_path()
     return folder
 
 
