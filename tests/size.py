@@ -37,7 +37,7 @@ BUDGETS = {
     "lessons": 14420,
     "golden": 2295,
     "classroom": 990,
-    "frontends": 10140,
+    "frontends": 10160,
 }
 # Some 470 lines of the engine only make it quick. They could go, at the price that a row of the
 # benchmark shows: whole regions in compiled loops (130; such codelets are 45 to 131 times slower
