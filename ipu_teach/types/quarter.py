@@ -3,8 +3,8 @@
 F143 has 4 exponent bits, 3 mantissa bits and bias 8, for numbers from 2**-10 to 240. F152 has 5
 exponent bits, 2 mantissa bits and bias 16, for numbers from 2**-17 to 57,344. The value of a byte
 is its number times 2**scale, with a scale from -32 to 31. There is one zero and no infinity. The
-byte 0x80, which would be minus zero, is NaN. Negative numbers that round to zero become that zero. A
-number that is too large becomes NaN, or the largest number if the chip's bit NANOO is off;
+byte 0x80, which would be minus zero, is NaN. Negative numbers that round to zero become that zero.
+A number that is too large becomes NaN, or the largest number if the chip's bit NANOO is off;
 infinities and NaN always become NaN. Of the hardware, only the IPU21 has these formats.
 
 Sources: graphcore/poplibs, tests/popops/QuarterTypeArithmeticTests.cpp; osmarks/ipu-stack,
