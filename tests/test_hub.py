@@ -171,7 +171,7 @@ def test_nobody_becomes_an_admin_by_coming_first() -> None:
     page = (HUB.parents[1] / "docs" / "hub.md").read_text(encoding="utf-8")
     for word in ("user_password", "admin_password"):
         assert f"--set hub.config.SharedPasswordAuthenticator.{word}=" in page
-    assert "log in as `instructor` yourself, before you give out the address" in page
+    assert "Log in as `instructor` yourself before you give out the address" in page
 
 
 def test_the_class_page_has_a_port_of_its_own(set_up: tuple[Config, dict[str, Any]]) -> None:
