@@ -181,8 +181,6 @@ BY_HAND: list[tuple[Any, int]] = [
     (vertices.sequence_slice(8, 10, 3, FLOAT, IPU2), 60 + 54 * 6 + 180),
     (vertices.sequence_slice(8, 10, 0, FLOAT, IPU2), 40),
     # 8 x (19 n log2 n + 6 n + 2), twice that with values
-    (vertices.heap_sort(8), 8 * (19 * 24 + 50)),
-    (vertices.heap_sort(9, key_value=True), 16 * (19 * 27 + 56)),
     (vertices.iota([5, 6], INT, IPU2), 10 + 4 + 9 + 4 + 9),
     (vertices.clamp([5, 8], HALF, IPU2), 5 + 6 + 4 + 6 + 5),
     (vertices.clamp([5], INT, IPU2), 5 + 6 + 35),

@@ -1,0 +1,102 @@
+"""Vertices that sort and select. PopLibs orders rows by its CompareAndSwapAtDistance alone, and has
+no vertex that merges sorted runs; these formulas count the instructions of one.
+
+The inner loop is of the kind of PopLibs' own
+(lib/popops/codelets/asm/CompareAndSwapAtDistanceKeyVal_float_unsigned.S): to load a key, to compare
+it, to bring the result of a comparison of floats to the integer side (`atom`), to branch, to store,
+and to count. NaN is behind all numbers: a run ends for the loop at its first NaN. Six workers share
+a merge: each finds by bisection where its share of the result begins in the two runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log
+
+from ipu_teach.cost.vertices.parts import SUPERVISOR_OVERHEAD, is_float
+from ipu_teach.target import Target
+from ipu_teach.types import DType
+
+_START = 20  # to read the vertex's pointers and counts: PopLibs' vertex takes 22 before its loop
+_MERGE_START = 8  # two pointers, two ends, the two first keys, a count and the branch to the loop
+_BISECTION = 7  # a middle, two loads, a comparison, a branch, and a new end
+_INSERTION = 6  # a place in a list that is sorted: its end, and the smallest key that is kept
+
+
+def _ceil_div(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+def compare_cycles(dtype: type[DType]) -> int:
+    """Worker cycles to load a key, compare it and branch."""
+    return 3 + is_float(dtype)
+
+
+def merge_cycles(dtypes: Sequence[type[DType]]) -> int:
+    """Worker cycles for an element of a merged run: its key and what goes along with it, which are
+    of these dtypes, the key's first."""
+    return 1 + compare_cycles(dtypes[0]) + sum(map(_move_cycles, dtypes)) - _load_cycles(dtypes[0])
+
+
+def _load_cycles(dtype: type[DType]) -> int:
+    return _ceil_div(dtype.size, 4)
+
+
+def _move_cycles(dtype: type[DType]) -> int:
+    """To load an element and store it; memory is written by the word, so that of a smaller element
+    a word is read, changed and written."""
+    return _load_cycles(dtype) + (3 if dtype.size < 4 else dtype.size // 4)
+
+
+def merge_runs(
+    merges: int, outputs: int, length: int, dtypes: Sequence[type[DType]], target: Target
+) -> int:
+    """Tile cycles of so many merges of two runs of `length` elements at most, of each of which the
+    first `outputs` elements are kept."""
+    workers, each = target.num_worker_contexts, merge_cycles(dtypes)
+    alone = _MERGE_START + outputs * each
+    full, rest = divmod(merges, workers)
+    worker = full * alone
+    if rest:  # the six share them; a share may end in one merge and begin in the next
+        begin = _MERGE_START + _BISECTION * length.bit_length()
+        worker += min(alone, min(rest, 2) * begin + _ceil_div(rest * outputs, workers) * each)
+    return SUPERVISOR_OVERHEAD + workers * (_START + worker)
+
+
+def sort_rows(
+    rows: int, n: int, run: int, k: int, dtypes: Sequence[type[DType]], target: Target
+) -> int:
+    """Tile cycles to bring the first `k` elements of each row of `n` to the front in order.
+
+    Every `run` elements of a row are in order already; 1 if none are. The cheaper of two: merging
+    pairs of runs, or keeping the first `k` while scanning.
+    """
+    merging = _merge_all(rows, n, run, k, dtypes, target)
+    return min(merging, _select(rows, n, k, dtypes, target)) if run == 1 and 0 < k < n else merging
+
+
+def _merge_all(
+    rows: int, n: int, run: int, k: int, dtypes: Sequence[type[DType]], target: Target
+) -> int:
+    runs, length = max(_ceil_div(n, run), 1), min(run, k)
+    total = 0 if runs > 1 else merge_runs(rows, min(n, k), length, dtypes, target)
+    while runs > 1:
+        kept = min(k, 2 * length)
+        total += merge_runs(rows * (runs // 2), kept, length, dtypes, target)
+        runs, length = _ceil_div(runs, 2), kept
+    return total
+
+
+def _select(rows: int, n: int, k: int, dtypes: Sequence[type[DType]], target: Target) -> int:
+    """Each worker scans its share and keeps a sorted list. So many insertions as elements in random
+    order take on average, of which the one with number i passes with probability k / i."""
+    workers = target.num_worker_contexts
+    parts = max(1, workers // rows)
+    part = _ceil_div(n, parts)
+    passed = part if part <= k else k + int(k * log(part / k))
+    insertion = _INSERTION + _ceil_div(k, 2) * merge_cycles(dtypes)
+    scan = part * compare_cycles(dtypes[0]) + passed * insertion
+    total = SUPERVISOR_OVERHEAD + workers * (_START + _ceil_div(rows * parts, workers) * scan)
+    if parts > 1:
+        total += _merge_all(rows, parts * min(k, part), min(k, part), k, dtypes, target)
+    return total
