@@ -1,5 +1,5 @@
-"""Vertices that sort and select. PopLibs orders rows by its CompareAndSwapAtDistance alone, and has
-no vertex that merges sorted runs; these formulas count the instructions of one.
+"""Vertices that sort, merge and select. PopLibs orders rows by its CompareAndSwapAtDistance alone,
+and has no vertex that merges sorted runs; these formulas count the instructions of one.
 
 The inner loop is of the kind of PopLibs' own
 (lib/popops/codelets/asm/CompareAndSwapAtDistanceKeyVal_float_unsigned.S): to load a key, to compare
@@ -60,7 +60,7 @@ def merge_runs(
     if rest:  # the six share them; a share may end in one merge and begin in the next
         begin = _MERGE_START + _BISECTION * length.bit_length()
         worker += min(alone, min(rest, 2) * begin + _ceil_div(rest * outputs, workers) * each)
-    return SUPERVISOR_OVERHEAD + workers * (_START + worker)
+    return _of_workers(worker, target)
 
 
 def sort_rows(
@@ -100,3 +100,38 @@ def _select(rows: int, n: int, k: int, dtypes: Sequence[type[DType]], target: Ta
     if parts > 1:
         total += _merge_all(rows, parts * min(k, part), min(k, part), k, dtypes, target)
     return total
+
+
+def rank_pair(first: int, second: int, dtype: type[DType], target: Target) -> int:
+    """Tile cycles to walk through two sorted runs of so many keys, and count for each key those of
+    the other run that come before it."""
+    each = compare_cycles(dtype) + 2  # a count, and the store of the other one
+    begin = _MERGE_START + _BISECTION * min(first, second).bit_length()
+    return _of_workers(begin + _share(first + second, target) * each, target)
+
+
+def sum_ranks(counts: int, n: int, target: Target) -> int:
+    """Tile cycles to add up so many counts for each of `n` elements, and its place in its run."""
+    return _of_workers(_share(n, target) * (2 * counts + 2), target)
+
+
+def scatter_run(length: int, slots: int, dtype: type[DType], target: Target) -> int:
+    """Tile cycles to put those of `length` sorted elements that belong there into `slots`, by their
+    ranks, and zeros between them."""
+    fill = _share(_ceil_div(slots * dtype.size, 8), target)
+    moves = _share(min(length, slots), target) * (2 + _move_cycles(dtype))
+    return _of_workers(fill + _BISECTION * length.bit_length() + moves, target)
+
+
+def combine_runs(runs: int, n: int, dtype: type[DType], target: Target) -> int:
+    """Tile cycles to combine by OR so many rows of `n` elements, of which one at most is not 0."""
+    return _of_workers(_share(_ceil_div(n * dtype.size, 4), target) * (2 * runs + 1), target)
+
+
+def _share(n: int, target: Target) -> int:
+    return _ceil_div(n, target.num_worker_contexts)
+
+
+def _of_workers(cycles: int, target: Target) -> int:
+    """Tile cycles of a vertex that takes its slowest worker so many after it started."""
+    return SUPERVISOR_OVERHEAD + target.num_worker_contexts * (_START + cycles)

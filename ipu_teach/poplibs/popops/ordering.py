@@ -1,24 +1,40 @@
-"""Order rows by a plan: build the compute sets of a tree or of a network of merges."""
+"""Order rows by a plan: build the compute sets of its merges and rankings."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from ipu_teach.graph import Graph, Tensor, concat
+from ipu_teach.graph import ComputeSet, Graph, Tensor, concat
 from ipu_teach.poplibs.laying import Edges, put, step, typed
-from ipu_teach.poplibs.placing import balanced_partition
-from ipu_teach.poplibs.popops.sort_plan import Grid, SortPlan, grid, network_steps, planned
-from ipu_teach.poplibs.popops.sort_vertices import MERGES, OUTPUTS, SORTS, K, ReverseRows, V
+from ipu_teach.poplibs.placing import balanced_partition, dealt
+from ipu_teach.poplibs.popops.sort_plan import Cuts, Grid, Stage, cuts, grid, planned
+from ipu_teach.poplibs.popops.sort_vertices import (
+    CombineRuns,
+    K,
+    RankPair,
+    ScatterRun,
+    SortRows,
+    SortRowsKV,
+    SumRanks,
+    V,
+)
 from ipu_teach.program import Execute, Sequence as Program
-from ipu_teach.types import FLOAT, HALF, UNSIGNED_INT, DType
+from ipu_teach.types import (
+    UNSIGNED_CHAR,
+    UNSIGNED_INT,
+    UNSIGNED_LONGLONG,
+    UNSIGNED_SHORT,
+    DType,
+)
 
-Rows = dict[str, Tensor]  # [rows, n] each: "keys", and "places" and "values" where there are any
-Spans = list[tuple[int, int]]  # columns, begin and end
+Rows = dict[str, Tensor]  # [rows, n] each: "keys", and "values" if there are any
+Spans = list[tuple[int, int]]  # of columns or rows: begin and end
 
+OUTPUTS = {"keys": "out", "values": "picked"}
 _WORDS = {True: "largest", False: "smallest"}
+_BITS = {d.size: d for d in (UNSIGNED_CHAR, UNSIGNED_SHORT, UNSIGNED_INT, UNSIGNED_LONGLONG)}
 
 
 @dataclass
@@ -34,155 +50,196 @@ class Ordering:
     descending: bool
 
     def order(self, rows: Rows, with_places: bool) -> Rows:
-        """Return the first k of each row of keys, with their places or values, [rows, k] each."""
+        """Return the first k of each row of keys and values, [rows, k] each; with places, these are
+        the values."""
         count, n = rows["keys"].shape
-        fields = [f for f in OUTPUTS if f in rows or (f == "places" and with_places)]
+        dtypes = [t.dtype for t in rows.values()] + [UNSIGNED_INT] * with_places
         if not (count and self.k):
-            return {f: self._new(f, rows, (count, self.k)) for f in fields}
-        # of equal floats some differ in their bits, so a network needs their places
-        needs_places = "values" in rows or rows["keys"].dtype in (FLOAT, HALF)
-        network = [f for f in OUTPUTS if f in fields or (f == "places" and needs_places)]
-        plan = planned(
-            count,
-            n,
-            self.k,
-            tuple(_dtype(f, rows) for f in fields),
-            tuple(_dtype(f, rows) for f in network),
-            self.graph.target,
-        )
+            fields = zip(OUTPUTS, dtypes, strict=False)
+            return {f: self._new(f, dtype, (count, self.k)) for f, dtype in fields}
+        plan = planned(count, n, self.k, tuple(dtypes), self.graph.target)
         tiles = grid(plan.groups, self.graph.target)
         blocks = balanced_partition(count, plan.groups)
         width = -(-n // plan.chunks)
-        spans = [(begin, min(begin + width, n)) for begin in range(0, n, width)]
-        travelling = network if plan.network else fields
-        if "places" in travelling:
-            rows = rows | {"places": self._places(count, n, blocks, spans, tiles)}
-        rows = {f: rows[f] for f in travelling}
-        by_plan = self._by_network if plan.network else self._by_tree
-        results = by_plan(rows, plan, blocks, spans, tiles)
-        return {f: results[f] for f in fields}
-
-    # --- a tree of merges ---
-
-    def _by_tree(
-        self, rows: Rows, plan: SortPlan, blocks: Spans, spans: Spans, tiles: Grid
-    ) -> Rows:
-        run = 1
-        for number, fan_in in enumerate((1, *plan.fan_ins)):
-            groups = [spans[i : i + fan_in] for i in range(0, len(spans), fan_in)]
-            inputs = [(group[0][0], group[-1][1]) for group in groups]
-            is_last = number == len(plan.fan_ins)
-            descending = self.descending if is_last else self.largest
-            rows, spans = self._sort(rows, inputs, run, descending, blocks, tiles)
-            run = min(self.k, spans[0][1])
+        chunks = [(begin, min(begin + width, n)) for begin in range(0, n, width)]
+        if with_places:
+            rows = rows | {"values": self._places(count, n, blocks, chunks, tiles)}
+        rows, runs = self._merge(rows, chunks, 1, blocks, tiles, is_last=len(chunks) == 1)
+        for stage in plan.stages:
+            rows, runs = self._stage(stage, rows, runs, blocks, tiles)
         return rows
 
-    def _sort(
-        self, rows: Rows, inputs: Spans, run: int, descending: bool, blocks: Spans, tiles: Grid
+    def _stage(
+        self, stage: Stage, rows: Rows, runs: Spans, blocks: Spans, tiles: Grid
     ) -> tuple[Rows, Spans]:
-        """Return the first k of these columns of each row, side by side, and their new columns."""
-        lengths = np.cumsum([0, *(min(self.k, end - begin) for begin, end in inputs)]).tolist()
-        spans = list(zip(lengths, lengths[1:], strict=False))
-        count = rows["keys"].shape[0]
-        results = {f: self._new(f, rows, (count, spans[-1][1])) for f in rows}
-        codelet = self._codelet(
-            SORTS, rows, run, largest=self.largest, descending=descending, run=run
+        """Return longer sorted runs, and the columns where they are."""
+        neighbours = [runs[i : i + stage.fan_in] for i in range(0, len(runs), stage.fan_in)]
+        is_last = len(neighbours) == 1
+        if not stage.by_ranks:
+            spans = [(group[0][0], group[-1][1]) for group in neighbours]
+            return self._merge(rows, spans, runs[0][1], blocks, tiles, is_last)
+        steps = [self.graph.add_compute_set(f"{self.name}/{step}") for step in _RANKING]
+        results: dict[str, list[Tensor]] = {f: [] for f in rows}
+        for part, group in enumerate(neighbours):
+            places = [tiles.tiles(row, part, len(neighbours)) for row in range(len(blocks))]
+            ranked = (
+                self._rank(rows, group, places, steps, is_last)
+                if len(group) > 1
+                else {f: t[:, slice(*group[0])] for f, t in rows.items()}
+            )
+            for f, t in ranked.items():
+                results[f].append(t)
+        for into in steps:
+            self.prog.add(Execute(into))
+        spans = _spans([t.shape[1] for t in results["keys"]])
+        return {f: concat(parts, 1) for f, parts in results.items()}, spans
+
+    # --- on one tile ---
+
+    def _merge(
+        self, rows: Rows, inputs: Spans, run: int, blocks: Spans, tiles: Grid, is_last: bool
+    ) -> tuple[Rows, Spans]:
+        """Sort the first k of these columns of each row. Every `run` columns are in order."""
+        spans = _spans([min(self.k, end - begin) for begin, end in inputs])
+        shape = (rows["keys"].shape[0], spans[-1][1])
+        results = {f: self._new(f, t.dtype, shape) for f, t in rows.items()}
+        descending = self.descending if is_last else self.largest
+        dtypes = [t.dtype for t in rows.values()]
+        words = [*dtypes, _WORDS[self.largest], "reversed" * (descending != self.largest)]
+        codelet = typed(
+            SortRowsKV if "values" in rows else SortRows,
+            [*words, f"run={run}" if run > 1 else ""],
+            dict(zip((K, V), dtypes, strict=False)),
+            largest=self.largest,
+            descending=descending,
+            run=run,
         )
         work = []
         for group, (first, last) in enumerate(blocks):
             for part, ((begin, end), (start, stop)) in enumerate(zip(inputs, spans, strict=True)):
                 edges = {f: t[first:last, begin:end] for f, t in rows.items()}
                 edges |= {OUTPUTS[f]: t[first:last, start:stop] for f, t in results.items()}
-                work.append((tiles.tile(group, part, len(inputs)), edges))
+                work.append((tiles.tiles(group, part, len(inputs))[0], edges))
         step(self.graph, self.prog, self.name, codelet, work, [OUTPUTS[f] for f in rows])
         return results, spans
 
-    # --- a network of merges ---
+    # --- by ranks ---
 
-    def _by_network(
-        self, rows: Rows, plan: SortPlan, blocks: Spans, spans: Spans, tiles: Grid
+    def _rank(
+        self, rows: Rows, runs: Spans, places: list[range], steps: list[ComputeSet], is_last: bool
     ) -> Rows:
-        sorted_rows, spans = self._sort(rows, spans, 1, self.largest, blocks, tiles)
-        # merged chunks alternate between two variables of the same layout
-        spare = {f: self.graph.clone(t) for f, t in sorted_rows.items()}
-        sides, now = (sorted_rows, spare), [0] * len(spans)
-        low, high = (
-            self._codelet(MERGES, rows, word, largest=self.largest, upper=word == "upper")
-            for word in ("lower", "upper")
+        """Return the first k of these runs of each row, sorted on the tiles `places` of the row."""
+        begin, length = runs[0][0], max(end - begin for begin, end in runs)
+        total = runs[-1][1] - begin
+        kept = min(self.k, total)
+        runs = [(start - begin, end - begin) for start, end in runs]
+        rows = {f: t[:, begin : begin + total] for f, t in rows.items()}
+        cut = cuts(len(runs), length, kept, len(places[0]), self.graph.target)
+        counts = self.graph.add_variable(
+            UNSIGNED_INT, (len(places), len(runs) - 1, total), f"{self.name}/counts"
         )
-        kept = -(-self.k // spans[0][1])
-        for number, pairs in enumerate(network_steps(len(spans), kept)):
-            into = self.graph.add_compute_set(f"{self.name}/merge{number}")
-            for lower, upper, is_upper_kept in pairs:
-                for near, far, codelet in ((lower, upper, low), (upper, lower, high)):
-                    if near == upper and not is_upper_kept:
-                        continue
-                    for group, block in enumerate(blocks):
-                        edges = _pair(sides, now, block, spans, near, far)
-                        tile = tiles.tile(group, near, len(spans))
-                        put(self.graph, into, tile, codelet, edges)
-                now[lower] ^= 1
-                now[upper] ^= is_upper_kept
-            self.prog.add(Execute(into))
-        parts = {f: [sides[now[c]][f][:, slice(*spans[c])] for c in range(kept)] for f in rows}
-        results = {f: concat(parts[f], 1)[:, : self.k] for f in rows}
-        if self.descending == self.largest:
-            return results
-        return self._reversed(results, blocks, spans[:kept], len(spans), tiles)
-
-    def _reversed(self, rows: Rows, blocks: Spans, spans: Spans, chunks: int, tiles: Grid) -> Rows:
-        """Return the rows from their end to their beginning, each chunk reversed on its tile."""
-        results = {f: self._new(f, rows, t.shape) for f, t in rows.items()}
-        into = self.graph.add_compute_set(f"{self.name}/reverse")
-        for f, x in rows.items():
-            codelet = typed(ReverseRows, [x.dtype], {K: x.dtype})
-            for group, (first, last) in enumerate(blocks):
-                for part, (begin, end) in enumerate(spans):
-                    end = min(end, self.k)
-                    out = results[f][first:last, self.k - end : self.k - begin]
-                    edges = {"x": x[first:last, begin:end], "out": out}
-                    put(self.graph, into, tiles.tile(group, part, chunks), codelet, edges, out)
-        self.prog.add(Execute(into))
+        ranks = self._new_ranks(len(places), total)
+        backwards = is_last and self.descending != self.largest
+        for row, tiles in enumerate(places):
+            self._count(rows["keys"][row], counts[row], runs, tiles, steps[0])
+            self._sum(counts[row], ranks[row], runs, cut, tiles, steps[1])
+        results = {}
+        for f, t in rows.items():
+            bits = _BITS[t.dtype.size]
+            out = self._new(f, t.dtype, (len(places), kept))
+            spread = self.graph.add_variable(
+                bits, (len(places), len(runs), kept), f"{self.name}/spread"
+            )
+            for row, tiles in enumerate(places):
+                x, result = t[row].reinterpret(bits), out[row].reinterpret(bits)
+                self._spread(x, ranks[row], spread[row], runs, cut, tiles, steps[2])
+                self._combine(spread[row], result, cut, backwards, tiles, steps[3])
+            results[f] = out
         return results
 
-    # --- both ---
+    def _count(
+        self, keys: Tensor, counts: Tensor, runs: Spans, tiles: range, into: ComputeSet
+    ) -> None:
+        """counts [runs - 1, n]: for each element of a run, a row for each other run in turn."""
+        codelet = typed(
+            RankPair, [keys.dtype, _WORDS[self.largest]], {K: keys.dtype}, largest=self.largest
+        )
+        pairs = [(i, j) for j in range(len(runs)) for i in range(j)]
+        for place, (i, j) in dealt(pairs, len(tiles)):
+            first, second = slice(*runs[i]), slice(*runs[j])
+            outs = counts[j - 1, first], counts[i, second]
+            edges: Edges = {"first": keys[first], "second": keys[second]}
+            edges |= {"first_counts": outs[0], "second_counts": outs[1]}
+            put(self.graph, into, tiles[place], codelet, edges, *outs)
 
-    def _new(self, field: str, rows: Rows, shape: tuple[int, ...]) -> Tensor:
-        return self.graph.add_variable(_dtype(field, rows), shape, f"{self.name}/{OUTPUTS[field]}")
+    def _sum(
+        self, counts: Tensor, ranks: Tensor, runs: Spans, cut: Cuts, tiles: range, into: ComputeSet
+    ) -> None:
+        work = [
+            (begin + start, begin + stop, start)
+            for begin, end in runs
+            for start, stop in balanced_partition(end - begin, min(cut.sums, end - begin))
+        ]
+        for place, (start, stop, number) in dealt(work, len(tiles)):
+            out = ranks[start:stop]
+            edges: Edges = {"counts": counts[:, start:stop], "begin": number, "ranks": out}
+            put(self.graph, into, tiles[place], SumRanks, edges, out)
 
-    def _places(self, count: int, n: int, blocks: Spans, spans: Spans, tiles: Grid) -> Tensor:
+    def _spread(
+        self, x: Tensor, ranks: Tensor, spread: Tensor, runs: Spans, cut: Cuts, tiles: range,
+        into: ComputeSet,
+    ) -> None:  # fmt: skip
+        """spread [runs, kept]: the elements of each run at their ranks, and 0 between them."""
+        codelet = typed(ScatterRun, [x.dtype], {K: x.dtype})
+        slots = balanced_partition(spread.shape[1], cut.blocks)
+        work = [(run, span, block) for run, span in enumerate(runs) for block in slots]
+        for place, (run, span, (begin, end)) in dealt(work, len(tiles)):
+            out = spread[run, begin:end]
+            edges: Edges = {"ranks": ranks[slice(*span)], "x": x[slice(*span)]}
+            edges |= {"begin": begin, "out": out}
+            put(self.graph, into, tiles[place], codelet, edges, out)
+
+    def _combine(
+        self, spread: Tensor, result: Tensor, cut: Cuts, backwards: bool, tiles: range,
+        into: ComputeSet,
+    ) -> None:  # fmt: skip
+        word = "reversed" * backwards
+        codelet = typed(CombineRuns, [spread.dtype, word], {K: spread.dtype}, backwards=backwards)
+        kept = len(result)
+        for place, (begin, end) in dealt(balanced_partition(kept, cut.parts), len(tiles)):
+            out = result[kept - end : kept - begin] if backwards else result[begin:end]
+            put(
+                self.graph,
+                into,
+                tiles[place],
+                codelet,
+                {"x": spread[:, begin:end], "out": out},
+                out,
+            )
+
+    # --- variables ---
+
+    def _new(self, field: str, dtype: type[DType], shape: tuple[int, ...]) -> Tensor:
+        return self.graph.add_variable(dtype, shape, f"{self.name}/{OUTPUTS[field]}")
+
+    def _new_ranks(self, count: int, total: int) -> Tensor:
+        return self.graph.add_variable(UNSIGNED_INT, (count, total), f"{self.name}/ranks")
+
+    def _places(self, count: int, n: int, blocks: Spans, chunks: Spans, tiles: Grid) -> Tensor:
         """Return [rows, n]: the place of each element in its row, on the tile of its chunk."""
         numbers = np.broadcast_to(np.arange(n), (count, n))
         places = self.graph.add_constant(UNSIGNED_INT, (count, n), numbers, f"{self.name}/places")
         for group, (first, last) in enumerate(blocks):
-            for part, (begin, end) in enumerate(spans):
-                tile = tiles.tile(group, part, len(spans))
+            for part, (begin, end) in enumerate(chunks):
+                tile = tiles.tiles(group, part, len(chunks))[0]
                 self.graph.set_tile_mapping(places[first:last, begin:end], tile)
         return places
 
-    def _codelet(self, table: Any, rows: Rows, word: Any, **fixed: Any) -> Any:
-        """Return the codelet of a table for the dtypes of these rows."""
-        dtypes = {K: rows["keys"].dtype}
-        if "values" in rows:
-            dtypes[V] = rows["values"].dtype
-        order = "reversed" * (fixed.get("descending", self.largest) != self.largest)
-        words = [*dtypes.values(), _WORDS[self.largest], order, str(word)]
-        return typed(table[tuple(f for f in rows if f != "keys")], words, dtypes, **fixed)
+
+_RANKING = ("count", "rank", "spread", "combine")
 
 
-def _dtype(field: str, rows: Rows) -> type[DType]:
-    return rows[field].dtype if field in rows else UNSIGNED_INT
-
-
-def _pair(
-    sides: tuple[Rows, Rows], now: list[int], block: tuple[int, int], spans: Spans, near: int,
-    far: int,
-) -> Edges:  # fmt: skip
-    """Return the edges of the vertex that leaves its half of two chunks where `near` is."""
-    rows = slice(*block)
-    edges = {}
-    for f in sides[0]:
-        edges[f"near_{f}"] = sides[now[near]][f][rows, slice(*spans[near])]
-        edges[f"far_{f}"] = sides[now[far]][f][rows, slice(*spans[far])]
-        edges[OUTPUTS[f]] = sides[1 - now[near]][f][rows, slice(*spans[near])]
-    return edges
+def _spans(lengths: list[int]) -> Spans:
+    """Return the columns of parts of these lengths, side by side."""
+    ends = np.cumsum([0, *lengths]).tolist()
+    return list(zip(ends, ends[1:], strict=False))

@@ -1,8 +1,8 @@
-"""The vertices that order rows: they sort a chunk of each, merge sorted runs, and leave half of a
-pair of sorted chunks.
+"""The vertices that order rows: they sort a chunk of each, merge sorted runs, and find the ranks of
+the elements of many runs.
 
-Equal elements keep their order. Where chunks do not come in the order of the row, the places of
-their elements decide. NaN counts as larger than all. Cycles: `ipu_teach.cost.vertices.order`.
+Equal elements keep their order. NaN counts as larger than all. Cycles:
+`ipu_teach.cost.vertices.order`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,12 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from ipu_teach.cost import vertices
-from ipu_teach.graph import Input, Output, SupervisorVertex, Vector, Vertex
+from ipu_teach.graph import Input, Output, SupervisorVertex, Vector
 from ipu_teach.target import Target
-from ipu_teach.types import UNSIGNED_INT, DType
+from ipu_teach.types import UNSIGNED_INT
 
 K = TypeVar("K")
 V = TypeVar("V")
-
-OUTPUTS = {"keys": "out", "places": "at", "values": "picked"}
 
 
 def order_of(keys: Any, k: int, largest: bool, descending: bool) -> Any:
@@ -36,28 +34,6 @@ def taken(rows: Any, order: Any) -> Any:
     """Of each row of [rows, n] the elements at these places."""
     starts = np.arange(len(rows)).reshape((len(rows), 1)) * rows.shape[1]
     return np.take(rows.copy().reshape(rows.size), order + starts, mode="clip")
-
-
-def order_of_pair(keys: Any, places: Any, largest: bool) -> Any:
-    """[rows, n]: the order of all elements of each row, equal ones by their places."""
-    by_place = np.argsort(places, axis=1, kind="stable")
-    n = keys.shape[1]
-    return taken(by_place, order_of(taken(keys, by_place), n, largest, largest))
-
-
-def joined(near: Any, far: Any) -> Any:
-    """The rows of two chunks side by side."""
-    return np.concatenate((near, far), axis=1)
-
-
-def half_of(order: Any, is_upper: bool, size: int) -> Any:
-    """The first or the last `size` places of each row."""
-    return order[:, order.shape[1] - size :] if is_upper else order[:, :size]
-
-
-def _dtypes(vertex: Vertex) -> tuple[type[DType], ...]:
-    """The dtypes of what a vertex orders, its keys' first."""
-    return tuple(vertex.fields[out].dtype for out in OUTPUTS.values() if out in vertex.fields)
 
 
 class SortRows(SupervisorVertex, Generic[K]):
@@ -98,149 +74,83 @@ class SortRowsKV(SupervisorVertex, Generic[K, V]):
         return _sort_cycles(self, target)
 
 
-class SortRowsAt(SupervisorVertex, Generic[K]):
-    """As `SortRows`, and at = the places beside these elements."""
+class RankPair(SupervisorVertex, Generic[K]):
+    """For each key of two sorted runs how many keys of the other one come before it: of equal keys
+    those of `first` do."""
 
-    keys: Input[Vector[Vector[K]]]
-    places: Input[Vector[Vector[UNSIGNED_INT]]]
-    out: Output[Vector[Vector[K]]]
-    at: Output[Vector[Vector[UNSIGNED_INT]]]
+    first: Input[Vector[K]]
+    second: Input[Vector[K]]
+    first_counts: Output[Vector[UNSIGNED_INT]]
+    second_counts: Output[Vector[UNSIGNED_INT]]
     largest: ClassVar[bool]
-    descending: ClassVar[bool]
-    run: ClassVar[int]
 
     def compute(self) -> None:
-        order = order_of(self.keys, self.out.shape[1], self.largest, self.descending)
-        self.out = taken(self.keys, order)
-        self.at = taken(self.places, order)
+        first, second = self.first, self.second
+        if self.largest:
+            behind = np.searchsorted(second[::-1], first, side="right")
+            self.first_counts = len(second) - behind
+            self.second_counts = len(first) - np.searchsorted(first[::-1], second, side="left")
+        else:
+            self.first_counts = np.searchsorted(second, first, side="left")
+            self.second_counts = np.searchsorted(first, second, side="right")
 
     def cycles(self, target: Target) -> int:
-        return _sort_cycles(self, target)
+        dtype = self.fields["first"].dtype
+        return vertices.rank_pair(len(self.first), len(self.second), dtype, target)
 
 
-class SortRowsAtKV(SupervisorVertex, Generic[K, V]):
-    """As `SortRows`, and at and picked = the places and the values beside these elements."""
+class SumRanks(SupervisorVertex):
+    """ranks = the sum of each column of counts, and the places begin, begin + 1, ... in the run."""
 
-    keys: Input[Vector[Vector[K]]]
-    places: Input[Vector[Vector[UNSIGNED_INT]]]
-    values: Input[Vector[Vector[V]]]
-    out: Output[Vector[Vector[K]]]
-    at: Output[Vector[Vector[UNSIGNED_INT]]]
-    picked: Output[Vector[Vector[V]]]
-    largest: ClassVar[bool]
-    descending: ClassVar[bool]
-    run: ClassVar[int]
+    counts: Input[Vector[Vector[UNSIGNED_INT]]]
+    begin: UNSIGNED_INT
+    ranks: Output[Vector[UNSIGNED_INT]]
 
     def compute(self) -> None:
-        order = order_of(self.keys, self.out.shape[1], self.largest, self.descending)
-        self.out = taken(self.keys, order)
-        self.at = taken(self.places, order)
-        self.picked = taken(self.values, order)
+        places = self.begin + np.arange(len(self.ranks))
+        self.ranks = np.sum(self.counts, axis=0) + places
 
     def cycles(self, target: Target) -> int:
-        return _sort_cycles(self, target)
+        counts, n = self.counts.shape
+        return vertices.sum_ranks(counts, n, target)
 
 
-class MergeHalf(SupervisorVertex, Generic[K]):
-    """out = the lower, or upper, part of each row of two sorted chunks together, in the order of
-    `largest`. Equal keys are alike in every bit: integers."""
+class ScatterRun(SupervisorVertex, Generic[K]):
+    """out = those elements of a run whose ranks are begin, begin + 1, ...; 0 for other ranks."""
 
-    near_keys: Input[Vector[Vector[K]]]
-    far_keys: Input[Vector[Vector[K]]]
-    out: Output[Vector[Vector[K]]]
-    largest: ClassVar[bool]
-    upper: ClassVar[bool]
+    ranks: Input[Vector[UNSIGNED_INT]]
+    x: Input[Vector[K]]
+    begin: UNSIGNED_INT
+    out: Output[Vector[K]]
 
     def compute(self) -> None:
-        keys = joined(self.near_keys, self.far_keys)
-        order = order_of(keys, keys.shape[1], self.largest, self.largest)
-        self.out = taken(keys, half_of(order, self.upper, self.out.shape[1]))
+        wanted = self.begin + np.arange(len(self.out))
+        places = np.searchsorted(self.ranks, wanted)
+        is_here = np.take(self.ranks, places, mode="clip") == wanted
+        self.out = np.where(is_here, np.take(self.x, places, mode="clip"), 0)
 
     def cycles(self, target: Target) -> int:
-        return _half_cycles(self, target)
+        dtype = self.fields["x"].dtype
+        return vertices.scatter_run(len(self.x), len(self.out), dtype, target)
 
 
-class MergeHalfAt(SupervisorVertex, Generic[K]):
-    """As `MergeHalf`, and at = the places beside these elements. Of equal keys the one with the
-    lower place comes first."""
-
-    near_keys: Input[Vector[Vector[K]]]
-    far_keys: Input[Vector[Vector[K]]]
-    near_places: Input[Vector[Vector[UNSIGNED_INT]]]
-    far_places: Input[Vector[Vector[UNSIGNED_INT]]]
-    out: Output[Vector[Vector[K]]]
-    at: Output[Vector[Vector[UNSIGNED_INT]]]
-    largest: ClassVar[bool]
-    upper: ClassVar[bool]
-
-    def compute(self) -> None:
-        keys = joined(self.near_keys, self.far_keys)
-        places = joined(self.near_places, self.far_places)
-        order = half_of(order_of_pair(keys, places, self.largest), self.upper, self.out.shape[1])
-        self.out = taken(keys, order)
-        self.at = taken(places, order)
-
-    def cycles(self, target: Target) -> int:
-        return _half_cycles(self, target)
-
-
-class MergeHalfAtKV(SupervisorVertex, Generic[K, V]):
-    """As `MergeHalfAt`, and picked = the values beside these elements."""
-
-    near_keys: Input[Vector[Vector[K]]]
-    far_keys: Input[Vector[Vector[K]]]
-    near_places: Input[Vector[Vector[UNSIGNED_INT]]]
-    far_places: Input[Vector[Vector[UNSIGNED_INT]]]
-    near_values: Input[Vector[Vector[V]]]
-    far_values: Input[Vector[Vector[V]]]
-    out: Output[Vector[Vector[K]]]
-    at: Output[Vector[Vector[UNSIGNED_INT]]]
-    picked: Output[Vector[Vector[V]]]
-    largest: ClassVar[bool]
-    upper: ClassVar[bool]
-
-    def compute(self) -> None:
-        keys = joined(self.near_keys, self.far_keys)
-        places = joined(self.near_places, self.far_places)
-        order = half_of(order_of_pair(keys, places, self.largest), self.upper, self.out.shape[1])
-        self.out = taken(keys, order)
-        self.at = taken(places, order)
-        self.picked = taken(joined(self.near_values, self.far_values), order)
-
-    def cycles(self, target: Target) -> int:
-        return _half_cycles(self, target)
-
-
-class ReverseRows(SupervisorVertex, Generic[K]):
-    """out = each row of x from its end to its beginning."""
+class CombineRuns(SupervisorVertex, Generic[K]):
+    """out = of each column of x, unsigned, the only element that is not 0."""
 
     x: Input[Vector[Vector[K]]]
-    out: Output[Vector[Vector[K]]]
+    out: Output[Vector[K]]
+    backwards: ClassVar[bool]
 
     def compute(self) -> None:
-        self.out = self.x[:, ::-1]
+        combined = np.max(self.x, axis=0)
+        self.out = combined[::-1] if self.backwards else combined
 
     def cycles(self, target: Target) -> int:
-        rows, n = self.x.shape
-        return vertices.merge_runs(rows, n, 0, _dtypes(self), target)
-
-
-SORTS = {
-    (): SortRows,
-    ("values",): SortRowsKV,
-    ("places",): SortRowsAt,
-    ("places", "values"): SortRowsAtKV,
-}
-MERGES = {(): MergeHalf, ("places",): MergeHalfAt, ("places", "values"): MergeHalfAtKV}
+        runs, n = self.x.shape
+        return vertices.combine_runs(runs, n, self.fields["x"].dtype, target)
 
 
 def _sort_cycles(vertex: Any, target: Target) -> int:
     rows, n = vertex.keys.shape
-    k = vertex.out.shape[1]
-    return vertices.sort_rows(rows, n, vertex.run, k, _dtypes(vertex), target)
-
-
-def _half_cycles(vertex: Any, target: Target) -> int:
-    rows, kept = vertex.out.shape
-    length = max(vertex.near_keys.shape[1], vertex.far_keys.shape[1])
-    return vertices.merge_runs(rows, kept, length, _dtypes(vertex), target)
+    outputs = [vertex.fields[name].dtype for name in ("out", "picked") if name in vertex.fields]
+    return vertices.sort_rows(rows, n, vertex.run, vertex.out.shape[1], outputs, target)

@@ -235,7 +235,7 @@ def _sorted(
     work = Ordering(graph, prog, name, params.k, bool(params.largest), params.descending)
     results = work.order(rows, with_places)
     shape = (*keys.shape[:-1], params.k)
-    first, *rest = (results[f].reshape(shape) for f in ("keys", "places", "values") if f in results)
+    first, *rest = (results[f].reshape(shape) for f in ("keys", "values") if f in results)
     return first, rest[-1] if rest else first
 
 
