@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from math import log
 
 from ipu_teach.cost.vertices.parts import SUPERVISOR_OVERHEAD, is_float
+from ipu_teach.cost.vertices.popnn import max_class
 from ipu_teach.target import Target
 from ipu_teach.types import DType
 
@@ -68,11 +69,20 @@ def sort_rows(
 ) -> int:
     """Tile cycles to bring the first `k` elements of each row of `n` to the front in order.
 
-    Every `run` elements of a row are in order already; 1 if none are. The cheaper of two: merging
-    pairs of runs, or keeping the first `k` while scanning.
+    Every `run` elements of a row are in order already; 1 if none are. The cheapest of these:
+    merging pairs of runs, round by round on all workers or each row on one; inserting; keeping the
+    first
+    `k` while scanning; and for one element PopLibs' search for the largest.
     """
-    merging = _merge_all(rows, n, run, k, dtypes, target)
-    return min(merging, _select(rows, n, k, dtypes, target)) if run == 1 and 0 < k < n else merging
+    options = [
+        _merge_all(rows, n, run, k, dtypes, target),
+        _merge_apart(rows, n, run, k, dtypes, target),
+    ]
+    if run == 1 and 0 < k < n:
+        options.append(_select(rows, n, k, dtypes, target))
+    if k == 1 and n:
+        options.append(_first(rows, n, dtypes, target))
+    return min(options)
 
 
 def _merge_all(
@@ -85,6 +95,23 @@ def _merge_all(
         total += merge_runs(rows * (runs // 2), kept, length, dtypes, target)
         runs, length = _ceil_div(runs, 2), kept
     return total
+
+
+def _merge_apart(
+    rows: int, n: int, run: int, k: int, dtypes: Sequence[type[DType]], target: Target
+) -> int:
+    """Each worker merges all runs of a row, or inserts its elements one by one."""
+    workers, each = target.num_worker_contexts, merge_cycles(dtypes)
+    runs, length, row = max(_ceil_div(n, run), 1), min(run, k), 0
+    while runs > 1:
+        length = min(k, 2 * length)
+        row += runs // 2 * (_MERGE_START + length * each)
+        runs = _ceil_div(runs, 2)
+    if not row:
+        row = _MERGE_START + n * each
+    elif run == 1:  # half of the elements before each are larger, on average
+        row = min(row, n * (compare_cycles(dtypes[0]) + _INSERTION) + n * n // 4 * each)
+    return _of_workers(_ceil_div(rows, workers) * row, target)
 
 
 def _select(rows: int, n: int, k: int, dtypes: Sequence[type[DType]], target: Target) -> int:
@@ -100,6 +127,19 @@ def _select(rows: int, n: int, k: int, dtypes: Sequence[type[DType]], target: Ta
     if parts > 1:
         total += _merge_all(rows, parts * min(k, part), min(k, part), k, dtypes, target)
     return total
+
+
+def _first(rows: int, n: int, dtypes: Sequence[type[DType]], target: Target) -> int:
+    """Each worker searches a row; or a share of one, and then one worker the best of the shares."""
+    workers = target.num_worker_contexts
+    move = sum(map(_move_cycles, dtypes))
+    whole = workers * _ceil_div(rows, workers) * (int(max_class(n)) + move)
+    parts = workers // rows
+    if parts < 2:
+        return SUPERVISOR_OVERHEAD + whole
+    best = workers * (int(max_class(parts)) + move)
+    split = SUPERVISOR_OVERHEAD + workers * (int(max_class(_ceil_div(n, parts))) + move) + best
+    return SUPERVISOR_OVERHEAD + min(whole, split)
 
 
 def rank_pair(first: int, second: int, dtype: type[DType], target: Target) -> int:
