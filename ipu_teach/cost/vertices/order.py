@@ -71,8 +71,7 @@ def sort_rows(
 
     Every `run` elements of a row are in order already; 1 if none are. The cheapest of these:
     merging pairs of runs, round by round on all workers or each row on one; inserting; keeping the
-    first
-    `k` while scanning; and for one element PopLibs' search for the largest.
+    first `k` while scanning; and for one element PopLibs' search for the largest.
     """
     options = [
         _merge_all(rows, n, run, k, dtypes, target),
