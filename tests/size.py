@@ -24,7 +24,7 @@ BUDGETS = {
     "tiny": 235,
     GROUND: 4760,
     "graph": 3960,
-    ENGINE: 10640,
+    ENGINE: 10715,
     "cost": 3485,
     "report": 4325,
     "saved": 780,
