@@ -47,7 +47,7 @@ from ipu_teach.graph.replicas import APART, Replication, join, target_of_one, wh
 from ipu_teach.graph.sizes import connect_part, get_field_size, set_field_size
 from ipu_teach.graph.stream import DataStream, ReplicatedStreamMode, make_stream
 from ipu_teach.graph.tensor import Tensor, concat
-from ipu_teach.graph.tile_map import UNMAPPED, TileMap
+from ipu_teach.graph.tile_map import UNMAPPED, TileMap, TileTable
 from ipu_teach.graph.variable_table import Variable, Variables, host_values
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.graph.vertex_table import FieldRef, VertexRange, VertexRef, VertexTable
@@ -211,7 +211,7 @@ class Graph(WithoutSome):
         def allocate(dtype: type[DType], shape: Shape) -> Tensor:
             return self._new_variable(dtype, shape, label)
 
-        return make_clone(tensor, wanted, method, self._mapping.tile_map(), self._mapping, allocate)
+        return make_clone(tensor, wanted, method, self._mapping.table(), self._mapping, allocate)
 
     def clone_n(
         self,
@@ -370,9 +370,9 @@ class Graph(WithoutSome):
                 allow_external=True.""")
         return intervals_by_tile(*pieces)
 
-    def tile_map(self) -> TileMap:
-        """The mapping calls so far as one table, in this graph's tile numbers."""
-        return self._tiles.seen(self._mapping.tile_map())
+    def tile_map(self) -> TileTable:
+        """Return the tile of every byte after the calls so far, in this graph's tile numbers."""
+        return self._tiles.renumber(self._mapping.table())
 
     def create_virtual_graph(self, *tiles: Any) -> Graph:
         """Some tiles of this graph as a graph of their own, in which they are numbered from 0.
