@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ipu_teach.errors import GraphConnectionError, GraphObjectCreationError, shown
-from ipu_teach.graph.layouts import Shape
+from ipu_teach.graph.layouts import Form, Shape
 from ipu_teach.graph.mapping import Tiles
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.vertex import Field, unknown_field
@@ -45,23 +45,99 @@ def add_rows(
         for name, f in table.state.items()
     }
 
+    start = len(table)
+    _extend(table, count, numbers, columns, state)
+    table.added.note(sys._getframe(2), start)
+    return VertexRange(table, start, start + count)
+
+
+class Column(NamedTuple):
+    """What each of several vertices takes on one edge: where it begins, in elements, and its form,
+    as an index into `forms`."""
+
+    offset: Array
+    form: Array
+    forms: list[Form]
+
+    @classmethod
+    def of(cls, tensors: Iterable[Tensor]) -> Column:
+        """The column with one tensor for each vertex."""
+        numbers: dict[Form, int] = {}
+        form, offset = array("q"), array("q")
+        for tensor in tensors:
+            form.append(numbers.setdefault(tensor.form, len(numbers)))
+            offset.append(tensor.offset)
+        return cls(np.array(offset, np.int64), np.array(form, np.int64), list(numbers))
+
+
+def add_columns(
+    table: VertexTable,
+    numbers: Array,
+    columns: Mapping[str, Column],
+    fields: Mapping[str, Any],
+    order: Array | None,
+) -> None:
+    """`Graph.add_columns` for one table, with the machine's tile numbers."""
+    count, start = len(numbers), len(table)
+    edges: dict[str, tuple[Array, Array]] = {}
+    for name, field in table.edges.items():
+        if name in columns:
+            edges[name] = columns[name].offset, _layout_ids(table, field, columns[name])
+        else:
+            value = fields.get(name)
+            pair = (UNCONNECTED, UNCONNECTED) if value is None else table.edge(name, value)
+            edges[name] = np.full(count, pair[0]), np.full(count, pair[1])
+    state = {
+        name: [None if value is None else table.state_value(name, value)] * count
+        for name, field in table.state.items()
+        for value in [fields.get(name, field.default)]
+    }
+    if not {*columns, *fields} <= table.codelet.fields.keys():
+        unknown = next(n for n in (*columns, *fields) if n not in table.codelet.fields)
+        raise unknown_field(table.codelet, unknown)
+    _extend(table, count, numbers, edges, state, order)
+    frame = sys._getframe(2)
+    table.added.note(frame, start)
+    table.placed.note(frame, start, start + count)
+
+
+def _layout_ids(table: VertexTable, field: Field, column: Column) -> Array:
+    """The layout of each vertex's edge, by its number."""
+    known = table.known[field.name]
+    for number, form in enumerate(column.forms):
+        if form not in known:
+            first = int(column.offset[np.argmax(column.form == number)])
+            table.check(field, Tensor(first, form))
+            known[form] = form.layout.id
+    ids: Array = np.array([known[form] for form in column.forms], np.int32)[column.form]
+    return ids
+
+
+def _extend(
+    table: VertexTable,
+    count: int,
+    numbers: Array,
+    edges: Mapping[str, tuple[Array, Array]],
+    state: Mapping[str, list[Any]],
+    order: Array | None = None,
+) -> None:
+    """Append checked columns. `order`: the vertices' numbers in the compute set, if they are not
+    the next ones."""
     start, first = len(table), table.compute_set.num_vertices
+    if order is None:
+        order = np.arange(first, first + count)
     try:
-        for name, (offsets, layouts) in columns.items():
+        for name, (offsets, layouts) in edges.items():
             table.offsets[name].frombytes(offsets.astype(np.int64).tobytes())
             table.layouts[name].frombytes(layouts.astype(np.int32).tobytes())
         for name, values in state.items():
             table.state_values[name].extend(values)
-        table.tiles.extend(
-            array("i", np.broadcast_to(numbers, (count,)).astype(np.int32).tobytes())
-        )
-        table.order.extend(array("i", np.arange(first, first + count, dtype=np.int32).tobytes()))
+        table.tiles.frombytes(np.broadcast_to(numbers, (count,)).astype(np.int32).tobytes())
+        table.order.frombytes(order.astype(np.int32).tobytes())
     except BaseException:
         table.drop(start)
         raise
     table.compute_set.num_vertices += count
-    table.added.note(sys._getframe(2), start)
-    return VertexRange(table, start, start + count)
 
 
 def _count(table: VertexTable, tiles: Array, fields: dict[str, Any]) -> int:
