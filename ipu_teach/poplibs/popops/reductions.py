@@ -21,6 +21,7 @@ import numpy as np
 from ipu_teach.cost.exchange import exchange_cycles
 from ipu_teach.errors import counted, shown
 from ipu_teach.graph import ComputeSet, Graph, Shape, Tensor, concat
+from ipu_teach.graph.bulk import Column
 from ipu_teach.poplibs.laying import linear, put, scalar
 from ipu_teach.poplibs.library import (
     OWN,
@@ -370,20 +371,10 @@ def _reduce_where_it_lies(
     """The rows of each column reduced on the tiles that have them, and the results in blocks if the
     plan says so: (first column, [results, columns]) of the columns that have equally many."""
     found, again, kind = plan.lying, after(job.params.operation), job.types.inter_tile
-    dtype, inside = job.matrix.dtype, job.types.in_vertex
+    inside = job.types.in_vertex
     partials = graph.add_variable(kind, (len(found.tiles),), f"{name}/partials")
     graph.set_tile_mapping(partials, found.tiles)
-    for group, alone in zip(found.groups, plan.alone, strict=True):
-        operation, (columns, rows) = job.params.operation, group.places.shape
-        shares = 1 if alone else shares_of(operation, columns, rows, dtype)
-        base = ReduceRowsAlone if alone else ReduceRows
-        codelet = reduction_codelet(base, operation, dtype, kind, inside, shares, group.across)
-        path = graph.target.get_vector_width(dtype)
-        for low, high in balanced_partition(-(-columns // path), alone or 1):
-            places = group.places[low * path : high * path]
-            out = partials[group.result + low * path :][: len(places)]
-            x = graph.listed(dtype, places if group.across else places.T)
-            put(graph, into[0], group.tile, codelet, {"x": x, "out": out})
+    _add_by_group(graph, into[0], job, plan, partials)
     parts = [
         (begin, partials[found.of_columns(begin, end)]) for begin, end in found.even(plan.width)
     ]
@@ -400,6 +391,36 @@ def _reduce_where_it_lies(
         codelet = reduction_codelet(ReduceRows, again, kind, kind, inside, shares)
         put(graph, into[1], tile, codelet, {"x": x, "out": out}, out)
     return [(0, between)]
+
+
+def _add_by_group(
+    graph: Graph, into: ComputeSet, job: _Job, plan: PlacedPlan, partials: Tensor
+) -> None:
+    """Add the vertices that reduce each group of columns on its tile, all vertices of a codelet in
+    one call."""
+    operation, dtype = job.params.operation, job.matrix.dtype
+    path = graph.target.get_vector_width(dtype)
+    vertices: dict[tuple[bool, int, bool], list[tuple[int, int, Tensor, Tensor]]] = {}
+    number = into.num_vertices
+    for group, alone in zip(plan.lying.groups, plan.alone, strict=True):
+        columns, rows = group.places.shape
+        shares = 1 if alone else shares_of(operation, columns, rows, dtype)
+        of_codelet = vertices.setdefault((bool(alone), shares, group.across), [])
+        for low, high in balanced_partition(-(-columns // path), alone or 1):
+            places = group.places[low * path : high * path]
+            begin = group.result + low * path
+            out = partials[begin : begin + len(places)]
+            x = graph.listed(dtype, places if group.across else places.T)
+            of_codelet.append((group.tile, number, x, out))
+            number += 1
+    for (alone, shares, across), rows in vertices.items():
+        base = ReduceRowsAlone if alone else ReduceRows
+        codelet = reduction_codelet(
+            base, operation, dtype, partials.dtype, job.types.in_vertex, shares, across
+        )
+        tiles, numbers, xs, outs = zip(*rows, strict=True)
+        edges = {"x": Column.of(xs), "out": Column.of(outs)}
+        graph.add_columns(into, codelet, np.array(tiles), edges, {}, np.array(numbers))
 
 
 def _size(matrix: Tensor) -> tuple[int, int]:
