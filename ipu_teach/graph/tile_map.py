@@ -49,7 +49,12 @@ class TileMap:
         """Intervals cut where the tile changes: (index of the interval, start, stop, tile) of every
         piece."""
         first = np.searchsorted(self.start, start, "right") - 1
-        last = np.searchsorted(self.start, stop, "left") - 1
+        # most intervals are within a piece: that needs no search for the last one
+        across = np.flatnonzero((stop > self.stop[first]) | (stop <= start))
+        if not len(across):
+            return np.arange(len(first)), start, stop, self.tile[first]
+        last = first.copy()
+        last[across] = np.searchsorted(self.start, stop[across], "left") - 1
         source, piece = expand(first, last - first + 1)
         return (
             source,
