@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ipu_teach.errors import GraphConnectionError, GraphObjectCreationError, shown
-from ipu_teach.graph.layouts import Form, Shape
+from ipu_teach.graph.layouts import Form, Layout, Shape
 from ipu_teach.graph.mapping import Tiles
 from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph.tile_map import order_of
 from ipu_teach.graph.vertex import Field, unknown_field
 from ipu_teach.graph.vertex_table import UNCONNECTED, VertexRange, VertexTable
 from ipu_teach.types import Array, DType, to_host_array
@@ -68,6 +69,51 @@ class Column(NamedTuple):
             form.append(numbers.setdefault(tensor.form, len(numbers)))
             offset.append(tensor.offset)
         return cls(np.array(offset, np.int64), np.array(form, np.int64), list(numbers))
+
+    def at(self, chosen: Array) -> Column:
+        """The column of some of the vertices."""
+        return Column(self.offset[chosen], self.form[chosen], self.forms)
+
+
+def listed_column(
+    graph: Graph, dtype: type[DType], count: int, parts: Iterable[tuple[Array, Array]]
+) -> Column:
+    """Return the column of `count` vertices with explicit element positions.
+
+    `parts`: for vertices with edges of one shape, their numbers and positions [vertices, *shape].
+    """
+    offset, form, forms = np.zeros(count, np.int64), np.zeros(count, np.int64), list[Form]()
+    for vertices, positions in parts:
+        rows = positions.reshape(len(vertices), -1)
+        ids, which = _listed(graph, dtype, rows - rows[:, :1], positions.shape[1:])
+        offset[vertices], form[vertices] = rows[:, 0], len(forms) + which
+        for number in ids.tolist():
+            layout = graph.layouts[number]
+            assert isinstance(layout, Layout)
+            forms.append(graph.form(dtype, layout))
+    return Column(offset, form, forms)
+
+
+def numbered(*keys: Array) -> tuple[Array, list[tuple[int, ...]]]:
+    """Return the number of each item's keys, by first appearance, and the keys of each number.
+
+    The keys are whole numbers of 0 or more.
+    """
+    combined = np.zeros(len(keys[0]), np.int64)
+    for key in keys:
+        combined = combined * (int(key.max(initial=0)) + 1) + key
+    _, first, inverse = np.unique(combined, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    distinct = zip(*(key[first[order]].tolist() for key in keys), strict=True)
+    return rank[inverse.reshape(-1)], list(distinct)
+
+
+def members(numbers: Array, count: int) -> list[Array]:
+    """Return, for each number below `count`, the items that have it, ascending."""
+    order = order_of(numbers)
+    return np.split(order, np.cumsum(np.bincount(numbers, minlength=count))[:-1])
 
 
 def add_columns(

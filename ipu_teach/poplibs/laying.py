@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from ipu_teach.graph import ComputeSet, Graph, Tensor, Vertex, template
-from ipu_teach.graph.bulk import Column
+from ipu_teach.graph.bulk import Column, listed_column, members
 from ipu_teach.graph.tile_map import order_of
 from ipu_teach.poplibs.placing import balanced_partition, dealt
 from ipu_teach.poplibs.poputil import map_tensor_linearly, take, take_each, tile_pieces
@@ -139,19 +138,16 @@ class TileShares:
 
     def _listed(self, flat: Tensor) -> Column:
         """`column` of a tensor whose elements are in no regular order."""
-        positions, graph, dtype = flat.positions(), flat.graph, flat.dtype
-        tensors = []
-        for low, high in pairwise(self._bounds.tolist()):
-            parts = [
-                positions[a:b]
-                for a, b in zip(
-                    self._begin[low:high].tolist(), self._end[low:high].tolist(), strict=True
-                )
-            ]
-            tensors.append(
-                graph.listed(dtype, parts[0] if len(parts) == 1 else np.concatenate(parts))
-            )
-        return Column.of(tensors)
+        positions = flat.positions()
+
+        def parts() -> Iterator[tuple[Array, Array]]:
+            of_pattern = members(self.pattern, len(self._examples))
+            for tiles, example in zip(of_pattern, self._examples, strict=True):
+                places = [np.arange(a, b) for a, b in self._intervals(example)]
+                relative = np.concatenate(places) - self.first[example]
+                yield tiles, positions[self.first[tiles][:, None] + relative]
+
+        return listed_column(flat.graph, flat.dtype, len(self.tile), parts())
 
 
 def shared(

@@ -21,7 +21,8 @@ import numpy as np
 from ipu_teach.cost.exchange import exchange_cycles
 from ipu_teach.errors import counted, shown
 from ipu_teach.graph import ComputeSet, Graph, Shape, Tensor, concat
-from ipu_teach.graph.bulk import Column
+from ipu_teach.graph.bulk import Column, listed_column, members, numbered
+from ipu_teach.graph.tile_map import expand
 from ipu_teach.poplibs.laying import linear, put, scalar
 from ipu_teach.poplibs.library import (
     OWN,
@@ -60,7 +61,7 @@ from ipu_teach.poplibs.popops.reduction_vertices import (
 )
 from ipu_teach.poplibs.poputil import take, tile_pieces
 from ipu_teach.program import Execute, Sequence as Program
-from ipu_teach.types import BOOL, FLOAT, HALF, DType, as_dtype
+from ipu_teach.types import BOOL, FLOAT, HALF, Array, DType, as_dtype
 
 __all__ = [
     "Operation",
@@ -398,29 +399,51 @@ def _add_by_group(
 ) -> None:
     """Add the vertices that reduce each group of columns on its tile, all vertices of a codelet in
     one call."""
-    operation, dtype = job.params.operation, job.matrix.dtype
+    operation, dtype, groups = job.params.operation, job.matrix.dtype, plan.lying.groups
     path = graph.target.get_vector_width(dtype)
-    vertices: dict[tuple[bool, int, bool], list[tuple[int, int, Tensor, Tensor]]] = {}
-    number = into.num_vertices
-    for group, alone in zip(plan.lying.groups, plan.alone, strict=True):
-        columns, rows = group.places.shape
-        shares = 1 if alone else shares_of(operation, columns, rows, dtype)
-        of_codelet = vertices.setdefault((bool(alone), shares, group.across), [])
-        for low, high in balanced_partition(-(-columns // path), alone or 1):
-            places = group.places[low * path : high * path]
-            begin = group.result + low * path
-            out = partials[begin : begin + len(places)]
-            x = graph.listed(dtype, places if group.across else places.T)
-            of_codelet.append((group.tile, number, x, out))
-            number += 1
-    for (alone, shares, across), rows in vertices.items():
-        base = ReduceRowsAlone if alone else ReduceRows
+    # a group's columns, as whole data paths, in parts: a vertex for each
+    parts, paths = np.maximum(plan.alone, 1), -(-groups.columns // path)
+    group, part = expand(np.zeros_like(parts), parts)
+    low, high = ((part + i) * paths[group] // parts[group] * path for i in (0, 1))
+    columns, rows = np.minimum(high, groups.columns[group]) - low, groups.rows[group]
+    alone, across = plan.alone[group] > 0, groups.across[group]
+    first, begin = groups.first[group] + low * rows, groups.result[group] + low
+
+    shape_of, shapes = numbered(columns, rows, across)
+    xs = listed_column(
+        graph,
+        dtype,
+        len(group),
+        (
+            (vertices, _elements(plan.lying.places, first[vertices], *shape))
+            for vertices, shape in zip(members(shape_of, len(shapes)), shapes, strict=True)
+        ),
+    )
+    length_of, lengths = numbered(columns)
+    forms = [partials[:length].form for (length,) in lengths]
+    outs = Column(partials.offset + begin, length_of, forms)
+    size_of, sizes = numbered(groups.columns, groups.rows)
+    shares = np.array([shares_of(operation, n, m, dtype) for n, m in sizes])[size_of][group]
+    kind_of, kinds = numbered(alone, np.where(alone, 1, shares), across)
+    number = into.num_vertices + np.arange(len(group))
+    for (is_alone, several, is_across), chosen in zip(
+        kinds, members(kind_of, len(kinds)), strict=True
+    ):
+        base = ReduceRowsAlone if is_alone else ReduceRows
+        inside, across_rows = job.types.in_vertex, bool(is_across)
         codelet = reduction_codelet(
-            base, operation, dtype, partials.dtype, job.types.in_vertex, shares, across
+            base, operation, dtype, partials.dtype, inside, several, across_rows
         )
-        tiles, numbers, xs, outs = zip(*rows, strict=True)
-        edges = {"x": Column.of(xs), "out": Column.of(outs)}
-        graph.add_columns(into, codelet, np.array(tiles), edges, {}, np.array(numbers))
+        edges = {"x": xs.at(chosen), "out": outs.at(chosen)}
+        tiles = groups.tile[group[chosen]]
+        graph.add_columns(into, codelet, tiles, edges, {}, number[chosen])
+
+
+def _elements(places: Array, first: Array, columns: int, rows: int, across: int) -> Array:
+    """The positions of columns from place `first` on: [vertices, rows, columns], or [vertices,
+    columns, rows] if `across`."""
+    positions = places[first[:, None] + np.arange(columns * rows)].reshape(-1, columns, rows)
+    return positions if across else positions.transpose(0, 2, 1)
 
 
 def _size(matrix: Tensor) -> tuple[int, int]:
