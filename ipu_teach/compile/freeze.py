@@ -22,7 +22,7 @@ from ipu_teach.graph import Graph, Tensor
 from ipu_teach.graph.codelet_registry import Estimator
 from ipu_teach.graph.layouts import Layout, ListLayout
 from ipu_teach.graph.source import Line, line_of
-from ipu_teach.graph.tile_map import UNMAPPED, expand, paint
+from ipu_teach.graph.tile_map import UNMAPPED, TileMap, expand, over, paint
 from ipu_teach.graph.variable_table import ALIGNMENT, Variable
 from ipu_teach.graph.vertex import Field, Vertex
 from ipu_teach.graph.vertex_table import VertexTable
@@ -148,12 +148,20 @@ class FrozenGraph:
         )
         # after those of the state are among them
         self.layouts: tuple[Layout | ListLayout, ...] = tuple(graph.layouts)
-        log = np.frombuffer(graph.mapping_log, np.int64).reshape(-1, 3)
-        self.tile_map = paint(np.concatenate([log, *state_pieces]), self.memory_bytes)
+        self.tile_map = self._tile_map(graph, state_pieces)
         self._starts = [v.start for v in self.variables]
         # By table and field, as every analysis asks for them again.
         self._stretches: dict[tuple[FrozenTable, str], Array] = {}
         self._touched: dict[tuple[FrozenTable, str], Intervals] = {}
+
+    def _tile_map(self, graph: Graph, state_pieces: list[Array]) -> TileMap:
+        """The tile of every byte of the graph's variables and of the state behind them."""
+        tile_map = graph._mapping.table().pieces()
+        if state_pieces:
+            state = np.concatenate(state_pieces)
+            tile_map = over(tile_map, paint(state, np.iinfo(np.int64).max))
+        inside = max(int(np.searchsorted(tile_map.start, self.memory_bytes)), 1)
+        return TileMap(tile_map.start[:inside], tile_map.tile[:inside])
 
     def _freeze_table(self, table: VertexTable, state_pieces: list[Array]) -> FrozenTable:
         count = len(table)

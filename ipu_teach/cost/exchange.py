@@ -428,7 +428,7 @@ def crossing(
     owner changes.
     """
     piece = np.searchsorted(tile_map.start, start, "right") - 1
-    until = np.append(tile_map.start, np.iinfo(np.int64).max)[piece + 1]
+    until = tile_map.stop[piece]
     # most edges are local: they need no sorting
     away = (tile_map.tile[piece] != tile) | (stop > until)
     tile, start, stop = union(tile[away].astype(np.int64), start[away], stop[away])

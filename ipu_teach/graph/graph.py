@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -47,12 +47,15 @@ from ipu_teach.graph.replicas import APART, Replication, join, target_of_one, wh
 from ipu_teach.graph.sizes import connect_part, get_field_size, set_field_size
 from ipu_teach.graph.stream import DataStream, ReplicatedStreamMode, make_stream
 from ipu_teach.graph.tensor import Tensor, concat
-from ipu_teach.graph.tile_map import UNMAPPED, TileMap
+from ipu_teach.graph.tile_map import UNMAPPED, TileMap, TileTable
 from ipu_teach.graph.variable_table import Variable, Variables, host_values
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.graph.vertex_table import FieldRef, VertexRange, VertexRef, VertexTable
 from ipu_teach.target import Target
 from ipu_teach.types import UNSIGNED_INT, Array, DType, as_dtype
+
+if TYPE_CHECKING:
+    from ipu_teach.graph.bulk import Column
 
 Placement = int | Array | Sequence[Sequence[tuple[int, int]]]
 
@@ -211,7 +214,7 @@ class Graph(WithoutSome):
         def allocate(dtype: type[DType], shape: Shape) -> Tensor:
             return self._new_variable(dtype, shape, label)
 
-        return make_clone(tensor, wanted, method, self._mapping.tile_map(), self._mapping, allocate)
+        return make_clone(tensor, wanted, method, self._mapping.table(), self._mapping, allocate)
 
     def clone_n(
         self,
@@ -331,7 +334,7 @@ class Graph(WithoutSome):
         """For each tile the (begin, end) intervals of `tensor`, in its own element order, that lie
         there.
 
-        Raises what `held_by_tile` does.
+        Raises what `mapped_pieces` does.
         """
         mapping: list[list[tuple[int, int]]] = [[] for _ in range(self._tiles.count)]
         for tile, intervals in self.held_by_tile(tensor, require_complete, allow_external).items():
@@ -343,6 +346,15 @@ class Graph(WithoutSome):
     ) -> dict[int, list[tuple[int, int]]]:
         """What `get_tile_mapping` gives, by tile and in their order, of those that hold some of
         `tensor`.
+
+        Raises what `mapped_pieces` does.
+        """
+        return intervals_by_tile(*self.mapped_pieces(tensor, require_complete, allow_external))
+
+    def mapped_pieces(
+        self, tensor: Tensor, require_complete: bool = True, allow_external: bool = False
+    ) -> tuple[Array, Array, Array]:
+        """Return (begin, count, tile) of pieces of `tensor`, in its element order, each on a tile.
 
         Raises `InvalidTileMappingError` if `require_complete` and some element lies on no tile,
         and, in a virtual graph, if some lies on a tile outside it and not `allow_external`.
@@ -368,11 +380,18 @@ class Graph(WithoutSome):
                 virtual graph.
                 next:  ask the top-level graph: graph.get_top_level_graph(), or pass
                 allow_external=True.""")
-        return intervals_by_tile(*pieces)
+        return pieces
 
-    def tile_map(self) -> TileMap:
-        """The mapping calls so far as one table, in this graph's tile numbers."""
-        return self._tiles.seen(self._mapping.tile_map())
+    def map_pieces(self, tensor: Tensor, begin: Array, count: Array, tile: Array) -> None:
+        """Put pieces of `tensor`, in its element order, on tiles, as `mapped_pieces` returns
+        them."""
+        self._own(tensor)
+        numbers = self._tiles.numbers(tile, self.describe(tensor))
+        self._mapping.add_pieces(tensor, begin, begin + count, numbers)
+
+    def tile_map(self) -> TileTable:
+        """Return the tile of every byte after the calls so far, in this graph's tile numbers."""
+        return self._tiles.renumber(self._mapping.table())
 
     def create_virtual_graph(self, *tiles: Any) -> Graph:
         """Some tiles of this graph as a graph of their own, in which they are numbered from 0.
@@ -522,6 +541,27 @@ class Graph(WithoutSome):
         from ipu_teach.graph.bulk import add_rows
 
         return add_rows(self, self._tiles, table_of(self._top, compute_set, codelet), tiles, fields)
+
+    def add_columns(
+        self,
+        compute_set: ComputeSet,
+        codelet: type[Vertex],
+        tiles: Array,
+        columns: Mapping[str, Column],
+        fields: Mapping[str, Any],
+        order: Array | None = None,
+    ) -> None:
+        """Add and map a vertex for each of `tiles`, with a column for each edge that differs.
+
+        `fields`: edges and state that are the same for all. `order`: the vertices' numbers in the
+        compute set; by default the next ones.
+        """
+        from ipu_teach.graph.bulk import add_columns
+
+        if len(tiles):
+            numbers = self._tiles.numbers(tiles, f"vertices of {codelet.__name__}")
+            table = table_of(self._top, compute_set, codelet)
+            add_columns(table, numbers, columns, fields, order)
 
     def connect(self, field: FieldRef, value: Tensor | Sequence[Tensor]) -> None:
         """Connect one field of a vertex that was added without it, or one part of a list:

@@ -312,9 +312,10 @@ def check_tensor(graph: Graph, argument: str, tensor: object, ranks: tuple[int, 
 
 def check_mapped(graph: Graph, argument: str, tensor: Tensor) -> None:
     """Raise `InvalidTileMappingError` unless every element of `tensor` is on a tile."""
-    _, count, tile = pieces_by_tile(tensor, graph.tile_map())
-    missing = int(count[tile == UNMAPPED].sum())
-    if missing:
+    tile_map = graph.tile_map()
+    if np.any(tile_map.split(*tensor.byte_extent())[3] == UNMAPPED):
+        _, count, tile = pieces_by_tile(tensor, tile_map)
+        missing = int(count[tile == UNMAPPED].sum())
         raise InvalidTileMappingError(f"""{calling()}() was given {argument} with {missing:,} of its
             {tensor.num_elements:,} elements on no tile.
             where: {tensor!r}

@@ -18,12 +18,12 @@ from ipu_teach.poplibs.library import (
     variant,
 )
 from ipu_teach.poplibs.options import Options
+from ipu_teach.poplibs.poplin.blocks import add_multiplications, add_sums, shares_of
 from ipu_teach.poplibs.poplin.matmul_codelets import adder, multiplier
 from ipu_teach.poplibs.poplin.plan import MatMulPlan, PlanningCache, Product, planned, product_of
 from ipu_teach.poplibs.poplin.wishes import MEMORY_PROPORTION, Wish, wish_of
 from ipu_teach.poplibs.popops import cast, scaled_add_to, zero
 from ipu_teach.poplibs.popops.operands import check_factor, check_finite
-from ipu_teach.poplibs.poputil import balanced_partition
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.types import FLOAT, HALF, QUARTER, UNSIGNED_CHAR, Array, DType
 
@@ -201,13 +201,6 @@ def tiles_of(plan: MatMulPlan, num_tiles: int) -> Array:
     )
 
 
-def shares_of(elements: int, parts: int, dtype: type[DType]) -> list[tuple[int, int]]:
-    """`elements` cut into parts of whole 64-bit words, some perhaps empty."""
-    grain = 8 // dtype.size
-    words = balanced_partition(-(-elements // grain), parts)
-    return [(min(begin * grain, elements), min(end * grain, elements)) for begin, end in words]
-
-
 def _mat_mul(
     graph: Graph, whole: Product, plan: Plan, a: Tensor, b: Tensor, prog: Program, name: str
 ) -> Tensor:
@@ -286,23 +279,15 @@ def _multiply(
         codelet = multiplier(
             plan.method, a.dtype, b.dtype, whole.partials, inner_step > 0, whole.wide_loads
         )
-        blocks = product(
-            enumerate(plan.groups()), enumerate(plan.rows()), enumerate(plan.columns(step))
+        add_multiplications(
+            graph,
+            compute_set,
+            codelet,
+            (left, right, partials),
+            (plan.groups(), plan.rows(), plan.columns(step), plan.inner(inner_step)),
+            tiles,
+            inner_step == 0,
         )
-        inner = list(enumerate(plan.inner(inner_step)))
-        for (g, (g0, g1)), (r, (r0, r1)), (c, (c0, c1)) in blocks:
-            for i, (k0, k1) in inner:
-                tile = int(tiles[g, r, c, i])
-                out = partials[i, g0:g1, r0:r1, c0 - c_low : c1 - c_low]
-                if inner_step == 0:
-                    graph.set_tile_mapping(out, tile)
-                for group in range(g0, g1):
-                    edges = {
-                        "a": left[group, r0:r1, k0:k1],
-                        "b": right[group, k0:k1, c0:c1],
-                        "out": out[group - g0],
-                    }
-                    put(graph, compute_set, tile, codelet, edges)
         prog.add(Execute(compute_set))
     return partials
 
@@ -324,14 +309,9 @@ def _add_up(
     compute_set = graph.add_compute_set(f"{name}/reduce{suffix}")
     codelet = adder(whole.partials, whole.out, whole.fast_reduce)
     low = plan.columns(step)[0][0]
-    blocks = product(
-        enumerate(plan.groups()), enumerate(plan.rows()), enumerate(plan.columns(step))
-    )
-    for (g, (g0, g1)), (r, (r0, r1)), (c, (c0, c1)) in blocks:
-        columns = slice(c0 - low, c1 - low)
-        result = out[g0:g1, r0:r1, columns].flatten()
-        sums = partials[:, g0:g1, r0:r1, columns].reshape((plan.inner_blocks, result.num_elements))
-        add_shared(graph, compute_set, codelet, sums, result, tiles[g, r, c].tolist())
+    columns = [(begin - low, end - low) for begin, end in plan.columns(step)]
+    parts = plan.groups(), plan.rows(), columns
+    add_sums(graph, compute_set, codelet, partials, out, parts, tiles)
     prog.add(Execute(compute_set))
     return out
 
