@@ -64,10 +64,10 @@ def mean_gradient(kind: Any, count: int) -> Callable[[Operands], Tensor]:
     def gradient(o: Operands) -> Tensor:
         rows = o.row(count), o.row()
         if kind is popnn.bn:
-            return kind.batch_norm_gradients(o.graph, o.x, o.view, *rows, o.prog)
+            return popnn.bn.batch_norm_gradients(o.graph, o.x, o.view, *rows, o.prog)
         name = {popnn.gn: "group", popnn.ln: "layer", popnn.in_: "instance"}[kind]
-        call = getattr(kind, f"{name}_norm_gradients")
-        return call(o.graph, o.x, o.view, *rows, o.prog)  # type: ignore[no-any-return]
+        call: Callable[..., Tensor] = getattr(kind, f"{name}_norm_gradients")
+        return call(o.graph, o.x, o.view, *rows, o.prog)
 
     return gradient
 
