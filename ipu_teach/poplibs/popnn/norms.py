@@ -29,9 +29,9 @@ from ipu_teach.poplibs.library import (
 )
 from ipu_teach.poplibs.placing import in_memory_order
 from ipu_teach.poplibs.popops import expr
-from ipu_teach.poplibs.popops.fused import map as mapped
+from ipu_teach.poplibs.popops.fused import map as mapped, map_with_output
 from ipu_teach.poplibs.popops.in_float import in_float
-from ipu_teach.poplibs.popops.operands import check_factor, check_finite
+from ipu_teach.poplibs.popops.operands import check_factor, check_finite, result_like
 from ipu_teach.poplibs.popops.reductions import ReduceParams, SingleReduceOp, reduce_many
 from ipu_teach.poplibs.popops.scaled import scaled_add_to
 from ipu_teach.poplibs.poputil import broadcast_to_match
@@ -105,7 +105,9 @@ class Norm:
         as x does."""
         order = in_memory_order(self.x)
         result, each = in_float(expression, *(t.dim_shuffle(order) for t in tensors), out=dtype)
-        made = mapped(self.graph, result, each, prog, name)
+        x = self.x.dim_shuffle(order)
+        made = result_like(self.graph, [x], x.shape, dtype, name)
+        map_with_output(self.graph, result, each, made, prog, name)
         return made.dim_shuffle([order.index(d) for d in range(self.x.rank)])
 
 

@@ -166,10 +166,12 @@ def map(
     vertex a tile.
 
     `expression`: see `popops.expr`; `tensors`: up to 8, broadcast to one shape. The result has the
-    dtype that the expression gives, and the mapping of the first tensor of its shape. `options`:
-    "enableGenerateCodelet" (default True); if False, each operation is a library call of its own,
-    with a compute set and a tensor in between: the same bits, and what fusing saves. Raises
-    `PoplibsError` and `InvalidOptionError`.
+    dtype that the expression gives, and the mapping of a tensor of its shape: as in PopLibs, of the
+    one with the fewest elements on its fullest tile, or linear where all repeat elements.
+
+    `options`: "enableGenerateCodelet" (default True); if False, each operation is a library call of
+    its own, with a compute set and a tensor in between: the same bits, and what fusing saves.
+    Raises `PoplibsError` and `InvalidOptionError`.
     """
     dtype, shape, code = _checked(graph, expression, tensors)
     if not settled(OPTIONS, options)["enableGenerateCodelet"]:
