@@ -28,7 +28,7 @@ BUDGETS = {
     "cost": 3410,
     "report": 4325,
     "saved": 780,
-    "poplibs": 11420,
+    "poplibs": 11600,
     "host": 460,
     "sweeps": 175,
     "observer": 200,
