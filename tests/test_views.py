@@ -419,11 +419,16 @@ def test_the_strip_of_a_run_has_the_shares_of_its_phases(repeats: int) -> None:
             ]
             drawn = {scene.codes[b.code].name: b.boxes[:, 2].sum() / track.width for b in boxes}
         else:
-            [strip] = [s for s in paint(scene, 0) if isinstance(s, Raster) and s.y == track.y]
-            drawn = {
-                scene.codes[c].name: float((strip.codes == c).mean())
-                for c in np.unique(strip.codes).tolist()
-            }
+            strip = [
+                s
+                for s in paint(scene, 0)
+                if isinstance(s, Boxes) and len(s.boxes) and track.y <= s.boxes[0, 1] < track.bottom
+            ]
+            area = track.width * track.height
+            drawn = defaultdict(float)
+            for one in strip:
+                name = scene.codes[one.code].name
+                drawn[name] += float((one.boxes[:, 2] * one.boxes[:, 3]).sum()) / area
         assert drawn == pytest.approx(dict(total), abs=0.002)
 
 
@@ -1076,6 +1081,7 @@ def test_a_slider_begins_where_the_function_does() -> None:
 
 def test_sliders_rebuild_and_errors_are_shown() -> None:
     pytest.importorskip("anywidget", reason="the extra lab is not installed")
+    from ipu_teach.show.bsp import axis_of, with_axis
     from ipu_teach.show.explore import widget
 
     def build(rows: int) -> View:
@@ -1087,11 +1093,15 @@ def test_sliders_rebuild_and_errors_are_shown() -> None:
     slider, trouble, shown = box.children
     before = shown.scene
     slider.value = 2
-    assert shown.scene != before and shown.scene == build(2).scene.json()
+    longer = build(2)
+    assert shown.scene != before
+    assert shown.scene == with_axis(longer, axis_of(longer)).scene.json()
     slider.value = 3
     assert "Three rows &lt;are&gt; too many." in trouble.value and "take two." in trouble.value
     slider.value = 1
-    assert trouble.value == "" and shown.scene == before
+    # the shorter superstep stays on the axis of the longer one
+    assert trouble.value == ""
+    assert shown.scene == with_axis(build(1), axis_of(longer)).scene.json() != before
 
 
 def test_without_matplotlib_a_png_is_refused_and_an_svg_is_not(

@@ -198,7 +198,7 @@ def paint_packets(
     if len(messages) > MOST_PACKETS:
         yield from _arrows(places, messages)
         return
-    cells = places.cells()
+    cells, still = places.cells(), scene.stills[int(scene.frames[frame])]
     begun = np.cumsum([scene.stills[i].first for i in scene.frames.tolist()])
     last = int(np.searchsorted(begun, begun[frame], "right")) - 1  # of the same superstep
     before, after = (scene.numbers[board.name].at(f) for f in (frame, last))
@@ -207,16 +207,16 @@ def paint_packets(
     words = []
     for message in messages:
         assert message.cells is not None
-        cell = int(message.cells[0])
+        cell = int(message.cells[0]) if len(message.cells) else -1  # none of its cells is drawn
         text = (
             short((after if message.after else before)[cell], 44)
-            if message.count == 1
+            if message.count == 1 and cell >= 0
             else f"{message.size:,} B"
         )
         wide, ends = OF_LETTER * len(text) + 8, list[tuple[float, float]]()
         for box in (message.source, int(message.receivers[0])):
             x, y = (board.x + board.width / 2, board.y - 12) if box < 0 else places.corner(box)
-            if box >= 0 and board.box[cell] == box:
+            if box >= 0 and cell >= 0 and board.box[cell] == box:
                 x, y = float(cells[cell, 0] + cells[cell, 2] / 2), float(cells[cell, 1] + CELL / 2)
             elif box >= 0:
                 fit = max(1, int((places.wide - 4) // 48))
@@ -227,7 +227,8 @@ def paint_packets(
         part = min(1.0, max(0.0, (now - message.begin) / ((message.end - message.begin) or 1)))
         (x, y), (u, v) = ends
         yield Stroke(((x, y), (u, v)), 1, "line")
-        x, y, code = x + part * (u - x), y + part * (v - y), board.rims[int(board.row[cell])]
+        x, y = x + part * (u - x), y + part * (v - y)
+        code = board.rims[int(board.row[cell])] if cell >= 0 else still.code
         boxes.setdefault(code, []).append((x - wide / 2, y - 8, wide, 16.0))
         words.append(Words(x, y + 4, text, 11, "middle", code))
     yield from (Boxes(code, np.array(some)) for code, some in boxes.items())

@@ -135,6 +135,26 @@ def bsp(
         each *= 2
 
 
+def axis_of(view: View) -> float:
+    """The longest of the axes of time that lanes of one superstep have in turn, 0 without lanes."""
+    axes = [
+        max(mark.axis, *(float(d.span) for d in view.scene.drawings))
+        for mark in view.scene.marks
+        if isinstance(mark, Lanes) and view.scene.view == "bsp"
+    ]
+    return max(axes, default=0.0)
+
+
+def with_axis(view: View, axis: float) -> View:
+    """The view with lanes whose whole width is `axis`, where it has lanes of one superstep."""
+    if not axis_of(view) or axis <= 0:
+        return view
+    marks = tuple(
+        replace(mark, axis=axis) if isinstance(mark, Lanes) else mark for mark in view.scene.marks
+    )
+    return View(replace(view.scene, marks=marks))
+
+
 def _made(report: Report, each: int) -> _Maker:
     return _Maker(checked(report, "bsp"), each)
 
@@ -474,12 +494,19 @@ class _Maker:
         if len(messages) <= MOST_MESSAGES:
             return tuple(messages), how
         chosen = int(np.argmax(busy))
+        links = [m for m in messages if self._is_link(m)]  # few, and each stands for many
         its = [m for m in messages if chosen == m.source or chosen in m.receivers]
-        its = sorted(its, key=lambda m: -m.size)[:MOST_OF_ONE]
-        how += f"; drawn are {len(its):,} of {self.one} {chosen}"
+        its = [m for m in its if not self._is_link(m)]
+        its = links + sorted(its, key=lambda m: -m.size)[:MOST_OF_ONE]
+        between = f" and {counted(len(links), 'arrow')} between IPUs" * bool(links)
+        how += f"; drawn are {len(its) - len(links):,} of {self.one} {chosen}{between}"
         if len(its) > MOST_SPOKES and self.grid.side < SMALLEST_LABEL:
             how += ", a frame for who sends, a dot for who receives"
         return tuple(its), how
+
+    def _is_link(self, message: Message) -> bool:
+        """Whether an arrow goes from one IPU to another."""
+        return message.source // self.per_ipu != int(message.receivers[0]) // self.per_ipu
 
     def sentence(self) -> str:
         """What the run takes, phase by phase, and the tile that is waited for longest."""

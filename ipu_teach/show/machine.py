@@ -19,7 +19,7 @@ from ipu_teach.show.measures import SIDE
 from ipu_teach.show.panels import Panels
 from ipu_teach.show.scene import Scene, Still, Zoom
 from ipu_teach.show.view import View
-from ipu_teach.target import MACHINES, Target, source
+from ipu_teach.target import GIVEN, MACHINES, Target, ground, source
 
 CODES = (
     palette.COMPUTE.lettered("M", "memory of the tiles"),
@@ -83,7 +83,7 @@ def _scene(target: Target, report: Report | None) -> Scene:
     figures = {
         pipe: f"{getattr(target, figure):,.10g} {unit(figure)}" for pipe, figure in PIPES.items()
     }
-    sources = {pipe: source(target.ipu_version, figure) for pipe, figure in PIPES.items()}
+    sources = {pipe: _source(target, figure) for pipe, figure in PIPES.items()}
     stills = []
     rows = list[tuple[str, ...]]()
     rates = list[str]()
@@ -141,7 +141,7 @@ def _scene(target: Target, report: Report | None) -> Scene:
                     ladder.said(link)
                     if report
                     else f"{getattr(target, figure):,.10g} {unit(figure)}",
-                    source(target.ipu_version, figure),
+                    _source(target, figure),
                 )
             )
     called = f"A {MACHINES[target.machine][0]}" if target.machine else "A machine"
@@ -163,6 +163,13 @@ def _scene(target: Target, report: Report | None) -> Scene:
             *(BESIDE,) * (target.num_ipus > 1),
         ),
     )
+
+
+def _source(target: Target, figure: str) -> str:
+    """Where a figure of this machine comes from: one that was set has no published source."""
+    if ground(target, figure) == GIVEN:
+        return "set for this machine"
+    return source(target.ipu_version, figure)
 
 
 def unit(figure: str) -> str:

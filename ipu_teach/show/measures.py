@@ -24,7 +24,7 @@ SIDE, SLOT, THICK = 232.0, 58.0, 24.0
 # digit.
 # Links between IPUs stand in its gutter. More messages than are packets become arrows; of more than
 # are arrows, those of the tile in question.
-GUTTER, MOST_PACKETS, MOST_ARROWS = 72.0, 12, 64
+GUTTER, MOST_PACKETS, MOST_ARROWS = 72.0, 12, 256
 HEAD = 20.0
 ROW = 18.0
 BETWEEN = 6.0

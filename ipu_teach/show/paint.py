@@ -176,6 +176,7 @@ def _lanes(
     chosen, start, stop = still.lanes[mark.name]
     drawing = scene.drawings[chosen]
     shown = drawing.span if whole or mark.whole else start + progress * (stop - start)
+    full = mark.axis or drawing.span  # what the whole width stands for
     if mark.heading:
         yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
         span = f"{number(drawing.span)} {drawing.unit}"
@@ -183,7 +184,10 @@ def _lanes(
     bottom = mark.bottom
     yield Stroke(((mark.x, mark.y), (mark.x, bottom)), 1, "line")
     yield Stroke(((mark.right, mark.y), (mark.right, bottom)), 1, "line")
-    scale = mark.width / drawing.span if drawing.span else 0.0
+    scale = mark.width / full if full else 0.0
+    if mark.axis and drawing.span < mark.axis:  # where all go on
+        x = mark.x + drawing.span * scale
+        yield Stroke(((x, mark.y - 3), (x, bottom + 3)), 1.5)
     yield from _lane_boxes(mark, [(0.0, drawing)], scale, shown)
     yield from _lane_labels(mark)
     if mark.limit:
@@ -321,7 +325,9 @@ def _track(scene: Scene, mark: Track, frame: int, progress: float) -> Iterator[S
     edges = mark.x + track_edges(scene) * mark.width
     codes, cycles = pieces(scene)
     ends = np.append(0.0, np.cumsum(cycles))
-    if len(codes) > MOST_RECTANGLES:
+    if len(codes) > MOST_RECTANGLES and scene.columns is not None:
+        yield from _strip(mark, scene.columns, codes, cycles)
+    elif len(codes) > MOST_RECTANGLES:
         columns, rows = STRIP
         places, found = np.linspace(0, ends[-1], columns + 1), np.unique(codes)
         spent = [
@@ -343,6 +349,31 @@ def _track(scene: Scene, mark: Track, frame: int, progress: float) -> Iterator[S
     below, whole = mark.bottom + 16, f"{number(ends[-1])} modelled cycles"
     yield Words(mark.x, below, "0", 11, ink="soft")
     yield Words(mark.right, below, whole, 11, "end", "soft")
+
+
+def _strip(mark: Track, edges: Array, codes: Array, cycles: Array) -> Iterator[Shape]:
+    """A long run in columns between `edges`, each with its shares one above the other. Equal
+    neighbours are one box."""
+    ends = np.append(0.0, np.cumsum(cycles))
+    known = np.unique(codes)
+    parts = np.array(
+        [
+            np.diff(np.interp(edges, ends, np.append(0.0, np.cumsum(cycles * (codes == c)))))
+            for c in known
+        ]
+    ) / np.diff(edges)
+    tops = np.vstack((np.zeros(parts.shape[1]), np.cumsum(parts, axis=0)))
+    new = np.abs(np.diff(tops, axis=1)).max(axis=0) * mark.height > 0.01
+    firsts = np.flatnonzero(np.append(True, new))
+    x = mark.x + edges * mark.width / (ends[-1] or 1)
+    left, right = x[firsts], x[np.append(firsts[1:], parts.shape[1])]
+    for i, code in enumerate(known.tolist()):
+        top, high = tops[i, firsts] * mark.height, parts[i, firsts] * mark.height
+        boxes = rectangles(left, mark.y + top, right - left, high)
+        for tall in np.unique(np.round(high, 1)):
+            alike = (np.round(high, 1) == tall) & (high > 0.05)
+            if alike.any():
+                yield Boxes(code, boxes[alike])
 
 
 def _flame(scene: Scene, mark: Flame) -> Iterator[Shape]:

@@ -16,6 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from ipu_teach.cost.phases import COMPUTE, EXCHANGE, HOST, LINKS, STREAMING, SYNC, Phase
+from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import InvalidOptionError, counted, shown
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.report import Recording
@@ -167,6 +168,15 @@ class _Maker:
         nodes = [node for program in profile.programs for _, node in program.walk()]
         loops = [node for node in nodes if node.kind.startswith("Repeat")]
         self.repeated = {below.step for node in loops for _, below in node.walk()}
+        # By such a step, how often it had run when the recording began, and how often in all.
+        leaves = [profile.leaf(n).step for n in range(len(profile.steps))]
+        ran = np.array(leaves, np.int64)[self.report.step_numbers].tolist()
+        earlier = Counter(ran[: recording.first])
+        self.times = {
+            leaf: (earlier[leaf], count)
+            for leaf, count in Counter(ran).items()
+            if leaf in self.repeated
+        }
         self.gains = self._gains()
         # What the host wrote before the first step stands there when it begins.
         self.begins = int(recording.steps[0] == BY_HOST)
@@ -243,7 +253,7 @@ class _Maker:
             poster=poster,
             sources=tuple(self.sources),
             numbers={"board": numbers},
-            data={"rounds": self.rounds},
+            data={"rounds": self.rounds, "times": self.times},
             clock=clock if self.report.target.num_sets > 1 else None,
         )
 
@@ -321,9 +331,10 @@ class _Maker:
             note = "every tile waits for the last one" if phase.kind == SYNC else ""
             if phase.busy is not None:
                 note = waited_for(phase, own)
-            if phase.exchange >= 0:
-                note = f"{cost.exchange[phase.exchange].total:,} bytes arrive; {note}"
             messages = tuple(self._messages(phase, does))
+            if phase.exchange >= 0:
+                arrive = f"{cost.exchange[phase.exchange].total:,} bytes arrive; "
+                note = arrive + self._undrawn(step, phase, messages) + note
             self.moved[len(self.stills)] = (
                 phase.kind in (EXCHANGE, LINKS) and bool(messages),
                 sum(m.size for m in messages),
@@ -386,9 +397,26 @@ class _Maker:
         for (source, to, after), some in found.items():
             cells = np.concatenate(some)
             seen, size = self._drawn(cells), int(self.size[cells].sum())
-            if len(seen) or phase.kind == LINKS:
-                end = phase.cycles if phase.busy is None else int(phase.busy[tiles[to]])
-                yield Message(source, np.array([to]), size, 0, end, seen, len(cells), after)
+            end = phase.cycles if phase.busy is None else int(phase.busy[tiles[to]])
+            yield Message(source, np.array([to]), size, 0, end, seen, len(cells), after)
+
+    def _undrawn(self, step: int, phase: Phase, messages: tuple[Message, ...]) -> str:
+        """How much of what arrives in a phase is in none of its `messages`, in words: it was not
+        recorded, or one of its ends is a tile without a box."""
+        sent = self.report.transfers(step)[phase.exchange] if phase.exchange >= 0 else ()
+        if not isinstance(sent, Transfers) or phase.kind not in (EXCHANGE, LINKS):
+            return ""
+        links, arrives = phase.kind == LINKS, 0
+        for source, size, to in zip(sent.source, sent.size, sent.receivers, strict=True):
+            away = to // self.per_ipu != source // self.per_ipu
+            arrives += int(size) * int(np.count_nonzero(away == links))
+        left = arrives - sum(message.size for message in messages)
+        if left <= 0:
+            return ""
+        return (
+            f"{left:,} of them are not drawn: they were not recorded, or go to or from a tile "
+            "without a box; "
+        )
 
     def _drawn(self, elements: Array) -> Array:
         """The cells of those elements that are drawn."""

@@ -16,7 +16,7 @@ const
   THICK = 24,
   GUTTER = 72,
   MOST_PACKETS = 12,
-  MOST_ARROWS = 64,
+  MOST_ARROWS = 256,
   HEAD = 20,
   ROW = 18,
   BETWEEN = 6,

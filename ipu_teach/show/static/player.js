@@ -283,7 +283,8 @@ function live(root, scene) {
       pen.strokeStyle = ink.line;
       pen.lineWidth = 1;
       pen.strokeRect(mark.x, mark.y, mark.width, mark.height);
-      const part = span ? (from + (mark.whole ? 0.5 : progress) * (to - from)) / span : 0;
+      const full = mark.axis || span;
+      const part = full ? (from + (mark.whole ? 0.5 : progress) * (to - from)) / full : 0;
       const picture = lanesOf(mark, number);
       const w = mark.whole ? picture.width : Math.round(picture.width * part);
       if (w)
@@ -293,6 +294,8 @@ function live(root, scene) {
       pen.fillStyle = ink.ink;
       if (moving && part > 0 && part < 1)
         pen.fillRect(mark.x + mark.width * part - 0.75, mark.y - 3, 1.5, mark.height + 6);
+      if (full > span)  // where all go on
+        pen.fillRect(mark.x + mark.width * span / full - 0.75, mark.y - 3, 1.5, mark.height + 6);
       if (mark.limit)
         pen.fillRect(mark.x + mark.width * mark.limit / span - 1, mark.y - 3, 2, mark.height + 6);
       labels(mark);
@@ -360,7 +363,7 @@ function live(root, scene) {
     return found;
   }
   const lanesOf = (mark, number) => keep(`${mark.name} ${number}`, mark.width, mark.height, (p) => {
-    const span = scene.drawings[number][0];
+    const span = mark.axis || scene.drawings[number][0];
     bars(p, number, mark.count, 0, 0, span ? mark.width / span : 0, mark.height / mark.count,
       mark.width);
   });
@@ -400,27 +403,31 @@ function live(root, scene) {
     const parts = [];
     for (let f = 0; f < count; f++)
       parts.push(...(scene.clock ? pieces(f) : still(f).pieces ||= pieces(f)));
-    const columns = parts.length > MOST_RECTANGLES ? 344 : 0, scale = mark.width / total,
-      wide = mark.width / columns;
-    const spent = Array.from({ length: columns }, () => new Float64Array(scene.codes.length));
-    let x = 0;
+    const scale = mark.width / total, [n, packed] = scene.columns || [345];
+    const edges = parts.length <= MOST_RECTANGLES ? [] : packed ? unpack(packed, n)
+      : Array.from({ length: n }, (_, i) => i * total / (n - 1));
+    const spent = Array.from(edges, () => new Float64Array(scene.codes.length));
+    let x = 0, c = 0;
     for (const [code, cycles] of parts) {
-      const w = cycles * scale;
-      if (columns) {
-        for (let c = floor(x / wide); c < columns && c * wide < x + w; c++)
-          spent[c][code] += min(x + w, (c + 1) * wide) - max(x, c * wide);
+      const end = x + cycles;
+      if (edges.length) {
+        for (; c < n - 1 && edges[c] < end; c++) {
+          spent[c][code] += min(end, edges[c + 1]) - max(x, edges[c]);
+          if (edges[c + 1] > end) break;
+        }
       } else {
-        p.fillStyle = w > 5 ? brushes[code] : colours[code];
-        p.fillRect(x, 0, w, mark.height);
+        p.fillStyle = cycles * scale > 5 ? brushes[code] : colours[code];
+        p.fillRect(x * scale, 0, cycles * scale, mark.height);
       }
-      x += w;
+      x = end;
     }
-    spent.forEach((column, c) => {
+    spent.slice(1).forEach((_, i) => {
+      const wide = edges[i + 1] - edges[i];
       let y = 0;
-      column.forEach((part, code) => {
+      spent[i].forEach((part, code) => {
         const high = part / wide * mark.height;
         p.fillStyle = colours[code];
-        p.fillRect(c * wide, y, wide + 0.4, high);
+        p.fillRect(edges[i] * scale, y, wide * scale + 0.4, high);
         y += high;
       });
     });

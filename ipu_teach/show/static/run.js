@@ -39,8 +39,10 @@ EXTRA.run = (kit) => {
   const stepOf = (f) => scene.rounds[kit.frames[f]];
   function story(frame, s) {
     const g = groups[frame], key = stepOf(starts[g]), same = starts.filter((f) => stepOf(f) === key);
-    const round = key !== undefined && same.length > 1
-      ? `Round ${words(same.indexOf(starts[g]) + 1)} of ${words(same.length)} of this step. ` : "";
+    // How often the step had run before the recording, and how often it runs in all.
+    const [before_, all_] = scene.times[key] || [0, 0];
+    const round = all_ > 1
+      ? `Round ${words(before_ + same.indexOf(starts[g]) + 1)} of ${words(all_)} of this step. ` : "";
     const now = at(before(frame));
     if (s.flows) {
       const all = s.flows.messages, own = all.filter((m) => m[2] === box(focus())),
