@@ -400,6 +400,7 @@ def test_a_png_has_the_shares_that_the_words_say(tiles: int, name: str, tmp_path
     frame = len(scene.frames) - 1
     phase = programs.the_wait(scene, name)
     pixels = imread(view.save(tmp_path / "a.png", frame=frame, width=1440))[:, :, :3]
+    pixels = pixels[round(2 * headline_height(scene)) :]  # below the title
     assert programs.waiting_seen(pixels, scene, phase, 2.0) == pytest.approx(
         phase.waiting, abs=0.02
     )
@@ -558,7 +559,7 @@ def test_the_host_has_a_lane_where_it_takes_part() -> None:
 
 def test_a_run_keeps_its_name() -> None:
     report = programs.uneven(called="training")
-    assert show.bsp(report).scene.title == "training: 7 supersteps on 13 tiles"
+    assert show.bsp(report).scene.title == "training: Tile 0 makes 12 others wait in total"
     assert show.program(report).data[0]["part"] == "training: Sequence"
     flame = show.timeline(report).scene.marks[0]
     assert isinstance(flame, Flame) and flame.names[0] == "training: Sequence"
@@ -657,7 +658,7 @@ def test_scripts_travel_as_their_sources_compressed() -> None:
     for path in STATIC.glob("*.js"):
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
         lines = [line for line in lines if line and not line.startswith("//")]
-        assert len("\n".join(lines).encode()) <= (25_000 if path.stem == "player" else 10_000), (
+        assert len("\n".join(lines).encode()) <= (27_000 if path.stem == "player" else 10_000), (
             path.name
         )
         text = "\n".join(re.sub(r"  // .*", "", line) for line in lines)
@@ -765,7 +766,7 @@ def test_views_are_named_as_they_were_passed() -> None:
         "a view of matrix": matrix[:, 1:3],
     }
     for name, tensor in named.items():
-        assert show.tiles(tensor).scene.title == f"Where {name} lives"
+        assert show.tiles(tensor).scene.title.startswith(f"{name} is on ")
 
 
 @pytest.mark.parametrize("tiles", [7, 13, 64, 1472])

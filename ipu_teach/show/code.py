@@ -188,6 +188,9 @@ def _view(name: str, head: str, columns: tuple[str, ...], rows: list[CodeRow]) -
         else f"; most in line {worst[1].rstrip(':')}, {percent(worst[3])}"
     )
     sentence = f"{head}{most}."
+    title = f"{name}: its cycles have no lines"
+    if worst is not None:
+        title = f"Line {worst[1].partition(':')[0]} takes {percent(worst[3])} of {name}"
     table = tuple(("  " * depth + text, *cells) for depth, text, cells, *_ in rows)
     wide = [max(map(len, column)) for column in zip(("", *columns), *table, strict=True)]
     text = [sentence]
@@ -197,9 +200,7 @@ def _view(name: str, head: str, columns: tuple[str, ...], rows: list[CodeRow]) -
             + f"  {last}".rstrip()
         )
     return View(
-        rows_scene(
-            "code", f"{name}, line by line", sentence, CODES, mark, (("line", *columns), table)
-        ),
+        rows_scene("code", title, sentence, CODES, mark, (("line", *columns), table)),
         "\n".join(text),
     )
 

@@ -244,10 +244,9 @@ def _scene(report: Report, every: list[Exchange], told: Carried, at: At, most: i
     )
     panels.put(matrix, left=64, right=64 + SIDE, down=44, high=SIDE)
     panels.put(Partners("partners", of="matrix"), left=424, high=SIDE + 44)
-    many = counted(len(every), "exchange")
     scene = panels.scene(
         "exchange",
-        titled(report, f"Who sends to whom: {many} on {counted(tiles, 'tile')}"),
+        titled(report, _title(every, per_ipu)),
         _sentence(every, tiles, per_ipu),
         foot=44,
         codes=(*_codes(bounds), LINKS),
@@ -308,6 +307,13 @@ def _most(sizes: Array, verb: str) -> str:
     if others:
         return f"{len(others) + 1:,} tiles {verb} most, {sizes[first]:,} each"
     return f"tile {first} {verb}s most, {sizes[first]:,}"
+
+
+def _title(every: list[Exchange], per_ipu: int) -> str:
+    """The pattern of the longest exchange."""
+    worst = max(every, key=lambda one: one.cycles)
+    name, told = pattern(worst.source, worst.to, per_ipu)
+    return f"{name[0].upper()}{name[1:]}: {told}"
 
 
 def _sentence(every: list[Exchange], tiles: int, per_ipu: int) -> str:

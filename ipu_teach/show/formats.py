@@ -100,7 +100,9 @@ def formats(
     return View(
         panels.scene(
             "formats",
-            f"Values beside the numbers of {', '.join(d.__name__ for d in dtypes)}",
+            f"Times 2^{best} the values fit {dtypes[0].__name__} best"
+            if best
+            else f"The values fit {dtypes[0].__name__} best as they are",
             said,
             foot=12,
             codes=CODES,

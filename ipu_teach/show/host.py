@@ -104,7 +104,8 @@ def _scene(report: Report, most: int) -> Scene:
     )
     return panels.scene(
         "host",
-        "The host beside the device",
+        f"{100 * sum(link[-1] for link in links) / total:.1f} % of the run is transfer with the "
+        f"host{' or streaming memory' * bool(report.streaming_bytes)}",
         " ".join([f"The host beside the device: {crossing}.", *told]),
         foot=22,
         codes=CODES,

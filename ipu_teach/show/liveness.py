@@ -325,7 +325,7 @@ def _scene(runs: list[_Run], at: At, most: int) -> Scene:
     titles = ["Live"] if len(runs) == 1 else ["First report, live", "Second report, live"]
     scene = panels.scene(
         "liveness",
-        "What is live, step by step" + (", in two reports" if len(runs) > 1 else ""),
+        _title(runs),
         _sentence(runs),
         foot=22,
         codes=CODES,
@@ -417,6 +417,19 @@ def _still(runs: list[_Run], steps: tuple[int, ...], lanes: bool) -> Still:
     begin, end = float(max(a for a, _ in spans)), float(min(b for _, b in spans))
     channel = {"live": (0, begin, end)} if lanes else {}
     return Still(head, "; ".join(said), ALWAYS if len(runs) == 1 else ONE, 0, True, lanes=channel)
+
+
+def _title(runs: list[_Run]) -> str:
+    peaks = [int(run.height[0].max()) for run in runs]
+    if len(runs) == 1:
+        at = int(np.argmax(runs[0].height[0]))
+        less = "" if runs[0].always else " beside what is always live"
+        return f"Most is live in step {at + 1}, {runs[0].names[at]}: {peaks[0]:,} bytes{less}"
+    change = 100 * abs(peaks[1] - peaks[0]) / peaks[0] if peaks[0] else 0.0
+    if not change:
+        return "Both runs need equally much memory at their peaks"
+    more = "more" if peaks[1] > peaks[0] else "less"
+    return f"At its peak the second run needs {change:.1f} % {more} memory than the first"
 
 
 def _sentence(runs: list[_Run]) -> str:

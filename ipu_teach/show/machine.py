@@ -146,9 +146,11 @@ def _scene(target: Target, report: Report | None) -> Scene:
             )
     called = f"A {MACHINES[target.machine][0]}" if target.machine else "A machine"
     title = f"{called} of {target.ipu_version}, from a tile to {names[-1]}"
+    memory_rate, *_, host_rate = pipes(target, target.num_ipus)
     return panels.scene(
         "machine",
-        title,
+        f"The tiles' memory is {memory_rate / max(1, host_rate):,.0f} times as fast as the link to "
+        "the host",
         f"{title}. {'; '.join(f'{n}: {note}' for n, note in zip(names, notes, strict=True))}."
         + sentence,
         foot=16,

@@ -176,7 +176,7 @@ def _scene(report: Report, most_named: int) -> Scene:
     )
     return panels.scene(
         "memory",
-        f"The memory of {counted(target.num_tiles, 'tile')}",
+        _title(report, held, total),
         _sentence(report, held, total),
         foot=24,
         codes=codes,
@@ -259,6 +259,16 @@ def _note(report: Report, total: Array) -> str:
         f"({100 * total[fullest] / limit:.1f} %), {always:,} always live"
     )
     return text + (f"; {counted(over, 'tile')} over the limit" if over else "")
+
+
+def _title(report: Report, held: list[tuple[Code, Array]], total: Array) -> str:
+    """Which tile is fullest, and of what."""
+    fullest, limit = int(np.argmax(total)), report.target.bytes_per_tile
+    share = f"{100 * total[fullest] / limit:.1f} % of its memory"
+    kind = max(held, key=lambda part: int(part[1][fullest]))[0].name
+    if (over := int((total > limit).sum())) > 0:
+        return f"{counted(over, 'tile')} over the limit; tile {fullest} needs {share}"
+    return f"Tile {fullest} is fullest, {share}: most of it {kind}"
 
 
 def _sentence(report: Report, held: list[tuple[Code, Array]], total: Array) -> str:

@@ -113,7 +113,7 @@ def _line(dtype: Any, value: float) -> NumberLine:
 
 
 def _scene(lines: list[NumberLine], value: float) -> Scene:
-    names, said = (line.name for line in lines), "; ".join(_told(line, value) for line in lines)
+    said = "; ".join(_told(line, value) for line in lines)
     low = min(frexp(line.smallest)[1] for line in lines) - 1
     span = max(frexp(line.largest)[1] for line in lines) - low
     half = max(line.spacing(value) for line in lines)
@@ -131,7 +131,7 @@ def _scene(lines: list[NumberLine], value: float) -> Scene:
     panels.put(_rows("around", around, [_around(line, window) for line in lines], ends), left=34)
     return panels.scene(
         "numbers",
-        f"Number lines of {', '.join(names)}",
+        _title(lines, value),
         f"{value:.9g} on {counted(len(lines), 'number line')}: {said}.",
         foot=22,
         codes=CODES,
@@ -142,6 +142,15 @@ def _scene(lines: list[NumberLine], value: float) -> Scene:
         ),
         notes=("The negative numbers are the same again.",),
     )
+
+
+def _title(lines: list[NumberLine], value: float) -> str:
+    """How far from the value it lands, on the line that is furthest off."""
+    worst = max(lines, key=lambda line: abs(line.lands - value))
+    if worst.lands == value:
+        return f"{value:.9g} is a number of {', '.join(line.name for line in lines)}"
+    furthest = " at most, in" if len(lines) > 1 else " in"
+    return f"{value:.9g} lands {abs(worst.lands - value):.3g} off{furthest} {worst.name}"
 
 
 def _row(line: NumberLine, value: float) -> tuple[float, ...]:

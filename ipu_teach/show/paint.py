@@ -577,6 +577,19 @@ def _tree(mark: Tree) -> Iterator[Shape]:
         left = left + wide
 
 
+def headline(scene: Scene) -> Iterator[Words]:
+    """The title above the drawing, in at most two lines."""
+    lines = wrap(scene.title, OF_TITLE, max_lines=2, placeholder=" …")
+    for row, line in enumerate(lines):
+        y = 22 - headline_height(scene) + TITLE_LINE * row
+        yield Words(16, y, line, TITLE_SIZE)
+
+
+def headline_height(scene: Scene) -> float:
+    """How much room the title takes above the drawing."""
+    return 10 + TITLE_LINE * len(wrap(scene.title, OF_TITLE, max_lines=2, placeholder=" …"))
+
+
 def caption(scene: Scene, frame: int) -> Iterator[Shape]:
     """Below the drawing: what the frame is, in words, and what the codes mean that the scene
     uses."""
@@ -595,6 +608,7 @@ def caption(scene: Scene, frame: int) -> Iterator[Shape]:
 
 
 LEGEND_ROW = 20.0
+TITLE_SIZE, TITLE_LINE, OF_TITLE = 16, 22.0, 76  # its size, its line, letters to a line
 LINE = 18.0
 MOST_LINES = 3  # of the note
 

@@ -129,6 +129,16 @@ class _Windows:
         )
         return f"{text}, in the other layout from {ways[1]:.3g}." if ways[1:] else f"{text}."
 
+    def _title(self) -> str:
+        """From how many pieces of memory a window is picked."""
+        windows = len(self.rows)
+        ways = [
+            np.mean([lies.pieces(self.seen(row)[0]) for row in range(windows)])
+            for lies in self.lies
+        ]
+        other = f", in the other layout from {ways[1]:.3g}" if ways[1:] else ""
+        return f"A window is picked from {ways[0]:.3g} pieces of memory on average{other}"
+
     def scene(self) -> Scene:
         """One frame a window."""
         panels, shown_ = Panels(), min(len(self.rows), MOST_ROWS)
@@ -174,7 +184,7 @@ class _Windows:
         heads = ("window", "elements", "of the window before", "pieces", "pieces otherwise")
         return panels.scene(
             "patches",
-            f"{counted(len(self.rows), 'window')} over {down} x {across}",
+            self._title(),
             self.sentence(),
             foot=12,
             codes=CODES,

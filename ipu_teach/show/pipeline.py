@@ -133,7 +133,7 @@ def _scene(every: Ticks, report: Report | None, most: int) -> Scene:
     still = Still("the whole schedule", sentence, BUBBLE, 0, True, lanes=panels.lanes)
     return panels.scene(
         "pipeline",
-        f"A pipeline of {counted(stages, 'stage')}",
+        f"{100 - 100 * works / stages / len(every):.1f} % of the schedule is bubble",
         sentence,
         foot=12,
         codes=CODES,

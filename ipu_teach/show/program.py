@@ -116,7 +116,7 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
     )
     return panels.scene(
         "program",
-        titled(report, f"{programs}, part by part"),
+        titled(report, _title(all_places, total, spent)),
         _sentence(walk, all_places, total, spent, report.target),
         foot=10,
         codes=palette.PHASES,
@@ -191,6 +191,18 @@ def _pieces(kinds: list[Counter[str]], total: float) -> dict[str, Array]:
     ends = np.cumsum([[row[code.name] for code in palette.PHASES] for row in kinds], axis=1)
     parts = np.diff(np.round(1000 * ends / (total or 1)).astype(np.int64), axis=1, prepend=0)
     return {f"{code}": parts[:, code] for code in np.flatnonzero(parts.any(axis=0)).tolist()}
+
+
+def _title(
+    places: list[WalkPlace], total: float, spent: Mapping[WalkPlace, Sequence[float]]
+) -> str:
+    """Which step takes most of the cycles."""
+    leaves = [place for place in places if place.node.step >= 0]
+    if not total or not leaves:
+        return "Nothing that takes time has run"
+    worst = max(leaves, key=lambda place: max(spent[place]))
+    share = 100 * max(spent[worst]) / total
+    return f"{label(worst.title, 48)} takes {share:.1f} % of the cycles"
 
 
 def _sentence(

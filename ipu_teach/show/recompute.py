@@ -120,7 +120,7 @@ def recompute(
     return View(
         panels.scene(
             "recompute",
-            f"What {counted(layers, 'layer')} keep alive, and what that costs",
+            f"{names[least]} keeps least alive: {most[least]} of {counted(layers, 'input')}",
             f"Of {counted(len(names), 'choice')} the smallest is {names[least]}: {told[least]}.",
             foot=12,
             codes=CODES,

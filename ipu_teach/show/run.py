@@ -243,7 +243,7 @@ class _Maker:
         panels.notes += self._notes(whole)
         return panels.scene(
             "run",
-            titled(self.report, f"The numbers of {label(tensors, 48)}, superstep by superstep"),
+            titled(self.report, self._title(tensors, frames[poster], numbers)),
             self._sentence(tensors, numbers),
             foot=22,
             codes=codes,
@@ -537,6 +537,25 @@ class _Maker:
                 f"Of {tiles:,} tiles that hold some of it the first {self.most}{each} are drawn."
             )
         return tuple(notes)
+
+    def _title(self, tensors: str, rests: int, numbers: CellTexts) -> str:
+        """What moves where the picture rests, or how much changes."""
+        still, ipus = self.stills[rests], self.report.target.num_ipus > 1
+        messages = still.flows.get("messages", ())
+        between, size = [m for m in messages if m.source >= 0 <= int(m.receivers[0])], 0
+        if not between:
+            changes, elements = (
+                counted(len(some), noun)
+                for some, noun in ((numbers.cell, "change"), (self.box, "element"))
+            )
+            return f"{changes} of {elements} of {label(tensors, 40)}"
+        size = sum(m.size for m in between)
+        far = ipus and still.code == STATE[LINKS]
+        where = "from IPU to IPU" if far else "from tile to tile"
+        name = still.label.partition(": ")[2]
+        messages_ = counted(len(between), "message")
+        go = "go" if len(between) > 1 else "goes"
+        return f"{messages_}, {counted(size, 'byte')}, {go} {where} in {label(name, 40)}"
 
     def _sentence(self, tensors: str, numbers: CellTexts) -> str:
         known = sorted((value(text), text) for text in numbers.texts if np.isfinite(value(text)))

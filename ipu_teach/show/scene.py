@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
@@ -38,6 +39,8 @@ VERSION = 1
 LONGEST_LABEL = 80
 MOST_COLUMNS = 172  # of the strip of a long run, about
 MOST_PERIODS = 64  # of which one is looked for in a run
+WORDS = ("label", "note", "say")  # of a still
+SHORT = 8  # shorter words are said again
 FEW_FRAMES = 16  # a shorter run is drawn piece by piece
 WHOLE = re.compile(r"0|-?[1-9]\d{0,14}")
 
@@ -636,6 +639,8 @@ class Scene:
             "group": self.group,
             "legend": self.legend,
         }
+        if texts := _told_once(data["stills"]):
+            data["texts"] = texts
         if shapes.all:
             data["shapes"] = shapes.all
         strip = any(isinstance(mark, Track) for mark in self.marks)
@@ -800,6 +805,16 @@ def _still(still: Still) -> dict[str, Any]:
         },
     }
     return found | {k: v for k, v in channels.items() if v}
+
+
+def _told_once(stills: list[dict[str, Any]]) -> list[str]:
+    """The words that several stills share. In their place these get numbers."""
+    often = Counter(still[k] for still in stills for k in WORDS if still.get(k))
+    shared = [text for text, n in often.items() if n > 1 and len(text) > SHORT]
+    numbers = {text: i for i, text in enumerate(shared)}
+    for still in stills:
+        still |= {k: numbers[still[k]] for k in WORDS if still.get(k) in numbers}
+    return shared
 
 
 def _texts(own: CellTexts) -> list[Any]:

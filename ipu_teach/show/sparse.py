@@ -112,7 +112,7 @@ def sparse(partitioner: Partitioner, csr: CSRMatrix) -> View:
     return View(
         panels.scene(
             "sparse",
-            f"A pattern of {counted(csr.num_blocks, 'block')} in buckets",
+            f"{guests.sum():,} of {counted(csr.num_blocks, 'block')} spill into other buckets",
             sentence,
             foot=8,
             codes=CODES,
@@ -218,7 +218,7 @@ def crossing(cycles: Mapping[str, Mapping[float, float]], unit: str = "modelled 
         f"by {name} at {won[0]}" if won else f"never by {name}"
         for name, won in zip(names[1:], wins, strict=True)
     ]
-    sentence = f"Overtaken is {names[0]} {', '.join(by)}."
+    sentence = f"{names[0][:1].upper()}{names[0][1:]} is overtaken {', '.join(by)}."
     many, wide = len(at), WIDE + 150
     x, logs = np.linspace(16, wide - 16, many), np.log2(table)
     y = 10 + (HIGH - 20) * (logs.max() - logs) / max(1e-9, np.ptp(logs))
@@ -239,7 +239,7 @@ def crossing(cycles: Mapping[str, Mapping[float, float]], unit: str = "modelled 
     return View(
         panels.scene(
             "crossing",
-            f"{', '.join(names)} by density",
+            sentence.rstrip("."),
             sentence,
             foot=8,
             codes=codes,

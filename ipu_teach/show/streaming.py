@@ -205,7 +205,8 @@ def _scene(run: _Run, most: int) -> Scene:
     heads = ("buffer", "row", "loads", "stores", "bytes", "modelled cycles", "hidden cycles")
     return panels.scene(
         "streaming",
-        "Streaming memory beside the device",
+        f"{100 * run.moving / run.total:.1f} % of the run is transfer; "
+        f"{100 * run.hidden / run.moving:.1f} % of that is hidden behind work",
         run.sentence(),
         foot=12,
         codes=(*STATES, *colours, HELD),

@@ -175,13 +175,17 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...], w
     columns = ("run", unit, *PARTS) if some else ("run", unit)
     columns += (f"ideal, {law}",) * (ideal is not None)
     title = f"{counted(len(runs), 'run')} side by side"
+    headline = f"All runs take the same, {rows[best][1]} {unit}"
+    if said:
+        headline = f"{runs[best][1]} is {least if reports else 'least'}"
+        headline += f"; {runs[worst][1]} takes{ratio.removeprefix(',')}" if ratio else ""
     notes += ("Under the line stands each run as its average tile spends it.",) * bool(some)
     table = columns, (row[: len(columns)] for row in rows)
     still = Still("the runs", note, 0, 0, True)
     codes = tuple(PARTS.values()) if some else (palette.PAPER,)
     return panels.scene(
         "sweep",
-        title,
+        headline,
         f"{title}: {note}.",
         foot=38,
         codes=codes,

@@ -201,7 +201,7 @@ def _scene(
         )
     return panels.scene(
         "tile",
-        titled(report, f"tile {tile} of {report.target.num_tiles:,}"),
+        titled(report, _title(report, tile, taken[first])),
         f"In {stills[first].label}: {stills[first].note}. I{heading[1:]}.",
         foot=10,
         codes=(*BASE, *shades),
@@ -211,6 +211,17 @@ def _scene(
         data={"vertices": numbers},
         table=(("step", "worker", "vertex", "codelet", "start", "cycles"), table),
     )
+
+
+def _title(report: Report, tile: int, step: int) -> str:
+    """How long a tile works in a step, and which waits for which."""
+    cost = report.step_cost(step)
+    own, name = int(cost.compute_cycles[tile]), label(cost.name, 32)
+    others = int((cost.compute_cycles < cost.compute_duration).sum())
+    waits = f"makes {counted(others, 'other')} wait" if others else "takes as long as all others"
+    if own < cost.compute_duration:
+        waits = f"waits {cost.compute_duration - own:,}"
+    return f"Tile {tile} works {own:,} modelled cycles in {name} and {waits}"
 
 
 def _drawing(

@@ -68,7 +68,7 @@ def touched(graph: Graph, compute_set: ComputeSet, vertices: Sequence[int]) -> V
     )
     scene = panels.scene(
         "touched",
-        title,
+        note.rstrip("."),
         f"{title} in compute set {label(compute_set.name, 24)}: {'; '.join(words)}. {note}",
         foot=-14,
         codes=CODES,

@@ -117,7 +117,11 @@ def turns(what: Any, element: Any = None, target: Any = None, /, **values: Any) 
     )
     table = (("turn", "line", "cycles", "names and stores", "wrote"), tuple(cells_of))
     mark = tree(f"turns of {name}, and its names after each", ("line", "cycles"), rows)
-    scene = rows_scene("turns", f"{name}, turn by turn", sentence, CODES, mark, table)
+    title = f"The loops of {name} turn {counted(seen.turned, 'time')}"
+    if wrote:
+        turn = max(wrote, key=lambda one: one.depth)
+        title = f"Turn {turn.number:,} of line {turn.line.number} wrote {place}"
+    scene = rows_scene("turns", title, sentence, CODES, mark, table)
     if run is not None and report is not None:
         scene = linked(scene, report, (), {run.compiled: 0}, tile=run.tile, only=run.step)
     return View(scene)

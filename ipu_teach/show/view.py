@@ -30,13 +30,13 @@ FORMATS = ("html", "svg", "png", "pdf", "gif")
 
 
 def fitting(scene_of: Callable[[int], Scene], most: int, least: int = 16) -> View:
-    """The view of what `scene_of` makes of at most so many parts: of half as many while it is too
-    large, down to `least`."""
+    """The view of what `scene_of` makes of at most so many parts: of fewer while it is too large,
+    at most half as many each time, down to `least`."""
     while True:
         scene = scene_of(most)
-        if len(scene.json()) <= MOST_BYTES or most < least:
+        if (size := len(scene.json())) <= MOST_BYTES or most < least:
             return View(scene)
-        most //= 2
+        most = min(most // 2, most * MOST_BYTES // size)
 
 
 @flagged

@@ -15,7 +15,10 @@ const STYLE = `
 .ipu-live:focus-visible,.ipu-live :is(button,select,input):focus-visible
   {outline:2px solid #2a8fd0;outline-offset:1px}
 .ipu-live canvas{display:block;width:100%;height:auto;touch-action:manipulation}
-.ipu-live p{margin:4px 16px;min-height:2.8em}
+.ipu-live p{margin:4px 16px}
+.ipu-live .title{font-weight:bold;font-size:16px;margin:2px 16px 6px}
+.ipu-live.ipu-live [hidden]{display:none}
+.ipu-live details p{margin:4px 0}
 .ipu-live .soft{color:var(--soft)}
 .ipu-live .row{display:flex;flex-wrap:wrap;gap:6px;align-items:center;margin:6px 16px}
 .ipu-live .row input{flex:1 1 100%;margin:0;accent-color:#2a8fd0}
@@ -23,6 +26,9 @@ const STYLE = `
 [class*=jp-OutputArea]:has(.ipu-live){overflow:visible}
 .ipu-live :is(button,select){font:inherit;padding:2px 9px;color:var(--ink);
   background:var(--paper);border:1px solid var(--soft);border-radius:4px;cursor:pointer}
+.ipu-live button.main{color:var(--paper);background:var(--ink);border-color:var(--ink);
+  min-width:5.5em}
+.ipu-live .bar{border-top:1px solid var(--line)}
 .ipu-live button[aria-pressed=true]{color:var(--paper);background:var(--ink)}
 .ipu-live ul.key{display:flex;flex-wrap:wrap;gap:4px 14px;list-style:none;margin:6px 16px;
   padding:0}
@@ -86,7 +92,9 @@ function live(root, scene) {
   const marks = Object.fromEntries(scene.marks.map((m) => [m.name || m.kind, m]));
   const frames = unpack(scene.frames[1], scene.frames[0]);
   const count = frames.length;
-  scene.stills = scene.stills.map((s) => ({ note: "", say: "", ...s }));
+  const read = (text = "") => (typeof text === "number" ? scene.texts[text] : text);
+  scene.stills = scene.stills.map(
+    (s) => ({ ...s, label: read(s.label), note: read(s.note), say: read(s.say) }));
   const still = (frame) => scene.stills[frames[frame]];
   const starts = [];  // frames that begin a superstep
   const groups = [];  // of each frame its superstep
@@ -125,7 +133,10 @@ function live(root, scene) {
   const canvas = make("canvas", { role: "img", ariaLabel: scene.title });
   const said = make("p", { className: "soft", ariaLive: "polite" });
   const button = (text, act) => make("button", { type: "button", textContent: text, onclick: act });
-  const play = button("Play", () => toggle());
+  const play = button("", () => toggle());
+  play.className = "main";
+  const offer = (icon, name) => Object.assign(play, { textContent: `${icon} ${name}`, ariaLabel: name });
+  offer("\u25b6", "Play");
   const scrub = make("input", { type: "range", min: 0, max: count, ariaLabel: "Phase",
     oninput: () => {
       pause();
@@ -136,14 +147,23 @@ function live(root, scene) {
     ...SPEEDS.map((s) => new Option(`${s}x`, s)));
   speed.value = 1;
   const legend = make("ul", { className: "key" });
-  const controls = make("div", { className: "row bar" },
-    scrub, button("Back", () => step(-1)), play, button("Step", () => step(1)),
+  const more_ = make("div", { className: "row", hidden: true },
     ...(phased ? [
       button(`Previous ${scene.group}`, () => jump(-1)),
       button(`Next ${scene.group}`, () => jump(1))] : []), speed);
+  const unfold = button("More", () => {
+    more_.hidden = !more_.hidden;
+    unfold.ariaExpanded = `${!more_.hidden}`;
+  });
+  unfold.ariaExpanded = "false";
+  const controls = make("div", { className: "row bar" },
+    scrub, play, button("\u2039 Back", () => step(-1)), button("Step \u203a", () => step(1)), unfold,
+    more_);
+  const title = make("div", { className: "title", textContent: scene.title });
+  // the keys, and what was left out or put together
+  const folded = make("details", {}, make("summary", { textContent: "? Keys and notes" }));
   // what changes in height comes last
-  box.append(canvas, legend, ...(moving ? [controls] : []), status, said,
-    ...scene.notes.map((note) => make("p", { className: "soft", textContent: note })));
+  box.append(title, canvas, legend, ...(moving ? [controls] : []), status, said, folded);
   const picture = root.querySelector("img");
   if (picture) picture.style.display = "none";
   root.prepend(style, box);
@@ -476,8 +496,9 @@ function live(root, scene) {
   const byGroup = phased ? `page up and down go by ${scene.group}, ` : "";
   const byTime = moving ? `space plays, left and right step, ${byGroup}home, end, ` : "";
   const bySpeed = moving && !help ? "plus and minus for speed, " : "";
-  box.ariaLabel =
-    `${scene.title}. Keys: ${byTime}${bySpeed}up and down go through the parts. ${help}`;
+  const keys = `Keys: ${byTime}${bySpeed}up and down go through the parts. ${help}`;
+  box.ariaLabel = `${scene.title}. ${keys}`;
+  folded.append(...[keys, ...scene.notes].map((line) => make("p", { textContent: line })));
 
   // --- words ---
   function say() {
@@ -486,7 +507,7 @@ function live(root, scene) {
     scrub.value = at ? frame + 1 : 0;
     [scrub.ariaValueText] = status.textContent.split(". ");
     said.textContent = chosen ? about(s, chosen)
-      : "Point at a part of the picture, or press up and down, for its numbers. " + help;
+      : "Point at a part of the picture, or press up and down, for its numbers.";
     extra.say?.(s);
     tell();
   }
@@ -562,7 +583,7 @@ function live(root, scene) {
     if (at >= count || fresh) at = 0;
     fresh = false;
     playing = true;
-    play.textContent = "Pause";
+    offer("\u23f8", "Pause");
     status.ariaLive = null;
     clock = performance.now();
     requestAnimationFrame(tick);
@@ -571,7 +592,7 @@ function live(root, scene) {
     fresh = false;
     if (!playing) return;
     playing = false;
-    play.textContent = "Play";
+    offer("\u25b6", "Play");
     status.ariaLive = "polite";
     refresh();
   }
