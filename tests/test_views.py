@@ -31,7 +31,7 @@ from ipu_teach.program import Copy, Sequence
 from ipu_teach.show import palette
 from ipu_teach.show.measures import GAP
 from ipu_teach.show.pack import pack
-from ipu_teach.show.paint import cell_codes, paint
+from ipu_teach.show.paint import cell_codes, headline_height, paint
 from ipu_teach.show.png import indexed_png
 from ipu_teach.show.scene import Cells, Flame, Lanes, Scene, Still, Tape, Track, quantiles
 from ipu_teach.show.shapes import Boxes, Raster, Stroke, Words
