@@ -3,8 +3,10 @@ beside the report's transfers, on one, two and four IPUs and on replicas."""
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,12 +17,15 @@ from ipu_teach.cost.phases import LINKS
 from ipu_teach.poplibs import gcl
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 from ipu_teach.report import Recording
+from ipu_teach.show import palette
 from ipu_teach.show.paint import paint
 from ipu_teach.show.scene import Board, Lanes, Matrix, Still, Track
 from ipu_teach.show.shapes import Boxes, Stroke
+from tests.browser.test_every_view import VIEWS
 from tests.test_gcl import reduced
 from tests.test_pipeline_view import trained
 
+ROOT = Path(__file__).resolve().parents[1]
 Ends = tuple[int, int]  # from a tile to a tile
 
 
@@ -320,3 +325,48 @@ def test_a_slider_keeps_the_axis_so_that_the_barrier_moves() -> None:
     ]
     share = explore.view.scene.drawings[0].span / longest
     assert barrier == [pytest.approx(lanes.x + lanes.width * share)]
+
+
+def test_each_view_says_its_question_first_and_has_a_finding_as_title() -> None:
+    views = [name for name in dir(show) if name in show.__all__]
+    asked = [n for n in views if str(getattr(show, n).__doc__).strip().splitlines()[0][-1] == "?"]
+    assert {"bsp", "timeline", "run", "exchange", "balance", "program", "memory", "ring"} <= {
+        *asked
+    }
+    for name, make in VIEWS.items():
+        scene = make().scene
+        first = str(getattr(show, scene.view).__doc__).strip().splitlines()[0]
+        assert first.endswith("?") and len(first) <= 100, name
+        assert 10 < len(scene.title) <= 150 and not scene.title.endswith("."), scene.title
+
+
+def test_a_colour_of_a_state_means_that_state_in_every_view() -> None:
+    reserved = {
+        code.light: code
+        for code in (palette.COMPUTE, palette.EXCHANGE, palette.LINKS, palette.HOST)
+    }
+    others = {  # the same, called by what it is in that view
+        palette.COMPUTE.light: {"computed again"},
+        palette.EXCHANGE.light: {"exchange between tiles", "moving edges into place"},
+        palette.LINKS.light: {"links between IPUs", "over a link between IPUs"},
+        palette.HOST.light: {"link to the host"},
+    }
+    hues = {(code.light, code.pattern) for code in palette.TILES}
+    for name, make in VIEWS.items():
+        scene = make().scene
+        for code in (scene.codes[i] for i in scene.legend):
+            state = reserved.get(code.light)
+            if state is None or scene.view in ("tiles", "ring", "crossing"):  # hues of tiles, IPUs
+                assert state is None or (code.light, code.pattern) in hues
+                continue
+            assert code.name == state.name or code.name in others[code.light], (name, code)
+
+
+def test_the_gallery_shows_question_picture_and_answer() -> None:
+    page = (ROOT / "docs" / "gallery" / "README.md").read_text("utf-8")
+    spec = importlib.util.spec_from_file_location("gallery", ROOT / "docs/gallery/make_gallery.py")
+    assert spec and spec.loader
+    spec.loader.exec_module(gallery := importlib.util.module_from_spec(spec))
+    views = {name: make() for name, make in gallery.VIEWS.items()}
+    assert gallery.with_questions(page, views) == page
+    assert page.count("*Question: ") == page.count("*Answer: ") == len(views)

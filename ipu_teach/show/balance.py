@@ -55,7 +55,9 @@ SIDE = 110.0
 def balance(
     report: Report, other: Report | None = None, *, why: Why | None = None, at: At = None
 ) -> View:
-    """Why tiles wait in the run of `report`; with `other`, in two runs above each other on one axis
+    """How much of the tiles' time is waiting, and in which superstep is most of it lost?
+
+    Why tiles wait in the run of `report`; with `other`, in two runs above each other on one axis
     of time.
 
     Up to 500 supersteps of a run are shown, and fewer in a scene that would be larger than 150 kB;

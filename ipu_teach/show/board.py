@@ -23,7 +23,7 @@ from ipu_teach.show.measures import (
     OF_LETTER,
     ROW,
 )
-from ipu_teach.show.scene import Board, Detail, Message, Scene, Trail
+from ipu_teach.show.scene import Board, Detail, Flows, Message, Scene, Trail
 from ipu_teach.show.shapes import Boxes, Outline, Shape, Stroke, Words, rectangles
 from ipu_teach.types import Array
 
@@ -120,6 +120,10 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
     still, places = scene.stills[int(scene.frames[frame])], Places(board)
     texts, cells = scene.numbers[board.name].at(frame), places.cells()
     yield Words(board.x, board.y - 8, board.heading, ink="soft")
+    for flows in (m for m in scene.marks if isinstance(m, Flows) and m.between == board.name):
+        messages, _ = under_way(scene, frame, progress, flows.name)
+        if len(messages) > MOST_PACKETS and not any(map(board.link, messages)):
+            yield from _arrows(places, messages)  # under the cells
     code, until, then = still.cells.get(board.name, (0, 1, 0))
     busy = np.broadcast_to(np.asarray(until), len(board.tiles)) >= progress * still.cycles
     state = np.where(busy, np.broadcast_to(np.asarray(code), len(board.tiles)), then)
@@ -149,7 +153,8 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
             here = cells[(board.box == box) & (board.row == row)]
             if len(here):
                 wide = places.pitch[row] * len(here) - 1
-                yield Outline(rim_code, outline(here[0, 0], here[0, 1], wide, CELL), False, 1.5)
+                if len(board.rims) > 1:
+                    yield Outline(rim_code, outline(here[0, 0], here[0, 1], wide, CELL), False, 1.5)
                 if left := int(board.left[box, row]):
                     x, y = float(here[-1, 0] + places.pitch[row]) + 1, float(here[0, 1]) + 11
                     more.append(Words(x, y, f"+{left:,}", 11, ink="soft"))
@@ -195,8 +200,7 @@ def paint_packets(
     if any(board.link(message) for message in messages):
         yield from _links(scene, places, messages)
         return
-    if len(messages) > MOST_PACKETS:
-        yield from _arrows(places, messages)
+    if len(messages) > MOST_PACKETS:  # arrows, under the cells
         return
     cells, still = places.cells(), scene.stills[int(scene.frames[frame])]
     begun = np.cumsum([scene.stills[i].first for i in scene.frames.tolist()])

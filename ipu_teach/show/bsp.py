@@ -98,7 +98,9 @@ def bsp(
     why: Why | None = None,
     at: At = None,
 ) -> View:
-    """The run in a report as an animation of its supersteps; with `other`, two runs above each
+    """Which tile makes the others wait in each superstep, and for how long?
+
+    The run in a report as an animation of its supersteps; with `other`, two runs above each
     other on one axis of time.
 
     Of a recording, the words say what of the recorded tensors the messages carry. Every other
@@ -578,7 +580,8 @@ class _Maker:
         computing = [(p, part) for part, _, own in self.ran for p in own if p.kind == COMPUTE]
         if computing:
             phase, part = max(computing, key=lambda pair: pair[0].cycles)
-            return f"{waits_title(phase)} in {self._name(part) or 'a superstep'}"
+            name = self._name(part)
+            return waits_title(phase) + f" in {name!r}" * bool(name)
         spent = Counter[str]()
         for _, times, own in self.ran:
             for phase in own:

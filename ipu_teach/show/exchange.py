@@ -35,7 +35,9 @@ SIDE = 272.0
 
 
 def exchange(run: Report | Recording, *, at: At = None) -> View:
-    """Every exchange of the run in a report as a matrix of senders and receivers, with the pattern
+    """Which tile sends how much to which, and in what pattern?
+
+    Every exchange of the run in a report as a matrix of senders and receivers, with the pattern
     in words.
 
     Of a recording, the words say what of the recorded tensors the messages carry, the first time
@@ -272,13 +274,13 @@ def _binned(one: Exchange, each: int, bins: int) -> tuple[Array, Array]:
 
 
 def _codes(bounds: Array) -> tuple[Code, ...]:
-    blues = palette.FILL[5 - len(bounds) : 5]
+    shades = palette.FILL[5 - len(bounds) : 5]
     steps = [
-        blue.lettered(f"{i + 1}", f"up to {bound:,} bytes")
-        for i, (bound, blue) in enumerate(zip(bounds.tolist(), blues, strict=True))
+        shade.lettered(f"{i + 1}", f"up to {bound:,} bytes")
+        for i, (bound, shade) in enumerate(zip(bounds.tolist(), shades, strict=True))
     ]
     unused = [palette.REST] * (5 - len(steps))
-    margin = palette.COMPUTE.lettered("B", "sent, above, and received, beside")
+    margin = palette.BYTES.lettered("B", "sent, above, and received, beside")
     return (palette.PAPER, *steps, *unused, margin)
 
 

@@ -61,7 +61,9 @@ class Explore:
 
 
 def explore(build: Callable[..., View], **settings: Setting) -> Explore:
-    """A picture that is made anew as sliders move.
+    """What changes in a picture when a setting changes?
+
+    A picture that is made anew as sliders move.
 
     `build` is called with a value for each setting, by name, and returns a view, say
     `show.bsp(engine.report)`. A setting is (lowest, highest) of whole numbers, (lowest, highest,

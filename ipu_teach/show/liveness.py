@@ -59,7 +59,9 @@ def liveness(
     always: bool = True,
     axis: str = STEPS,
 ) -> View:
-    """Live bytes at every step of the programs in `report`, or those of two reports over each
+    """In which step is most memory needed, and by which variables?
+
+    Live bytes at every step of the programs in `report`, or those of two reports over each
     other. Nothing need have run.
 
     `always=False` leaves out what is always live; `axis="cycles"` makes a step as wide as the

@@ -22,7 +22,7 @@ from ipu_teach.show.view import View
 from ipu_teach.target import GIVEN, MACHINES, Target, ground, source
 
 CODES = (
-    palette.COMPUTE.lettered("M", "memory of the tiles"),
+    palette.VARIABLES.lettered("M", "memory of the tiles"),
     palette.EXCHANGE.lettered("X", "exchange between tiles"),
     palette.LINKS.lettered("L", "links between IPUs"),
     palette.HOST.lettered("H", "link to the host"),
@@ -40,7 +40,9 @@ SIZES = (0, 1, 4, 16, 64)  # IPUs; 0 is a tile
 
 
 def machine(given: Target | Device | Report) -> View:
-    """A machine from a tile to 64 IPUs, whose pipes are as wide as their bandwidth; of several IPUs
+    """How fast is each path between memories, tiles, IPUs and the host?
+
+    A machine from a tile to 64 IPUs, whose pipes are as wide as their bandwidth; of several IPUs
     with their links. Of a report, the machine on which it ran, and how long each link is busy in
     the run. Raises `InvalidOptionError`."""
     report = given if isinstance(given, Report) else None
@@ -149,8 +151,7 @@ def _scene(target: Target, report: Report | None) -> Scene:
     memory_rate, *_, host_rate = pipes(target, target.num_ipus)
     return panels.scene(
         "machine",
-        f"The tiles' memory is {memory_rate / max(1, host_rate):,.0f} times as fast as the link to "
-        "the host",
+        _title(memory_rate, host_rate),
         f"{title}. {'; '.join(f'{n}: {note}' for n, note in zip(names, notes, strict=True))}."
         + sentence,
         foot=16,
@@ -165,6 +166,15 @@ def _scene(target: Target, report: Report | None) -> Scene:
             *(BESIDE,) * (target.num_ipus > 1),
         ),
     )
+
+
+def _title(memory: int, host: int) -> str:
+    """How much faster one path is than the other."""
+    fast, slow = max(memory, host), max(1, min(memory, host))
+    times = f"{fast / slow:,.0f}" if fast >= 10 * slow else f"{fast / slow:.2g}"
+    if memory >= host:
+        return f"The tiles' memory is {times} times as fast as the links to the host"
+    return f"The links to the host are {times} times as fast as the tiles' memory"
 
 
 def _source(target: Target, figure: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.errors import InvalidOptionError, counted, shown
+from ipu_teach.show import palette
 from ipu_teach.show.palette import Code
 from ipu_teach.show.panels import Panels, painted
 from ipu_teach.show.scene import Painted, Scene, Still
@@ -23,12 +24,12 @@ from ipu_teach.types import DType
 from ipu_teach.types.numbers import grid_of
 
 CODES = (
-    Code("evenly spaced, about zero", "e", "#e69f00", "#e0a21f", "/"),
-    Code("spacing grows with the number", "g", "#56b4e9", "#3b9ad3", ""),
+    palette.OTHERWISE.lettered("e", "evenly spaced, about zero"),
+    palette.SO.lettered("g", "spacing grows with the number"),
     Code("a number that there is", "n", "#59636e", "#a4adb7", ""),
     Code("numbers too close to draw each", "c", "#bfc5cb", "#4a525c", "|"),
     Code("a thousand times as many or more", "m", "#59636e", "#a4adb7", "x"),
-    Code("where the value lands", "L", "#d55e00", "#e8792b", ""),
+    palette.CHOSEN.lettered("L", "where the value lands"),
 )
 EVEN, GROWING, THERE, CLOSE, CLOSER, LANDS = range(6)
 MOST_NUMBERS = 120  # in the window around the value; closer ones are drawn as one bar
@@ -85,7 +86,9 @@ class NumberLine:
 
 
 def numbers(*dtypes: type[DType], value: float = 0.1) -> View:
-    """The number lines of FLOAT, HALF and QUARTER[format, scale], and where `value` lands in each,
+    """How far from a value does each dtype land?
+
+    The number lines of FLOAT, HALF and QUARTER[format, scale], and where `value` lands in each,
     rounded to nearest.
 
     Raises `InvalidOptionError` for no dtype and for a value that is not finite, `PoplarTypeError`

@@ -16,6 +16,7 @@ from ipu_teach.show.measures import (
     NAMED,
     SMALLEST_LABEL,
     TICK,
+    TWO_LINES,
 )
 from ipu_teach.show.partners import paint_matrix, paint_partners
 from ipu_teach.show.scene import (
@@ -57,6 +58,7 @@ from ipu_teach.show.stack import stacked_pixels
 from ipu_teach.show.zoom import paint_zoom
 from ipu_teach.types import Array
 
+WAITS = "waits for "  # how the name of a box begins in which an IPU waits
 MOST_PIECES = 900  # of a tape, drawn one by one
 STRIP = (172, 16)  # columns and rows of the raster of a long run
 COLUMNS = 320  # of the raster of a tape
@@ -153,12 +155,12 @@ def _cells(scene: Scene, mark: Cells, still: Still, progress: float) -> Iterator
 def _cell_labels(scene: Scene, mark: Cells, codes: Array) -> Iterator[Shape]:
     """The label of each cell and the letter of its code, or of a small cell one of them."""
     x, y = mark.place(np.arange(mark.count))
-    tall = mark.side >= 2 * SMALLEST_LABEL
+    tall, two = mark.side >= 2 * SMALLEST_LABEL, mark.side >= TWO_LINES * SMALLEST_LABEL
     lines: list[Words] = []
     for i, code in enumerate(codes.tolist()):
         letter, name = scene.codes[code].letter, mark.labels[i] if mark.labels else f"{i}"
         fits, size = NAME * len(name) < mark.side, 12 if tall else 11
-        both = bool(tall and letter and fits)
+        both = bool(two and letter and fits)
         text = name if fits and (both or not letter) else letter
         middle = float(x[i] + mark.side * 0.47)
         part = 0.42 if both else 0.6 if tall else 0.47 + 4 / mark.side
@@ -394,7 +396,9 @@ def _flame(scene: Scene, mark: Flame) -> Iterator[Shape]:
         yield Boxes(int(code), rectangles(left[at], top[at], wide[at], mark.pitch - 1.5))
     lines = []
     for i in np.flatnonzero(wide > 30).tolist():
-        words = label(mark.names[int(mark.title[i])], int((wide[i] - 8) / NAME))
+        name, most = mark.names[int(mark.title[i])], int((wide[i] - 8) / NAME)
+        # the pattern says that it waits; where room is short the name says for whom
+        words = label(name if len(name) <= most else name.removeprefix(WAITS), most)
         if len(words) < 5 and words.endswith("…"):  # too little of the name to know it by
             continue
         x, y = float(left[i]) + 4, float(top[i] + mark.pitch * 0.68)

@@ -39,7 +39,9 @@ CODES = (
 
 
 def pipeline(ticks: Iterable[Iterable[tuple[str, int, int]]], report: Report | None = None) -> View:
-    """What a schedule does, stage by stage and tick by tick, with what each stage holds; and with
+    """How much of a pipeline's schedule is bubble, and what does each stage hold?
+
+    What a schedule does, stage by stage and tick by tick, with what each stage holds; and with
     the `report` of its run, how long each IPU is at work.
 
     `ticks`: as `schedules.pipeline_schedule` gives them. The first 128 ticks, 32 stages and 3,000

@@ -31,7 +31,9 @@ PITCH = 20.0
 
 
 def program(report: Report) -> View:
-    """The programs in `report` as a tree, with the runs and the cycles of each part. Nothing need
+    """Which part of the program takes the cycles?
+
+    The programs in `report` as a tree, with the runs and the cycles of each part. Nothing need
     have run.
 
     Trees of more than 1,000 parts are shown up to there; the view says so. Which way an If or a

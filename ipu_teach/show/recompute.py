@@ -43,7 +43,9 @@ def recompute(
     kept: Mapping[str, Collection[int]],
     reports: Mapping[str, Report] | None = None,
 ) -> View:
-    """What is alive when in a chain of so many layers, and what that costs, for several choices of
+    """How much memory does recomputation save, and what does it cost?
+
+    What is alive when in a chain of so many layers, and what that costs, for several choices of
     the layers whose inputs are `kept`, by name, as `schedules.recompute` takes them.
 
     With `reports` by the same names costs are the bytes of the fullest tile and the modelled cycles

@@ -74,7 +74,9 @@ MOST_BYTES = 70_000
 
 
 def run(recording: Recording, *tensors: Tensor, at: At = None) -> View:
-    """The recorded run with its numbers: what every tile holds, what travels, what each superstep
+    """Which numbers move between tiles in each superstep, and which change?
+
+    The recorded run with its numbers: what every tile holds, what travels, what each superstep
     changes.
 
     `tensors`: those of the recording to show, else all. At most 64 tiles and 512 elements are
@@ -186,10 +188,14 @@ class _Maker:
         numbers = self._numbers(changed_in)
         spans, bounds, ramp = self._ramp(numbers)
         middle = len(frames) // 2  # of beats that move as much, the one nearest to it
-        poster = max(
-            range(len(frames)),
-            key=lambda f: (*self.moved.get(int(frames[f]), (False, 0)), -abs(f - middle)),
-        )
+        known = self._known(numbers, len(frames))
+        enough = known >= known.max() / 2  # where little is written, little is seen
+
+        def rank(f: int) -> tuple[bool, bool, int, int]:
+            moves, size = self.moved.get(int(frames[f]), (False, 0))
+            return moves, bool(enough[f]), size, -abs(f - middle)
+
+        poster = max(range(len(frames)), key=rank)
         often = np.bincount(numbers.cell, minlength=len(self.box))
         focus = int(np.flatnonzero(often == often.max())[-1])
         across = min(
@@ -204,7 +210,8 @@ class _Maker:
         edge = 456 + GUTTER * (self.ipus > 1)
         board = Board(
             "board",
-            counted(len(self.tiles), "tile"),
+            counted(len(self.tiles), "tile")
+            + (f"; {label(self.titles[0], 32)}, {spans[0]}" if len(self.titles) == 1 else ""),
             width=edge - LEFT,
             count=len(self.box),
             tiles=tuple(self.tiles.tolist()),
@@ -472,6 +479,16 @@ class _Maker:
         found = np.concatenate(changes)
         frame, changed, value = found[np.lexsort((found[:, 1], found[:, 0]))].T
         return CellTexts(tuple(texts), np.concatenate(first), frame, changed, value)
+
+    def _known(self, numbers: CellTexts, frames: int) -> Array:
+        """int64[frames]: how many of the drawn cells are written in each frame."""
+        written = np.array([text != "?" for text in numbers.texts], bool)
+        now, change = numbers.first.copy(), np.zeros(frames + 1, np.int64)
+        columns = (numbers.frame.tolist(), numbers.cell.tolist(), numbers.value.tolist())
+        for frame, cell, value_ in zip(*columns, strict=True):
+            change[frame] += int(written[value_]) - int(written[now[cell]])
+            now[cell] = value_
+        return int(written[numbers.first].sum()) + np.cumsum(change[:frames])
 
     def _ramp(
         self, numbers: CellTexts

@@ -610,7 +610,7 @@ class Scene:
             found |= {mark.link} if isinstance(mark, Matrix) else set()
             if isinstance(mark, Board):
                 found |= {
-                    *mark.rims,
+                    *(mark.rims if len(mark.rims) > 1 else ()),
                     mark.unwritten,
                     *range(mark.steps, mark.steps + max(map(len, mark.bounds)) + 1),
                 }

@@ -28,9 +28,9 @@ from ipu_teach.types import Array
 WAITS, OWN, GUEST, OVER, DONE, COMES = range(6)  # the first four of a block, in this order
 CODES = (
     palette.GAPS.lettered("W", "not dropped yet"),
-    Code("in its own bucket", "H", "#56b4e9", "#3b9ad3", ""),
-    Code("spilled into another", "S", "#e69f00", "#e0a21f", "/"),
-    Code("no room yet", "!", "#d55e00", "#e8792b", "x"),
+    palette.SO.lettered("H", "in its own bucket"),
+    palette.OTHERWISE.lettered("S", "spilled into another"),
+    palette.CHOSEN.lettered("!", "no room yet"),
     Code("steps done", "D", "#009e73", "#1cb288", "."),
     palette.REST.lettered("C", "steps to come"),
 )
@@ -39,7 +39,9 @@ SIDE, LEFT, RIGHT, WIDE, HIGH, BAR = 236.0, 40.0, 324.0, 372.0, 220.0, 24.0
 
 
 def sparse(partitioner: Partitioner, csr: CSRMatrix) -> View:
-    """What a dynamic product makes of a pattern: which blocks find room in the bucket of their own
+    """Which blocks of a sparse matrix find no room in their own bucket?
+
+    What a dynamic product makes of a pattern: which blocks find room in the bucket of their own
     part, which spill, how far, and in how many steps buckets go round.
 
     Of more than 128 buckets the first are shown, and of a matrix of more than 64 rows or columns of
@@ -196,7 +198,9 @@ def _steps(cut: Cut, rounds: int, done: int) -> tuple[Shape, ...]:
 
 
 def crossing(cycles: Mapping[str, Mapping[float, float]], unit: str = "modelled cycles") -> View:
-    """What several products take by density, as curves, a frame for each density:
+    """At which density does each sparse product overtake the dense one?
+
+    What several products take by density, as curves, a frame for each density:
     `show.crossing({"dense": {1 / 2: 900, 1 / 4: 900}, "blocks of 16": {1 / 2: 700, 1 / 4: 400}})`.
 
     The others are compared with the first. All have the same 2 to 32 densities, and there are 2 to

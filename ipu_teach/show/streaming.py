@@ -33,7 +33,9 @@ MOVING, WAITING = STATES.index(palette.STREAMING), STATES.index(palette.WAIT)
 
 
 def streaming(given: Report | Recording) -> View:
-    """Loads, work and stores of a run on the axis of modelled time, and which rows of its remote
+    """How much of the transfers with streaming memory is hidden behind work?
+
+    Loads, work and stores of a run on the axis of modelled time, and which rows of its remote
     buffers are on the chip when. A transfer takes its whole superstep, with sync and exchange, so
     that it is longer than `report.streaming_cycles`, the link's own.
 

@@ -56,9 +56,10 @@ def svg(scene: Scene, frame: int | None = None) -> str:
         f"<defs>{patterns}{arrow}</defs>"
         f'<rect class="p" y="{_n(-above)}" width="100%" height="100%" rx="4"/>'
         f'<g style="font-size:16px">{title}</g>{body}</svg>'
-    )
+    ).replace(" %", f"{NO_BREAK}%")
 
 
+NO_BREAK = "\u00a0"  # before a percent sign
 STROKE = {"ink": "k", "line": "l", "paper": "z"}  # classes of lines
 # What all patterns share.
 PATTERN = (

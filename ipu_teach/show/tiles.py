@@ -49,7 +49,9 @@ TILES = 190.0  # side of the square that holds the tiles
 
 
 def tiles(tensor: Tensor, other: Tensor | None = None) -> View:
-    """Where the elements of `tensor` live, and beside it those of `other`, say another view of the
+    """On which tile is each element of a tensor?
+
+    Where the elements of `tensor` live, and beside it those of `other`, say another view of the
     same variable.
 
     A tensor of one dimension is drawn in rows of 32, one of two with the last across. One of more

@@ -71,7 +71,9 @@ def timeline(
     at: At = None,
     **which: Any,
 ) -> View:
-    """The run in `report` on the axis of modelled time, with the programs above it and the tiles
+    """Where in a run does the time go?
+
+    The run in `report` on the axis of modelled time, with the programs above it and the tiles
     below; and below that the run in `other`, on the same scale.
 
     A run of more than 100 supersteps is shown as a whole at a key or a button, and at first in one

@@ -20,9 +20,9 @@ from ipu_teach.types import Array
 
 CODES = (
     palette.REST.lettered("", "not touched"),
-    palette.EXCHANGE.lettered("r", "reads"),
-    palette.COMPUTE.lettered("w", "writes"),
-    palette.HOST.lettered("b", "reads and writes"),
+    palette.SO.lettered("r", "reads"),
+    palette.OTHERWISE.lettered("w", "writes"),
+    palette.CHOSEN.lettered("b", "reads and writes"),
 )
 READS, WRITES = 1, 2  # both: 3
 MOST = 24  # elements in a row

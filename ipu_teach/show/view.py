@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import re
 from collections.abc import Callable
 from functools import cache
 from html import escape
@@ -75,7 +76,8 @@ class View:
             f'<img src="data:image/svg+xml,{poster}" alt="{escape(self.alt, quote=True)}" '
             'style="max-width:100%;height:auto">'
         )
-        live = table(self.scene) + script(self.scene)
+        # before a percent sign no line breaks
+        live = re.sub(r"(?<=\d) %", "\u00a0%", table(self.scene) + script(self.scene))
         return f'<div class="ipu-view{" " + role if role else ""}">{image}{live}</div>'
 
     def save(

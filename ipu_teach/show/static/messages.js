@@ -40,11 +40,17 @@ EXTRA.messages = (kit, shown) => {
   }
 
   return {
+    board(mark, s, progress, frame) {
+      const [messages] = underWay(frame, progress);
+      if (messages.length > MOST_PACKETS && !messages.some(link)) folded(messages);
+      shown.draw.board(mark, s, progress, frame);
+    },
+
     flows(mark, s, progress, frame) {
       const [messages, now] = underWay(frame, progress), landed = {}, here = at(before(frame)),
         then = at(lastOf(frame));
       if (messages.some(link)) return between(messages);
-      if (messages.length > MOST_PACKETS) return folded(messages);
+      if (messages.length > MOST_PACKETS) return;  // arrows, under the cells
       const packets = [];  // above all lines
       for (const [source, size, to, start, end, some, after, held] of messages) {
         const [cell] = some, t = texts[(after ? then : here)[cell]];

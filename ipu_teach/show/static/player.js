@@ -348,7 +348,8 @@ function live(root, scene) {
     const codes = codesOf(mark, s, progress), tall = mark.side >= 2 * SMALLEST_LABEL;
     for (let i = 0; i < mark.count; i++) {
       const letter = scene.codes[codes[i]][1], name = nameOf(mark, i),
-        fits = name.length * NAME < mark.side, both = tall && letter && fits;
+        fits = name.length * NAME < mark.side,
+        both = mark.side >= TWO_LINES * SMALLEST_LABEL && letter && fits;
       const size = tall ? 12 : 11, ground = colours[codes[i]];
       const [x, y] = place(mark, i).map((v) => v + mark.side * 0.47), write = (what, part) =>
         text(pen, what, x, y + mark.side * (part - 0.47), size, "center", inkOn(ground), ground);
