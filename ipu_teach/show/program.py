@@ -132,6 +132,10 @@ def _numbered(places: Sequence[WalkPlace]) -> dict[int, str]:
     Copy 2 of 3."""
     found = {id(place): place.title for place in places}
     for place in places:
+        alike = Counter(child.title for child in place.children if child.node.step < 0)
+        for child in place.children:
+            if alike[child.title] > 1 and child.title == child.node.kind:  # it has no name
+                found[id(child)] = _by_content(child)
         steps = [child for child in place.children if child.node.step >= 0]
         often, seen = Counter(child.title for child in steps), Counter[str]()
         for child in steps:
@@ -141,6 +145,14 @@ def _numbered(places: Sequence[WalkPlace]) -> dict[int, str]:
                 which = f"{kind} {seen[child.title]} of {often[child.title]}"
                 found[id(child)] = ": ".join([which, *name])
     return found
+
+
+def _by_content(place: WalkPlace) -> str:
+    """A part without a name by the first of the steps within it: Sequence: forward0, …"""
+    names = list(dict.fromkeys(leaf.title for leaf in place.walk() if leaf.node.step >= 0))
+    named = [name for name in names if name.startswith("Execute ")] or names
+    first = named[0].removeprefix("Execute ") if named else "nothing"
+    return f"{place.title}: {label(first, 36)}{', …' * (len(names) > 1)}"
 
 
 def _whose(cycles: Sequence[float], sets: Sequence[str]) -> str:
@@ -202,9 +214,13 @@ def _title(
     leaves = [place for place in places if place.node.step >= 0]
     if not total or not leaves:
         return "Nothing that takes time has run"
-    worst = max(leaves, key=lambda place: max(spent[place]))
-    share = 100 * max(spent[worst]) / total
-    return f"{label(worst.title, 48)} takes {share:.1f} % of the cycles"
+    sums = dict[str, float]()
+    for place in leaves:
+        sums[place.title] = sums.get(place.title, 0) + max(spent[place])
+    title, cycles = max(sums.items(), key=lambda item: item[1])
+    often = len({id(place) for place in leaves if place.title == title})
+    where = f", at {often} places," * (often > 1)
+    return f"{label(title, 48)}{where} takes {100 * cycles / total:.1f} % of the cycles"
 
 
 def _sentence(

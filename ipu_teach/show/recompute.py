@@ -21,7 +21,7 @@ from ipu_teach.show.palette import Code
 from ipu_teach.show.panels import Panels, painted
 from ipu_teach.show.report_facts import checked
 from ipu_teach.show.scene import Still, label
-from ipu_teach.show.shapes import Boxes, Shape, Stroke, Words, rectangles
+from ipu_teach.show.shapes import LETTER, Boxes, Shape, Stroke, Words, rectangles
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
@@ -179,6 +179,9 @@ def _dots(
         code = CHOSEN if i == chosen else BEATEN if beaten[i] else BEST
         shapes.append(Boxes(code, rectangles(x[i] - 5, y[i] - 5, 10.0, 10.0)))
     at, end = (float(x[chosen]), float(y[chosen]) - 10), "end" if x[chosen] > WIDE / 2 else "start"
+    long = LETTER * len(names[chosen]) * (-1 if end == "end" else 1)
+    # the line through the best choices does not strike the name through
+    shapes.append(Stroke(((at[0], at[1] - 4), (at[0] + long, at[1] - 4)), 13, "paper"))
     shapes.append(Words(*at, names[chosen], 11, end))
     for which in (int(np.argmin(x)), int(np.argmax(x))):
         where = float(x[which]), HIGH + 14
