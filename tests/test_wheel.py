@@ -83,7 +83,7 @@ def test_the_wheel_holds_the_kit_its_lessons_and_its_digits_and_nothing_else(whe
     data = [
         *ROOT.glob("ipu_teach/report/samples/*"),
         *ROOT.glob("ipu_teach/golden/*.csv"),
-        *ROOT.glob("ipu_teach/lessons/afterwards_*.md"),
+        *ROOT.glob("ipu_teach/lessons/words_*.md"),
         *ROOT.glob("ipu_teach/lessons/*.html"),
         *ROOT.glob("ipu_teach/show/static/*.gz"),
         ROOT / "ipu_teach" / "py.typed",

@@ -1,24 +1,22 @@
 """solution(): the reference answer beside one's own, once that has passed, with two sentences why
 and a thought on what the verdict asked further.
 
-The words stand in `afterwards_NN.md`, a heading and two paragraphs for each exercise.
+The words are the entries `because` and `further` of `words_NN.md`.
 """
 
 from __future__ import annotations
 
-import re
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from ipu_teach.errors import UnknownExerciseError
 from ipu_teach.lessons import learner_calls
 from ipu_teach.lessons.exercise import find_exercise
 from ipu_teach.lessons.gaps import MARK, reference
-from ipu_teach.lessons.naming import EXERCISE, lesson_of
+from ipu_teach.lessons.naming import lesson_of
 from ipu_teach.lessons.shared import text_of
 from ipu_teach.lessons.state import learned
 from ipu_teach.lessons.verdict_panel import Panel
+from ipu_teach.lessons.words import text, words as words_of
 
 BEYOND = ("solved", "with help")  # states in which nothing is given away any more
 
@@ -64,15 +62,10 @@ def _text(answer: Any) -> str:
         return "its code cannot be read."
 
 
-@cache
 def words(lesson: str) -> dict[str, tuple[str, str]]:
-    """Of each exercise of a lesson why its reference is as it is, and a thought on what was asked
-    further."""
-    path = Path(__file__).with_name(f"afterwards_{lesson}.md")
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    parts = re.split(rf"^## ({EXERCISE})\n", text, flags=re.MULTILINE)[1:]
-    found = {}
-    for name, body in zip(parts[::2], parts[1::2], strict=True):
-        why, thought = (" ".join(part.split()) for part in body.strip().split("\n\n"))
-        found[name] = why, thought
-    return found
+    """Return, for each explained exercise of a lesson, the reason and the further thought."""
+    return {
+        key.split()[1]: (text(entries, "because"), text(entries, "further"))
+        for key, entries in words_of(lesson).items()
+        if "because" in entries
+    }

@@ -13,9 +13,10 @@ import numpy as np
 
 from ipu_teach.errors import AnswerKindError, UnknownExerciseError, counted, did_you_mean, shown
 from ipu_teach.lessons.judging import Passed, plain
-from ipu_teach.lessons.naming import exercise_meant, number_of
+from ipu_teach.lessons.naming import exercise_meant, lesson_of, number_of
 from ipu_teach.lessons.precision import Precision
 from ipu_teach.lessons.verdict_panel import number
+from ipu_teach.lessons.words import section, text
 
 REFUSALS = 3  # after which a puzzle is offered
 MOST = 1e15  # of a number that is predicted
@@ -184,6 +185,49 @@ class Lesson:
     def exercises(self) -> tuple[Exercise, ...]:
         """What is checked, in order; the other items are predictions."""
         return tuple(item for item in self.items if isinstance(item, Exercise))
+
+
+def exercise(
+    name: str,
+    judge: Callable[..., Passed],
+    takes: tuple[str, ...] = ("a function",),
+    precision: Precision | None = None,
+) -> Exercise:
+    """Build an exercise from its check; its prose comes from the lesson's file of words."""
+    entries = section(lesson_of(name), f"check {name}")
+    decoys = zip(entries.get("decoy", ()), entries.get("for", ()), strict=True)
+    return Exercise(
+        name,
+        text(entries, "title"),
+        judge,
+        hints=tuple(entries.get("hint", ())),
+        thought=text(entries, "thought"),
+        takes=takes,
+        precision=precision,
+        decoys=tuple(decoys),
+    )
+
+
+def question(name: str, parts: tuple[PredictedValue, ...]) -> Question:
+    """Build a prediction from its parts; its prose comes from the lesson's file of words."""
+    entries = section(lesson_of(name), f"predict {name}")
+    return Question(name, text(entries, "title"), parts, text(entries, "why"))
+
+
+def later(
+    name: str,
+    parts: tuple[PredictedValue, ...],
+    draw: Callable[[np.random.Generator], Drawn],
+) -> Later:
+    """Build a prediction that a later lesson asks again; its prose is in the file of words."""
+    entries = section(lesson_of(name), f"predict {name}")
+    return Later(name, text(entries, "title"), parts, text(entries, "why"), draw)
+
+
+def lesson(number: str, *items: Exercise | Question, later: tuple[Later, ...] = ()) -> Lesson:
+    """Build a lesson from its items, which stand in the order of the notebook."""
+    entries = section(number, "lesson")
+    return Lesson(number, text(entries, "title"), int(text(entries, "minutes")), items, later)
 
 
 # of the lessons that have exercises, in order

@@ -12,7 +12,12 @@ import numpy as np
 from ipu_teach import FLOAT, HALF, Tensor, show
 from ipu_teach.errors import counted
 from ipu_teach.lessons import warmups
-from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
+from ipu_teach.lessons.exercise import (
+    PredictedValue,
+    exercise,
+    lesson,
+    question,
+)
 from ipu_teach.lessons.judging import NotAttempted, NotYet, Passed, answering, compare, raise_first
 from ipu_teach.lessons.mistakes import first, suspects
 from ipu_teach.lessons.programs import TILES, graph_of
@@ -148,78 +153,23 @@ def _largest(answer: Callable[..., Any]) -> Passed:
     )
 
 
-LESSON = Lesson(
+LESSON = lesson(
     "00",
-    "Meet the machine",
-    35,
-    warmups.among(
-        Question(
-            "00.0",
-            "What one tile can read",
-            (PredictedValue("", "bytes", whole=True),),
-            "a tile reads its own memory, and nothing else. What lies on another tile has to be "
-            "sent to it first.",
-        ),
-        Exercise(
-            "00.1",
-            "Figures of a chip",
-            _capacity,
-            (
-                "Each tile has so many workers, and each worker runs a thread of its own.",
-                "The chip's memory is the memory of all tiles together, and all have equally much.",
-                "Make bytes of the megabytes first: times 1,000,000. Then divide with //, which "
-                "rounds down.",
-            ),
-            "half a megabyte is little for a program of today, and yet no byte of it is further "
-            "away than another. What would your own programs have to give up to fit?",
-        ),
-        Question(
-            "00.2",
-            "Five ways to 4,000 bytes",
-            tuple(
-                PredictedValue(f"{place}:", choices=FROM)
-                for place in ("first", "second", "third", "fourth", "last")
-            ),
-            "on a chip every tile has a path of its own, so all 1,472 take as long as one. The "
-            "links to another chip are shared by its tiles, and so is the host's, which is "
-            "narrower still.",
-        ),
-        Exercise(
-            "00.3",
-            "Nobody is fuller than need be",
-            _spread,
-            (
-                "The fullest tile holds least when all tiles hold equally much, or nearly: one "
-                "more here and there.",
-                "tensor[i] is one element, and graph.set_tile_mapping(tensor[i], tile) gives it a "
-                "tile.",
-                "Count i from 0 to tensor.num_elements. i % tiles goes round: 0, 1, 2, …, and from "
-                "the last tile back to 0.",
-            ),
-            "dealt out one by one, no tile has two more than another, but neighbours lie on "
-            "different tiles. Rounded up, -(-n // tiles) to a tile, they lie side by side, and the "
-            "last tiles may get nothing. For both, tile t gets the elements from n * t // tiles up "
-            "to n * (t + 1) // tiles.",
-            decoys=(
-                ("for i in range(graph.target.num_tiles):", "for i in range(tensor.num_elements):"),
-                (
-                    "graph.set_tile_mapping(tensor[i], i // graph.target.num_tiles)",
-                    "graph.set_tile_mapping(tensor[i], i % graph.target.num_tiles)",
-                ),
-            ),
-        ),
-        Exercise(
-            "00.4",
-            "The largest square that fits twice",
-            _largest,
-            (
-                "How many bytes has the chip? How many of them may one of the two matrices have?",
-                "An element of HALF takes 2 bytes, and a square of side n has n * n elements.",
-                "So n * n is at most the chip's bytes divided by 4. math.isqrt gives the root of a "
-                "whole number, rounded down.",
-            ),
-            "twice the memory holds a matrix of 1.4 times the side, and to multiply two of them "
-            "takes 2.8 times the work. Memory is soon the smaller worry.",
+    question("00.0", (PredictedValue("", "bytes", whole=True),)),
+    exercise("00.1", _capacity),
+    question(
+        "00.2",
+        tuple(
+            PredictedValue(f"{place}:", choices=FROM)
+            for place in ("first", "second", "third", "fourth", "last")
         ),
     ),
+    exercise(
+        "00.w1",
+        warmups.formula(
+            "00.w1", lambda i, tiles: i % tiles, (30, 13), (12, 13), (13, 13), (7, 1), (400, 17)
+        ),
+    ),
+    exercise("00.3", _spread),
+    exercise("00.4", _largest),
 )

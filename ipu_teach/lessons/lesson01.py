@@ -34,7 +34,14 @@ from ipu_teach.errors import (
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.lessons import warmups
 from ipu_teach.lessons.bound import Bound, least_cycles
-from ipu_teach.lessons.exercise import Drawn, Exercise, Later, Lesson, PredictedValue, Question
+from ipu_teach.lessons.exercise import (
+    Drawn,
+    PredictedValue,
+    exercise,
+    later,
+    lesson,
+    question,
+)
 from ipu_teach.lessons.judging import (
     Broken,
     NotYet,
@@ -720,149 +727,33 @@ WAITING = (
     PredictedValue("waiting share", low=0, high=1),
 )
 LATER = (
-    Later(
-        "01.0 again",
-        "one slow tile among many",
-        SLOW_TILE,
-        "how many tiles wait plays no part: the slowest rules.",
-        _one_slow_tile,
-    ),
-    Later(
-        "01.3 again",
-        "the last tile, and the share of waiting",
-        WAITING,
-        "1 - mean / max: what is not average is waiting.",
-        _last_and_waiting,
-    ),
+    later("01.0 again", SLOW_TILE, _one_slow_tile),
+    later("01.3 again", WAITING, _last_and_waiting),
 )
 
-LESSON = Lesson(
+LESSON = lesson(
     "01",
-    "Bulk synchronous parallel",
-    60,
-    warmups.among(
-        Question(
-            "01.0",
-            "One slow tile",
-            SLOW_TILE,
-            "the work is over when the slowest tile's is. The other twelve wait for it, and how "
-            "little they had plays no part.",
-        ),
-        Exercise(
-            "01.1",
-            "The time of a superstep",
-            _time,
-            (
-                "Three things follow each other: sync, exchange, compute. None begins before the "
-                "one before it has ended.",
-                "Compute ends when the slowest tile is done. Which function of work is that?",
-                "A tile's exchange takes as long as the larger of what it receives and what it "
-                "sends, at 4 bytes a cycle, rounded up. The exchange ends with its slowest tile. "
-                "Add the three.",
-            ),
-            "ask your function: how much longer may tile 4 work before the superstep takes longer? "
-            "That much is free.",
-            decoys=(
-                ("return sync + exchange + sum(work)", "return sync + exchange + max(work)"),
-                (
-                    "exchange = max(-(-(came + went) // 4) for came, went in zip(bytes_in, "
-                    "bytes_out, strict=True))",
-                    "exchange = max(-(-max(came, went) // 4) for came, went in zip(bytes_in, "
-                    "bytes_out, strict=True))",
-                ),
-            ),
-        ),
-        Exercise(
-            "01.2",
-            "Rebalance the jobs",
-            _balance,
-            (
-                "The superstep lasts as long as the fullest tile. So the next job belongs on the "
-                "emptiest.",
-                "Keep a list with the load of each tile; load.index(min(load)) is the emptiest "
-                "one.",
-                "The order matters: a long job that comes late sticks out. "
-                "sorted(range(len(jobs)), key=…) gives the jobs' numbers in any order you like, "
-                "and result[number] = tile puts each answer in its place.",
-            ),
-            "longest first is never more than a third above the best (Graham, 1969). A heap finds "
-            "the emptiest tile sooner than load.index(min(load)): heapq has one.",
-            decoys=(
-                (
-                    "for job in range(len(jobs)):",
-                    "for job in sorted(range(len(jobs)), key=lambda job: -jobs[job]):",
-                ),
-                ("load[tile] += 1", "load[tile] += jobs[job]"),
-            ),
-        ),
-        Question(
-            "01.3",
-            "The last tile, and the share of waiting",
-            WAITING,
-            "the last tile is the one with the most work. Each other waits for what it has less "
-            "than that one.",
-        ),
-        Exercise(
-            "01.3",
-            "The share of waiting, worked out",
-            _share,
-            (
-                "A tile that works for w cycles waits for max(work) - w.",
-                "All tile-time is len(work) * max(work).",
-                "Add up what all tiles wait and divide by all tile-time. Where max(work) is 0, "
-                "there is nothing to divide by.",
-            ),
-            "1 - mean(work) / max(work) is the same, and says it shorter: what is not average is "
-            "waiting.",
-            precision=SHARE,
-            decoys=(
-                ("slowest = sum(work)", "slowest = max(work)"),
-                (
-                    "return sum(work) / (len(work) * slowest) if slowest else 0",
-                    "return 1 - sum(work) / (len(work) * slowest) if slowest else 0",
-                ),
-            ),
-        ),
-        Exercise(
-            "01.4",
-            "Three supersteps into two",
-            _merge,
-            (
-                "Write down for each of the three steps what it reads and what it writes.",
-                "Two steps may share a compute set if neither reads or writes what the other "
-                "writes.",
-                "pairs reads doubled, so doubled must be ready. flipped reads only readings: it "
-                "can go with either of the two.",
-            ),
-            "flipped may stand in either compute set. Where would you put it if flipping took "
-            "long? Beside what takes long too.",
-            decoys=(
-                (
-                    "place(graph, first, Pair, pairs, left=doubled, right=neighbours(doubled))",
-                    "place(graph, second, Pair, pairs, left=doubled, right=neighbours(doubled))",
-                ),
-                (
-                    "place(graph, second, Pair, pairs, left=readings, right=neighbours(readings))",
-                    "place(graph, second, Pair, pairs, left=doubled, right=neighbours(doubled))",
-                ),
-            ),
-        ),
-        Exercise(
-            "01.5",
-            "Point at the race",
-            _culprit,
-            (
-                "A race needs a writer. Compute sets in which vertices only read the same element "
-                "are innocent.",
-                "Follow the code for the last two vertices of each compute set: ends are where "
-                "ranges go wrong.",
-                "min(3 * i, 10) is there so that the last range does not run over the end. Where "
-                "does it begin, and where did the one before it end?",
-            ),
-            "a race can be mended in three ways: write elsewhere and add up later, put a sync "
-            "between the two, or give both elements to one vertex. Which is the cheapest here?",
-            takes=("a value", "a graph"),
+    question("01.0", SLOW_TILE),
+    exercise(
+        "01.w1",
+        warmups.formula("01.w1", lambda size: -(-size // 4), (18,), (16,), (1,), (0,), (4001,)),
+    ),
+    exercise("01.1", _time),
+    exercise(
+        "01.w2",
+        warmups.formula(
+            "01.w2",
+            lambda load: int(np.argmin(load)),
+            ([30, 12, 45, 20],),
+            ([5, 9, 5],),
+            ([7],),
+            ([60, 50, 40, 30, 20, 10],),
         ),
     ),
-    LATER,
+    exercise("01.2", _balance),
+    question("01.3", WAITING),
+    exercise("01.3", _share, precision=SHARE),
+    exercise("01.4", _merge),
+    exercise("01.5", _culprit, takes=("a value", "a graph")),
+    later=LATER,
 )

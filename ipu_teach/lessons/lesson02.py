@@ -20,7 +20,14 @@ from ipu_teach.errors import (
 )
 from ipu_teach.lessons import warmups
 from ipu_teach.lessons.bound import Bound
-from ipu_teach.lessons.exercise import Drawn, Exercise, Later, Lesson, PredictedValue, Question
+from ipu_teach.lessons.exercise import (
+    Drawn,
+    PredictedValue,
+    exercise,
+    later,
+    lesson,
+    question,
+)
 from ipu_teach.lessons.judging import (
     KEEP_WIDE,
     ROUNDED,
@@ -604,132 +611,39 @@ def _transposed(draw: np.random.Generator) -> Drawn:
 
 
 BYTES = (PredictedValue("", "bytes", whole=True),)
-LATER = (
-    Later(
-        "02.0 again",
-        "what a transpose moves, once it is copied",
-        BYTES,
-        "the view costs nothing, its use does: element (i, j) goes from tile i to tile j, and "
-        "stays where i is j.",
-        _transposed,
-    ),
-)
 
-LESSON = Lesson(
+
+def _loops(answer: Any, ran: Ran) -> None:
+    if not ran.steps[RepeatWhileTrue.__name__]:
+        why = "the number of rounds was fixed when the program was written."
+        advice = "let the device look: RepeatWhileTrue(Sequence(), left, body)."
+        raise NotYet(ran.trial.tried, "no RepeatWhileTrue", "one", why, advice)
+
+
+LEFT = {"left": Var(INT, (), 0, given=[3, 7, 0], right=[0, 0, 0])}
+DOWN = Trial("left from 3, 7 and 0", LEFT, runs=3, most_rounds=100)
+
+
+LATER = (later("02.0 again", BYTES, _transposed),)
+
+LESSON = lesson(
     "02",
-    "Variables, mapping, programs",
-    75,
-    warmups.among(
-        Question(
-            "02.0",
-            "What a transpose moves",
-            BYTES,
-            "a view says in which order to look at what lies there already. Nothing runs, so "
-            "nothing is sent.",
-        ),
-        Exercise(
-            "02.1",
-            "A linear mapping with grain",
-            _linear,
-            (
-                "First count the grains. 101 elements in grains of 4 are 26 grains, and the last "
-                "one is not full.",
-                "Deal out grains and not elements. If grains cannot be divided evenly, some tiles "
-                "get one more.",
-                "With n grains, tile t takes those from t * n // tiles up to (t + 1) * n // tiles. "
-                "Times grain gives elements; the end must not pass tensor.num_elements. "
-                "tensor.flatten()[begin:end] is the part to map.",
-            ),
-            "the library also keeps 128 bytes together on a tile. When does that help, and what "
-            "does it cost a short variable?",
-            decoys=(
-                (
-                    "grains = tensor.num_elements // grain",
-                    "grains = -(-tensor.num_elements // grain)",
-                ),
-                ("begin = tile * grain", "begin = tile * grains // tiles * grain"),
-            ),
-        ),
-        Exercise(
-            "02.2",
-            "A running sum over a stream",
-            _running_sum,
-            (
-                "One round: a number comes from the stream, it is added to the total, the total "
-                "goes back. Write it down once.",
-                "The total must hold 0 before the first round, and only then: "
-                "graph.set_initial_value(total, 0).",
-                "popops.add_in_place(graph, total, number, round) appends the addition to the "
-                "program round. Both variables need a tile. Repeat(count, round) is what to "
-                "return.",
-            ),
-            "each round waits for the host twice. What if it took 8 numbers at a time, and summed "
-            "them on the device?",
-            decoys=(
-                ("one_round.add(Copy(number, sums))", "one_round.add(Copy(total, sums))"),
-                ("return Repeat(count + 1, one_round)", "return Repeat(count, one_round)"),
-                ("return one_round", "return Repeat(count, one_round)"),
-            ),
-        ),
-        Exercise(
-            "02.3",
-            "The same copy, and nothing crosses",
-            _no_exchange,
-            (
-                "An element crosses if its source and its destination lie on different tiles. a "
-                "stays; so b must follow.",
-                "b.transpose() is b seen in the shape of a: element [i, j] of it receives a[i, j].",
-                "graph.get_tile_mapping(a) is a list of intervals for each tile, and "
-                "set_tile_mapping takes such a list too. A mapping asked of one view may be given "
-                "to another of the same shape.",
-            ),
-            "what if b has to be mapped linearly for what comes next? Then the transpose pays "
-            "once, or every later step a little.",
-        ),
-        Exercise(
-            "02.4",
-            "A countdown that decides on the device",
-            _countdown,
-            (
-                "Repeat needs its number when the program is written. Here the number is in a "
-                "variable, and only the device knows it.",
-                "RepeatWhileTrue(condition, predicate, body) looks at predicate before every "
-                "round. left is 0 when it is over, and 0 counts as false.",
-                "Nothing has to be prepared before the look, so the condition is an empty "
-                "Sequence(). The body takes 1 from left and adds 1 to ticks: popops.sub_in_place "
-                "and popops.add_in_place.",
-            ),
-            "RepeatWhileFalse would do too, with a test in its condition: popops.eq of left and 0. "
-            "That is one more compute set in each round.",
-            decoys=(
-                (
-                    "popops.add_in_place(graph, left, 1, tick)",
-                    "popops.sub_in_place(graph, left, 1, tick)",
-                ),
-                ("return Repeat(10, tick)", "return RepeatWhileTrue(Sequence(), left, tick)"),
-            ),
-        ),
-        Exercise(
-            "02.5",
-            "Provoke two errors, then neither",
-            _faults,
-            (
-                "The function gets two switches. Each of them guards one line.",
-                "if mapped: source gets a tile. if written: source gets its values. target gets a "
-                "tile in any case.",
-                "graph.set_tile_mapping and graph.set_initial_value are the two lines to guard; "
-                "the program is one Copy.",
-            ),
-            "the first error needs no run: mappings are known when the engine is made. The second "
-            "does. Which others come early?",
-            decoys=(
-                (
-                    "graph.set_initial_value(target, values)",
-                    "graph.set_initial_value(source, values)",
-                ),
-                ("return Copy(source.reverse(), target)", "return Copy(source, target)"),
-            ),
+    question("02.0", BYTES),
+    exercise(
+        "02.w1",
+        warmups.formula(
+            "02.w1", lambda count, grain: -(-count // grain), (101, 4), (8, 4), (3, 4), (50, 7)
         ),
     ),
-    LATER,
+    exercise("02.1", _linear),
+    exercise("02.2", _running_sum),
+    exercise(
+        "02.w2",
+        warmups.formula("02.w2", lambda rows, i, j: rows[j], ([4, 9, 2, 7], 1, 2), ([5, 3], 1, 0)),
+    ),
+    exercise("02.3", _no_exchange),
+    exercise("02.w3", warmups.program("02.w3", DOWN, "left", _loops)),
+    exercise("02.4", _countdown),
+    exercise("02.5", _faults),
+    later=LATER,
 )

@@ -15,7 +15,12 @@ from ipu_teach import FLOAT, HALF, UNSIGNED_INT, Graph, Report, Tensor, show
 from ipu_teach.errors import counted
 from ipu_teach.lessons import warmups
 from ipu_teach.lessons.bound import Bound, least_cycles
-from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
+from ipu_teach.lessons.exercise import (
+    PredictedValue,
+    exercise,
+    lesson,
+    question,
+)
 from ipu_teach.lessons.judging import (
     KEEP_WIDE,
     MODELLED,
@@ -542,150 +547,23 @@ def _elsewhere(mask: Any) -> Iterator[tuple[str, Any]]:
     yield "in the mirrored half", np.hstack([mask[:, half - 1 :: -1], mask[:, : half - 1 : -1]])
 
 
-LESSON = Lesson(
+LESSON = lesson(
     "03",
-    "PopLibs: operations and views",
-    70,
-    warmups.among(
-        Question(
-            "03.0",
-            "A matrix plus its transpose",
-            (PredictedValue("", "bytes", whole=True),),
-            "the view moved nothing, and the addition has to fetch. Tile i makes row i; of the 13 "
-            "numbers of column i only the one on the diagonal lies there. The other 12 come from "
-            "the other 12 tiles, at 4 bytes each, and so on every tile.",
-        ),
-        Exercise(
-            "03.1",
-            "A softmax that does not overflow",
-            _softmax,
-            (
-                "Five calls: the largest of each row, take it away, exp, the sum of each row, "
-                "divide.",
-                'popops.reduce(graph, x, [1], program, "MAX") has one number for each row: its '
-                "shape is (rows,). To be taken away "
-                "from x it has to be a column.",
-                "reshape((x.shape[0], 1)) makes a column of it: a view. The sums of the powers "
-                "need the same, before the division.",
-            ),
-            "popnn.softmax is the library's own, in one compute set. Which of your five could be "
-            "one?",
-            decoys=(
-                (
-                    'largest = popops.reduce(graph, x, [1], program, "MIN")',
-                    'largest = popops.reduce(graph, x, [1], program, "MAX")',
-                ),
-                (
-                    "powers = popops.exp(graph, x, program)",
-                    "powers = popops.exp(graph, shifted, program)",
-                ),
-                (
-                    "totals = popops.reduce(graph, powers, [0], program)",
-                    "totals = popops.reduce(graph, powers, [1], program)",
-                ),
-            ),
-        ),
-        Exercise(
-            "03.2",
-            "A transposed add that moves nothing",
-            _layout,
-            (
-                "The addition puts a[i, j] + a[j, i] where a[i, j] lies. When does a[j, i] lie "
-                "there, too?",
-                "The tile of a[i, j] has to be a number that stays the same when i and j change "
-                "places.",
-                "i + j is such a number. It may be larger than the last tile: % goes round.",
-            ),
-            "this layout suits one addition. A product of matrices wants whole rows. Who uses a "
-            "variable most should have a say in where it lies.",
-            decoys=(
-                (
-                    "graph.set_tile_mapping(a[i, j], i % tiles)",
-                    "graph.set_tile_mapping(a[i, j], (i + j) % tiles)",
-                ),
-                (
-                    "graph.set_tile_mapping(a[i, j], (i - j) % tiles)",
-                    "graph.set_tile_mapping(a[i, j], (i + j) % tiles)",
-                ),
-            ),
-        ),
-        Exercise(
-            "03.3",
-            "Four maps in one compute set",
-            _fused,
-            (
-                "popops.map takes an expression, and a list of the tensors that it speaks of. _1 "
-                "is the first of them.",
-                "Write the four operations from the inside out: two products, their sum, the root.",
-                "x * x is expr._1 * expr._1; with + and expr.Sqrt( ) around it all it is one "
-                "expression. The list is [x, y].",
-            ),
-            "a compiler for this machine looks for such chains by itself. What would keep it from "
-            "fusing a reduction into them?",
-            decoys=(
-                (
-                    "length = expr.Sqrt(expr._1 * expr._2)",
-                    "length = expr.Sqrt(expr._1 * expr._1 + expr._2 * expr._2)",
-                ),
-                (
-                    "length = expr._1 * expr._1 + expr._2 * expr._2",
-                    "length = expr.Sqrt(expr._1 * expr._1 + expr._2 * expr._2)",
-                ),
-            ),
-        ),
-        Exercise(
-            "03.4",
-            "Mean and variance in one go",
-            _mean_and_variance,
-            (
-                "What must a tile tell, so that from thirteen such messages the mean and the "
-                "variance of everything can be had?",
-                "Its sum, and its sum of squares. Divided by the count of all readings they add up "
-                "to the mean, and to the mean of the squares; the variance is the second less the "
-                "square of the first.",
-                "Two operations for one reduce_many, both over [0, 1], in FLOAT, with a factor: "
-                'popops.ReduceParams("SQUARE_ADD", 1 / '
-                "count) is the second one's. Then one popops.map of the two results.",
-            ),
-            "where a mean is large and a variance small, the difference of two large numbers loses "
-            "digits even in FLOAT. What if something near the mean, the first reading say, were "
-            "taken away from all of them first?",
-            decoys=(
-                (
-                    "both = [popops.SingleReduceOp(x, [0, 1], how) for how in (each, squared)]",
-                    "both = [popops.SingleReduceOp(x, [0, 1], how, FLOAT) for how in (each, "
-                    "squared)]",
-                ),
-                (
-                    "return mean, popops.map(graph, expr._2 - expr._1, [mean, square], program)",
-                    "return mean, popops.map(graph, expr._2 - expr._1 * expr._1, [mean, square], "
-                    "program)",
-                ),
-            ),
-        ),
-        Exercise(
-            "03.5",
-            "Dropout with a seed",
-            _dropout,
-            (
-                "Draw the mask on the machine: a 1 with the chance keep, else a 0, for each number "
-                "of x.",
-                "poprand.bernoulli(graph, seed, 1, x, FLOAT, keep, program) is such a mask: as "
-                "large as x, and where x lies.",
-                "Then the numbers times the mask, divided by keep. One map does both.",
-            ),
-            "in training the same mask is needed twice: forward, and for the gradient. Storing it "
-            "costs memory; drawing it again from the same seed costs cycles.",
-            decoys=(
-                (
-                    "mask = poprand.bernoulli(graph, seed, 1, x, FLOAT, 1 - keep, program)",
-                    "mask = poprand.bernoulli(graph, seed, 1, x, FLOAT, keep, program)",
-                ),
-                (
-                    "return popops.mul(graph, x, mask, program)",
-                    "return popops.map(graph, expr._1 * expr._2 / keep, [x, mask], program)",
-                ),
-            ),
-        ),
+    question("03.0", (PredictedValue("", "bytes", whole=True),)),
+    exercise(
+        "03.w1", warmups.tensor_call("03.w1", np.exp, "the tensor that popops.exp made", 1e-5)
     ),
+    exercise("03.1", _softmax),
+    exercise("03.2", _layout),
+    exercise(
+        "03.w2",
+        warmups.tensor_call("03.w2", lambda x: 2 * x + 1, "the tensor that popops.map made"),
+    ),
+    exercise("03.3", _fused),
+    exercise(
+        "03.w3",
+        warmups.tensor_call("03.w3", lambda x: x.sum(axis=0), "the tensor that popops.reduce made"),
+    ),
+    exercise("03.4", _mean_and_variance),
+    exercise("03.5", _dropout),
 )

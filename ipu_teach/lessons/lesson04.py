@@ -16,7 +16,12 @@ from ipu_teach.cost.traced import VERTEX_OVERHEAD
 from ipu_teach.errors import ComputeSetRaceError, counted
 from ipu_teach.lessons import warmups
 from ipu_teach.lessons.bound import MEMORY_BYTES_PER_CYCLE, Bound
-from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
+from ipu_teach.lessons.exercise import (
+    PredictedValue,
+    exercise,
+    lesson,
+    question,
+)
 from ipu_teach.lessons.judging import (
     MODELLED,
     Broken,
@@ -29,6 +34,7 @@ from ipu_teach.lessons.judging import (
     name_of,
     plain,
     quoted,
+    refusing,
     returned,
 )
 from ipu_teach.lessons.mistakes import given_to, same
@@ -714,124 +720,60 @@ def _misjudged(came: Any, right: Any) -> tuple[str, str]:
     return "", "what do the lines cost in observe, for a row of 1 and for a row of 2?"
 
 
-LESSON = Lesson(
+def _on_tile_3(answer: Any, ran: Ran) -> None:
+    ran.refuse_other_tiles([3], "a vertex works where it is mapped to.", "map it to tile 3.")
+
+
+def _pieces(answer: Any) -> Passed:
+    """Six pieces that follow each other, and differ by one at most: there are several ways."""
+    came = {n: [call(answer, n, k) for k in range(6)] for n in (97, 30, 5, 100)}
+
+    def alike(like: Any) -> bool:
+        return all([like(n, k) for k in range(6)] == pieces for n, pieces in came.items())
+
+    for n, pieces in came.items():
+        if told := _uneven(answer, n, pieces):
+            raise refusing("04.w3", alike)(*told, SIDE)
+    return Passed("97, 30, 5 and 100 numbers, in six pieces each", evidence=[*came.values()])
+
+
+def _uneven(answer: Any, n: int, pieces: list[Any]) -> tuple[str, str, str] | None:
+    """What was tried, what came and what should have, of six pieces that are not what is asked."""
+    at, sizes = 0, []
+    for k, piece in enumerate(pieces):
+        pair = [plain(end) for end in piece] if isinstance(piece, (tuple, list)) else []
+        tried = call_text(answer, (n, k))
+        if len(pair) != 2 or not all(isinstance(end, int) for end in pair):
+            return tried, quoted(piece), "(begin, end), two whole numbers"
+        if pair[0] != at or k == 5 and pair[1] != n:
+            asked = f"a piece from {at} on" if pair[0] != at else f"an end at {n}, behind the last"
+            return tried, quoted(piece), asked
+        at = int(pair[1] or 0)
+        sizes.append(at - int(pair[0] or 0))
+    if max(sizes) - min(sizes) <= 1:
+        return None
+    said = f"pieces of {', '.join(map(str, sizes))}"
+    return f"six pieces of {n}", said, "sizes that differ by one at most"
+
+
+SIDE = "write the six pieces of 97 down, one behind the other."
+ROW = np.array([3, -1.5, 0.25, 8, -6], np.float32)
+HALF_A_ROW = {"x": Var(FLOAT, 5, 0, [ROW]), "out": Var(FLOAT, 5, 0, right=[ROW / 2])}
+HALVES = Trial("5 numbers", HALF_A_ROW, form=codelet, tiles=1)
+ONE_VERTEX = Trial(
+    "a row of 5 numbers", {"x": Var(FLOAT, 5, 3, [ROW]), "out": Var(FLOAT, (), 3, right=[8.0])}
+)
+
+
+LESSON = lesson(
     "04",
-    "Vertices, codelets, compute sets",
-    80,
-    warmups.among(
-        Question(
-            "04.0",
-            "Seven vertices on a tile",
-            (PredictedValue("", "times as long"),),
-            "six workers take turns, and each has a turn in six whether the others work or not. So "
-            "one vertex takes as long as six, and the seventh has to wait until a worker is free.",
-        ),
-        Exercise(
-            "04.1",
-            "Prefix maximum",
-            _prefix_max,
-            (
-                "RunningSum does nearly the same: it keeps a sum and stores it in every turn. Keep "
-                "the largest number instead.",
-                "State begins with what the class says: best: FLOAT = … What is a good largest "
-                "number before there was any?",
-                "In each turn: if self.x[i] is larger than self.best, it becomes self.best. Then, "
-                "in every case, self.best goes into out at place i.",
-            ),
-            "a vertex that remembers gives another answer the second time. Where a run shall not "
-            "depend on the one before, keep it in a local variable.",
-            takes=("a codelet",),
-            decoys=(
-                ("best: FLOAT = 0", "best: FLOAT = -np.inf"),
-                ("if self.x[i] < self.best:", "if self.x[i] > self.best:"),
-                ("self.out[i] = self.x[i]", "self.out[i] = self.best"),
-            ),
-        ),
-        Exercise(
-            "04.2",
-            "Six workers on one row",
-            _in_six,
-            (
-                "Two things have to be done, and the second needs what the first has found. So: "
-                "two compute sets.",
-                "You need a variable of six numbers for the largest of each piece, on tile 0. "
-                "Piece k goes from k * n // 6 up to (k + 1) * n // 6.",
-                "For each k, one Largest into most[k] in the first compute set, and one PrefixFrom "
-                "in the second, with before=most[:k] and the same piece of x and of out. Map all "
-                "twelve vertices, and return a Sequence of both.",
-            ),
-            "the work has nearly doubled, and the time is a third. A parallel program often does "
-            "more in all, and is done sooner.",
-            decoys=(
-                (
-                    "piece = slice(k * (n // 6), (k + 1) * (n // 6))",
-                    "piece = slice(k * n // 6, (k + 1) * n // 6)",
-                ),
-                (
-                    "return Sequence(Execute(prefix), Execute(largest))",
-                    "return Sequence(Execute(largest), Execute(prefix))",
-                ),
-            ),
-        ),
-        Exercise(
-            "04.3",
-            "Repair a race",
-            _repaired,
-            (
-                "Who reads what somebody else writes? The vertex of place i reads a[i + 1], and "
-                "its neighbour writes it.",
-                "If the vertices read from a second variable that nobody changes, the order plays "
-                "no part.",
-                "graph.clone(a) makes a variable of the same shape on the same tiles. Before the "
-                "compute set runs, Copy the old numbers into it; right= takes its elements instead "
-                "of a's.",
-            ),
-            "two variables that change places from step to step are called a double buffer. With "
-            "one, the copy is saved: read the first and write the second, and the other way round "
-            "the next time.",
-            decoys=(
-                (
-                    "vertex = graph.add_vertex(means, Mean, here=a[i], right=a[i + 1])",
-                    "vertex = graph.add_vertex(means, Mean, here=a[i], right=old[i + 1])",
-                ),
-                (
-                    "return Sequence(Execute(means), Copy(a, old))",
-                    "return Sequence(Copy(a, old), Execute(means))",
-                ),
-            ),
-        ),
-        Exercise(
-            "04.4",
-            "A test that finds faults",
-            _kills,
-            (
-                "A test runs the codelet on rows of your choosing and compares what came with what "
-                "should have come.",
-                "What should have come: for place i, max(row[: i + 1]). And whatever the codelet "
-                "does, x should be as it was.",
-                "One row is not enough. Think of rows with fractions; with numbers that are all "
-                "below 0, and far below; whose last number is "
-                'the largest. run_one gives a dict, and list(after["out"]) == … compares all '
-                "places at once.",
-            ),
-            "this kit tests its own checks in this way: python3 run.py mutants damages every "
-            "reference answer, and sees that none of the damaged ones passes.",
-        ),
-        Exercise(
-            "04.5",
-            "An estimate of cycles",
-            _estimate,
-            (
-                "Try observe(Peaks, x=…, out=…) on rows of 1, 2 and 3 numbers. What grows, and "
-                "what stays?",
-                "Three kinds of cycles: once in a vertex, in every turn, and only where a new "
-                "largest is found.",
-                "The once: the start, and the lines outside the loop. Every turn: the lines of the "
-                "if and of the store. Now and then: the line inside the if, `new` times.",
-            ),
-            "on a row in falling order a new largest is found once, on one in rising order every "
-            "time. By how much does the time of a row depend on its order?",
-            takes=("a function", "a codelet"),
-        ),
-    ),
+    question("04.0", (PredictedValue("", "times as long"),)),
+    exercise("04.w1", warmups.vertex("04.w1", HALVES, "out"), takes=("a codelet",)),
+    exercise("04.1", _prefix_max, takes=("a codelet",)),
+    exercise("04.w2", warmups.program("04.w2", ONE_VERTEX, "out", _on_tile_3)),
+    exercise("04.w3", _pieces),
+    exercise("04.2", _in_six),
+    exercise("04.3", _repaired),
+    exercise("04.4", _kills),
+    exercise("04.5", _estimate, takes=("a function", "a codelet")),
 )

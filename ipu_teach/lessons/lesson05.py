@@ -14,7 +14,12 @@ import numpy as np
 from ipu_teach import FLOAT, Report, concat, show
 from ipu_teach.errors import counted
 from ipu_teach.lessons.bound import least_cycles
-from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
+from ipu_teach.lessons.exercise import (
+    PredictedValue,
+    exercise,
+    lesson,
+    question,
+)
 from ipu_teach.lessons.judging import (
     MODELLED,
     NotYet,
@@ -709,169 +714,22 @@ def _filled(answer: Callable[..., Any]) -> Passed:
     )
 
 
-LESSON = Lesson(
+LESSON = lesson(
     "05",
-    "Matrix-vector and matmul optimisation",
-    110,
-    (
-        Question(
-            "05.0",
-            "Rows cut into pieces",
-            (
-                PredictedValue("pieces", whole=True, low=1, high=COLS),
-                PredictedValue("times as fast", low=0),
-            ),
-            "six pieces give each of a tile's workers one, and twelve give it two. Pieces of the "
-            "same columns share their part of the vector, so the more there are, the less has to "
-            "travel. With very many, starting vertices and adding up eat it.",
-        ),
-        Exercise(
-            "05.1",
-            "A vertex for each row",
-            _one_per_row,
-            (
-                "Two things to write: a codelet with two Inputs a and b and an Output out; and a "
-                "function that makes a compute set, and in it a vertex for each row.",
-                "compute can be one line: self.out = self.a @ self.b. A vertex of row r is "
-                "connected to matrix[r], to the whole vector and to result[r].",
-                "Three things of a row need a tile, the same one: its vertex, matrix[row] and "
-                "result[row]. graph.target.num_tiles says how many there are, and row % tiles "
-                "deals rows out. Return Execute of the compute set.",
-            ),
-            "tutorial 5 of Graphcore's is this program. Whoever maps the vertices and forgets the "
-            "rows gets the same product, and sends the whole matrix across the chip.",
-            decoys=(
-                ("return self.a @ self.b", "self.out = self.a @ self.b"),
-                (
-                    "graph.set_tile_mapping(part, row // graph.target.num_tiles)",
-                    "graph.set_tile_mapping(part, row % graph.target.num_tiles)",
-                ),
-            ),
-        ),
-        Exercise(
-            "05.w1",
-            "Four parts by hand",
-            _parts_by_hand,
-            (
-                "Each tile has three pieces, all of one column. Which part of the vector do they "
-                "need, and how long is it?",
-                "Three vertices are one round of six workers. A tile takes six cycles for one of a "
-                "worker.",
-                "One row a tile is added up: four numbers come, and one sum is a round.",
-            ),
-            "with four rows on four tiles, nothing of it would change. With five one tile has a "
-            "row more, and all wait for it.",
-            takes=("four numbers",),
-        ),
-        Exercise(
-            "05.2",
-            "What a split will cost",
-            _planned,
-            (
-                "Four parts, one after another: parts of the vector come; tiles multiply; partial "
-                "results come; tiles add them up.",
-                "The fullest tile has rows * pieces / tiles pieces, rounded up, and each is at "
-                "most cols / pieces long, rounded up. Six workers take them in rounds of six.",
-                "Pieces of a tile / rows, rounded up, is how many parts of the vector it needs, a "
-                "cycle for each number. The second half is the same once more: rows / tiles, "
-                "rounded up, sums of `pieces` numbers each.",
-            ),
-            "Graphcore's planner tries every number of pieces in this way, and takes the best. "
-            "Yours can, too: min(range(1, cols), key=…).",
-            decoys=(
-                ("longest = cols // pieces", "longest = up(cols, pieces)"),
-                ("multiply = dealt * dot(longest)", "multiply = 6 * up(dealt, 6) * dot(longest)"),
-            ),
-        ),
-        Exercise(
-            "05.w2",
-            "One row in two pieces",
-            _two_halves,
-            (
-                "A compute set, two vertices of Dot in it, both on tile 0.",
-                "row[:half] and vector[:half] are the a and b of the first, what is left those of "
-                "the second.",
-                "Each has an element of halves as its out. half is the number of elements // 2.",
-            ),
-            "two workers share the row, and each takes half as long. Six pieces: a sixth.",
-        ),
-        Exercise(
-            "05.3",
-            "Cut by columns, and add up",
-            _in_pieces,
-            (
-                "Two compute sets. The first has a Dot for each piece of each row, which writes "
-                "into partials[row, piece]; the second a Sum for each row, from partials[row] into "
-                "result[row].",
-                "Piece p of a row is the columns from p * cols // pieces up to (p + 1) * cols // "
-                "pieces. matrix[row, begin:end] is the piece, and vector[begin:end] what it is "
-                "multiplied by.",
-                "Which pieces should share a tile? Those that need the same part of the vector: "
-                "number them piece * rows + row, and give number n the tile n * tiles // (rows * "
-                "pieces). Without a number of pieces, use planned or what you found by trying.",
-            ),
-            "you have just done by hand what a library's planner does for every product: cut, "
-            "estimate, compare, choose.",
-            decoys=(
-                (
-                    "tile = (row * pieces + piece) * tiles // (rows * pieces)",
-                    "tile = (piece * rows + row) * tiles // (rows * pieces)",
-                ),
-                (
-                    "return Sequence(Execute(add_up), Execute(multiply))",
-                    "return Sequence(Execute(multiply), Execute(add_up))",
-                ),
-            ),
-        ),
-        Exercise(
-            "05.w3",
-            "Which of three cuts",
-            _which_cut,
-            (
-                "What does one piece need at a time? Of a and of b, a quarter or all?",
-                "A cut of the rows needs all of b each time. A cut of the columns leaves each of "
-                "13 tiles four columns of a panel that is 16 wide.",
-                "A cut of what is inner needs a quarter of both, and adds to the same sums.",
-            ),
-            "the sums are not moved between the pieces: each adds to what is there.",
-            takes=("one of three words",),
-        ),
-        Exercise(
-            "05.4",
-            "A product that fits",
-            _frugal,
-            (
-                "Which cut leaves the blocks as wide as they were, and needs less of both at a "
-                "time?",
-                "poplin.mat_mul for the first piece of what is inner, a[:, begin:end] times "
-                "b[begin:end]; poplin.mat_mul_acc for each further one, into the same c.",
-                "Four pieces do. The last one ends at a.shape[1], whatever that is: i * inner // 4 "
-                "are their ends.",
-            ),
-            "the library does this by itself, given available_memory_proportion: print "
-            "multiply(within(0.05)), and compare. The bytes fall and then rise again, for every "
-            "step brings code for its exchange.",
-        ),
-        Question(
-            "05.5",
-            "Groups of four",
-            (PredictedValue("", "of the places", low=0, high=1),),
-            "a group has 4 x 4 weights, and a panel 16 x 16 places. The units work through all 256 "
-            "places for every row.",
-        ),
-        Exercise(
-            "05.5",
-            "How full the panels are",
-            _filled,
-            (
-                "How many panels does it take? So many that k fits into their depth, and n into "
-                "their width.",
-                "In depth it is k / deep panels, rounded up; in width n / wide, rounded up. Each "
-                "has deep * wide places.",
-                "The share is the number of weights, k * n, divided by the places of all panels.",
-            ),
-            "a quarter of the width in each direction is a sixteenth of the work. Where you are "
-            "free to choose, choose multiples of 16.",
+    question(
+        "05.0",
+        (
+            PredictedValue("pieces", whole=True, low=1, high=COLS),
+            PredictedValue("times as fast", low=0),
         ),
     ),
+    exercise("05.1", _one_per_row),
+    exercise("05.w1", _parts_by_hand, takes=("four numbers",)),
+    exercise("05.2", _planned),
+    exercise("05.w2", _two_halves),
+    exercise("05.3", _in_pieces),
+    exercise("05.w3", _which_cut, takes=("one of three words",)),
+    exercise("05.4", _frugal),
+    question("05.5", (PredictedValue("", "of the places", low=0, high=1),)),
+    exercise("05.5", _filled),
 )

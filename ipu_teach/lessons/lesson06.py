@@ -17,7 +17,12 @@ import numpy as np
 from ipu_teach import FLOAT, HALF, Engine, Graph, Input, Output, Report, Tensor, Vector, Vertex
 from ipu_teach.errors import GraphMemoryAllocationError, StreamConnectionError, counted
 from ipu_teach.lessons.bound import least_cycles
-from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
+from ipu_teach.lessons.exercise import (
+    PredictedValue,
+    exercise,
+    lesson,
+    question,
+)
 from ipu_teach.lessons.judging import (
     MODELLED,
     Broken,
@@ -1028,167 +1033,16 @@ def _order(answer: Any) -> Passed:
     )
 
 
-LESSON = Lesson(
+LESSON = lesson(
     "06",
-    "Profiling",
-    95,
-    (
-        Question(
-            "06.0",
-            "Five variables on a tile",
-            (PredictedValue("", "bytes", whole=True),),
-            "a variable is live from the step that writes it to the last that reads it. While one "
-            "is made of another, two are live, and no more. What is dead leaves its bytes to "
-            "others.",
-        ),
-        Exercise(
-            "06.1",
-            "The fullest tile, the fullest step",
-            _peaks,
-            (
-                "Three questions, three tables: report.compilation.tiles, "
-                "report.compilation.liveness_program_steps, report.variables.",
-                "max(table, key=…) gives the row for which something is largest. For a tile that "
-                "is memory.total.including_gaps, for a step its bytes. Both rows have a number.",
-                "report.variables.live_at(…) takes the number of the step. Of that, "
-                'largest("bytes", …) gives rows with names.',
-            ),
-            "the fullest step is when the chip holds most, and the fullest tile may have its own "
-            "worst moment at another one. What has to fit is the tile.",
-        ),
-        Exercise(
-            "06.w1",
-            "A step with an exchange",
-            _copied,
-            (
-                "report.compilation.liveness_program_steps[place] has bytes and variables.",
-                "variables is a dict: bytes by name. What do they add up to?",
-                "What is in bytes, and in none of the variables, are copies.",
-            ),
-            "a vertex that lies with its data needs no copy. So a mapping is paid for in memory, "
-            "too.",
-        ),
-        Exercise(
-            "06.2",
-            "Always there, or for a while",
-            _splits,
-            (
-                "report.variables has a row for each: bytes, always_live, and more. A sum over "
-                "some of the rows is half of the answer.",
-                "For the other half take one place of the programs after another. There are as "
-                "many as report.compilation.liveness_program_steps. What of the rest is live "
-                "there?",
-                "live_at(place) gives those that are, the ones that always are among them: leave "
-                "those out. Add up the bytes, and keep the largest of all sums.",
-            ),
-            "what the rest needs is a maximum and not a sum. So a program of a thousand steps need "
-            "not be larger than one of ten.",
-        ),
-        Exercise(
-            "06.3",
-            "Make it fit",
-            _fits,
-            (
-                'report.why("memory") names a tile, a variable, and from when to when it is live. '
-                "Must all of it be there at once?",
-                "To add a row to total, tile 0 needs that row and total. The next row may lie "
-                "where the last one lay.",
-                "graph.clone(total) is room for one row on tile 0. Then for each further row: a "
-                "Copy into that room, and an add_in_place.",
-            ),
-            "without the Copy it fits, too: add_in_place fetches what lies elsewhere into a buffer "
-            "that is gone after the step. And who shares the places of total among all tiles, and "
-            "not the rows, is done in half the time.",
-            decoys=(
-                ("room = graph.clone(readings)", "room = graph.clone(total)"),
-                (
-                    "program = Sequence(Copy(readings, room))",
-                    "program = Sequence(Copy(readings[0], total))",
-                ),
-            ),
-        ),
-        Exercise(
-            "06.w2",
-            "Another dtype",
-            _retyped,
-            (
-                'compare(before, after).of("variables") has rows with a name and a note.',
-                "One of the rows has a note that speaks of a dtype.",
-                "Go through the rows, and return the name of the one whose note has dtype in it.",
-            ),
-            "its bytes are different, too, and its step. One change is seen in several places.",
-        ),
-        Exercise(
-            "06.4",
-            "What was changed?",
-            _changes,
-            (
-                "compare(before, after) finds every difference. Print it for the two reports "
-                "above: which lines speak of variables?",
-                'compare(before, after).of("variables") are rows with a name and a note. '
-                'of("cycles") are those of steps.',
-                "The first variable and the first step are two parts of the answer. Its note tells "
-                "the kind: it speaks of a dtype, of a shape, or of tiles.",
-            ),
-            "put such a comparison into your tests: a report of last week in a file, one of today "
-            "beside it, and nobody makes a program slower without knowing.",
-            decoys=(
-                ("found = compare(after, after)", "found = compare(before, after)"),
-                ('elif "tiles" in variable.note:', 'elif "shape" in variable.note:'),
-            ),
-        ),
-        Exercise(
-            "06.5",
-            "Feed the device",
-            _feeds,
-            (
-                "What takes long is to ask at all, and not the rows. How many rows may one read "
-                "give?",
-                "Read many rows, then give them one by one: a loop in a loop, with yield in the "
-                "inner one.",
-                "for first in range(0, len(disc), …): read from there on. The last read may give "
-                "fewer rows than you asked for.",
-            ),
-            "the device still waits while the disc is read, only less often. To read ahead while "
-            "it works is better yet: lesson 07 does that with a callback.",
-            decoys=(
-                ("for first in range(0, len(disc)):", "for first in range(0, len(disc), 256):"),
-                ("yield disc.read(first, 256)", "yield from disc.read(first, 256)"),
-            ),
-        ),
-        Exercise(
-            "06.w3",
-            "Where [0, 1] lies",
-            _order,
-            (
-                "The last index runs fastest: [0, 0], [0, 1], [0, 2], [1, 0], …",
-                "A transpose moves nothing. Its [0, 1] is which element of the variable?",
-                "[0, 1] of the transpose is [1, 0] of the variable, and before that lies a row.",
-            ),
-            "so a row of a variable lies side by side, and a column does not.",
-            takes=("two numbers",),
-        ),
-        Exercise(
-            "06.6",
-            "Forty times too slow",
-            _places,
-            (
-                "report.why() says what the tiles do for all this time. Who asked for that?",
-                "A variable keeps its elements row by row, the last index fastest. On a tile with "
-                "six channels, six neighbours in memory are six channels of one moment. What a "
-                "vertex wants to have side by side is one channel.",
-                "So let the channels come first: a variable of shape (channels, moments), whose "
-                "rows you map. The vertices want moments first, and a view gives them that.",
-            ),
-            "nothing is computed or sent in another way, and it is forty times as fast. The order "
-            "of elements within a tile is a part of the mapping, too.",
-            decoys=(
-                (
-                    'readings = graph.add_variable(FLOAT, (moments, channels), "readings")',
-                    'readings = graph.add_variable(FLOAT, (channels, moments), "readings")',
-                ),
-                ("return readings.reshape((moments, channels))", "return readings.transpose()"),
-            ),
-        ),
-    ),
+    question("06.0", (PredictedValue("", "bytes", whole=True),)),
+    exercise("06.1", _peaks),
+    exercise("06.w1", _copied),
+    exercise("06.2", _splits),
+    exercise("06.3", _fits),
+    exercise("06.w2", _retyped),
+    exercise("06.4", _changes),
+    exercise("06.5", _feeds),
+    exercise("06.w3", _order, takes=("two numbers",)),
+    exercise("06.6", _places),
 )

@@ -23,7 +23,12 @@ from ipu_teach import (
     show,
 )
 from ipu_teach.errors import StreamConnectionError, UninitialisedReadError, counted, shown
-from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
+from ipu_teach.lessons.exercise import (
+    PredictedValue,
+    exercise,
+    lesson,
+    question,
+)
 from ipu_teach.lessons.judging import (
     Broken,
     NotYet,
@@ -1034,144 +1039,15 @@ def _in_order(tried: str, seen: Array, batches: Array, clock: _Clock) -> None:
     raise NotYet(tried, came, f"batch {step}", why, advice)
 
 
-LESSON = Lesson(
+LESSON = lesson(
     "07",
-    "MNIST logistic regression",
-    80,
-    (
-        Question(
-            "07.0",
-            "How many it reads right",
-            (PredictedValue("", "of 100", low=0, high=100),),
-            "most digits are told apart by where their ink lies, and weighing pixels sees that. "
-            "What it cannot see is shape: it has one weight for a pixel, whatever the others show.",
-        ),
-        Exercise(
-            "07.w1",
-            "The errors of one image",
-            _errors_of_one,
-            (
-                "The errors are the probabilities, but for one place.",
-                "At the right digit 1 is taken away.",
-                "Make a copy of p first: p belongs to whoever called.",
-            ),
-            "they add up to 0: what the right digit is given too little, others have too much.",
-        ),
-        Exercise(
-            "07.1",
-            "The slopes of the loss",
-            _slopes,
-            (
-                "One image first. Its errors are its ten probabilities, with 1 taken from the one "
-                "of the right digit.",
-                "p[range(n), labels] is one place in each row. Subtracting 1 there gives the "
-                "errors of the whole batch.",
-                "Pixel i pushes score j by x[i] for each unit of its weight. So the slope of "
-                "weight [i, j] is the sum over the images of pixel i times error j: a product of "
-                "two matrices. The loss is a mean: divide by n.",
-            ),
-            "nothing here looks at one image alone: a batch of 50 costs one product of matrices, "
-            "and so does one of 500. Large batches keep the units busy; small ones learn more from "
-            "each image.",
-            decoys=(
-                (
-                    "errors[np.arange(len(labels)), labels] += 1",
-                    "errors[np.arange(len(labels)), labels] -= 1",
-                ),
-                (
-                    "return images.T @ errors, errors.sum(axis=0)",
-                    "return images.T @ errors / len(labels), errors.mean(axis=0)",
-                ),
-            ),
-        ),
-        Exercise(
-            "07.2",
-            "An epoch in one run",
-            _epoch,
-            (
-                "Write one step down first: two batches come in, learn, the losses go out.",
-                "A stream is made once, before the loop: graph.add_host_to_device_fifo(handle, "
-                "dtype, elements). images.num_elements is how many a batch of images has.",
-                "A step is Sequence(Copy(…), Copy(…), learn, Copy(…)). Repeat(steps, step) is the "
-                "epoch.",
-            ),
-            "the losses come back one by one. Kept on the device and fetched once an epoch, they "
-            "would spare as many transfers as there are steps; what would that take from you while "
-            "it trains?",
-            decoys=(
-                (
-                    "fetch = Sequence(Copy(images, pixels), Copy(labels, digits))",
-                    "fetch = Sequence(Copy(pixels, images), Copy(digits, labels))",
-                ),
-                (
-                    "return Sequence(fetch, Repeat(steps, learn), Copy(loss, losses))",
-                    "return Repeat(steps, Sequence(fetch, learn, Copy(loss, losses)))",
-                ),
-            ),
-        ),
-        Exercise(
-            "07.3",
-            "Train, and count",
-            _train,
-            (
-                "Three things follow each other: connect, train, test.",
-                "The engine's program 0 is one epoch, so it is run in a loop. Its program 1 counts "
-                "the hits, once, at the end.",
-                'engine.read_tensor("num_correct") is how many were hit. Of how many? The blank '
-                "images are none.",
-            ),
-            "a share of hits is itself a measurement: of 297 images one more or less is a third of "
-            "a per cent. Two programs that differ by less than that may be equally good.",
-        ),
-        Exercise(
-            "07.4",
-            "Pixels as bytes",
-            _bytes,
-            (
-                "The stream and a variable beside images are of UNSIGNED_CHAR. The tiles turn them "
-                "into FLOATs.",
-                "The new variable needs tiles. If it lies where images lies, the cast sends "
-                "nothing: graph.get_tile_mapping(images) says where.",
-                "popops.cast_with_output(graph, raw, images, program) turns raw into images. "
-                "popops.mul_in_place(graph, images, factor, program) scales what is there.",
-            ),
-            "the weights could take up the factor 1 / 255, and the tiles would save the "
-            "multiplication. What else would have to change then?",
-        ),
-        Exercise(
-            "07.w2",
-            "A callback that counts",
-            _counting_up,
-            (
-                "A class that derives from StreamCallback, with fetch(self, array).",
-                "It needs a number that outlives a call: one of the object, self.number.",
-                "Add 1 to it, then fill the array that came, all of it: array[:] = …",
-            ),
-            "the object lives as long as the stream. So a reader can be kept in it, or a file.",
-            takes=("a class",),
-        ),
-        Exercise(
-            "07.5",
-            "Read ahead",
-            _read_ahead,
-            (
-                "prefetch is called after each transfer, until as many are ready as the stream's "
-                "buffering_depth. It may say that there is nothing yet.",
-                "If reader.ready(), fill the array and say SUCCESS; if not, say NOT_AVAILABLE. "
-                "fetch has no choice: it waits.",
-                "While the reader reads, the machine lives on what is ready. So the depth is at "
-                "least the steps that a read takes: add_host_to_device_fifo(…, "
-                "buffering_depth=reader.steps).",
-            ),
-            "a deeper buffer hides a reader that is sometimes late. One that is always too slow "
-            "empties any buffer in the end: that one needs fewer bytes, or a second reader.",
-        ),
-        Question(
-            "07.6",
-            "1,472 tiles for 13",
-            (PredictedValue("", "times as fast"),),
-            "only what the tiles do among themselves is shared out. The host's link is as wide as "
-            "before, and the syncs of a small step become a larger part of it.",
-        ),
-    ),
+    question("07.0", (PredictedValue("", "of 100", low=0, high=100),)),
+    exercise("07.w1", _errors_of_one),
+    exercise("07.1", _slopes),
+    exercise("07.2", _epoch),
+    exercise("07.3", _train),
+    exercise("07.4", _bytes),
+    exercise("07.w2", _counting_up, takes=("a class",)),
+    exercise("07.5", _read_ahead),
+    question("07.6", (PredictedValue("", "times as fast"),)),
 )

@@ -18,7 +18,12 @@ from ipu_teach import FLOAT, Graph, Report, Tensor, datasets
 from ipu_teach.errors import counted
 from ipu_teach.graph.layouts import Shape
 from ipu_teach.lessons import judging, warmups
-from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
+from ipu_teach.lessons.exercise import (
+    PredictedValue,
+    exercise,
+    lesson,
+    question,
+)
 from ipu_teach.lessons.judging import MODELLED, NotYet, Passed, answering, call_made, name_of, plain
 from ipu_teach.lessons.mistakes import given_to, suspects
 from ipu_teach.lessons.programs import device_of, graph_of, run_once, tiles_of
@@ -462,130 +467,43 @@ def _joined(answer: Callable[..., Any]) -> Passed:
     return Passed("2, 4 and 1 replicas: as of one batch with all samples", evidence=came)
 
 
-LESSON = Lesson(
+LESSON = lesson(
     "07b",
-    "A small CNN",
-    85,
-    warmups.among(
-        Question(
-            "07b.0",
-            "What a matrix of patches costs",
-            (PredictedValue("", "bytes are copied", whole=True),),
-            "a row of the matrix says which elements of the image it has, and these stay where "
-            "they are. Only what a tile needs for its part of a product is sent to it.",
-        ),
-        Exercise(
-            "07b.1",
-            "Patches are a view",
-            _patches,
-            (
-                "Take one place of the kernel, (i, j). Which elements of x does it meet, over all "
-                "windows?",
-                "They are a slice of x: rows i, i + stride, and so on, as many as there are "
-                "windows, and columns from j in the same way.",
-                "concat(slices, 3) puts the k * k slices behind one another in dimension 3, and "
-                "reshape makes a row of each window.",
-            ),
-            "neighbours share most of what they see, and yet nothing is there twice.",
-        ),
-        Exercise(
-            "07b.2",
-            "Backward, by two more products",
-            _backward,
-            (
-                "dw first: forward was seen @ w, so the slope of w is seen turned on its side, "
-                "times dy as a matrix with a row for each window.",
-                "One element of x is met by up to k * k windows, each time by another place of the "
-                "kernel, in the opposite order. So dx is a convolution of dy with the kernel "
-                "turned round, w.reverse(0).reverse(1), and with ins and outs exchanged.",
-                "How many zeros go around dy? With padding p around x and a kernel of k, dx must "
-                "come out as large as x: k - 1 - p of them.",
-            ),
-            "the slope of x is itself a convolution, which is why one vertex serves all three.",
-        ),
-        Question(
-            "07b.3",
-            "How much of the time it waits",
-            (PredictedValue("", low=0, high=1),),
-            "one tile has to send its zeros to all others, piece after piece, and nobody can begin "
-            "before the last of them has come.",
-        ),
-        Exercise(
-            "07b.3",
-            "Zeros have to lie somewhere",
-            _zeros,
-            (
-                "show.balance(report) names the tile that all wait for. What does it have that "
-                "others do not?",
-                "The zeros are as many as before, but need not lie on one tile.",
-                "poputil.map_tensor_linearly(graph, zeros) gives each tile a few.",
-            ),
-            "popops.pad does what you did, in one call: its zeros lie where the image does.",
-        ),
-        Exercise(
-            "07b.4",
-            "The way back through a maximum",
-            _pool,
-            (
-                "One window first: its slope goes to the element that was the largest, and to no "
-                "other.",
-                "Where several are equally large, count them, and divide by their number.",
-                "Windows may overlap. So add to what is there already, and begin with zeros.",
-            ),
-            "behind a ReLU many elements are 0, and equally large: ties are the rule.",
-        ),
-        Question(
-            "07b.5",
-            "How many units have something to do",
-            tuple(PredictedValue(f"with {g} channels a group", low=0, high=1) for g in (1, 4, 16)),
-            "a panel is filled by the channels of one group: 9 of its depth for each channel in, "
-            "and a column for each channel out.",
-        ),
-        Exercise(
-            "07b.5",
-            "How full a panel is",
-            _busy,
-            (
-                "Each group is a product of its own. How deep is it, and how wide?",
-                "A depth of 20 takes two panels of 16: 20 of 32 have something to do.",
-                "The share is that in depth times that in width; all groups are alike.",
-            ),
-            "how many numbers there are to multiply does not matter: it is the shape.",
-        ),
-        Question(
-            "07b.6",
-            "How many it reads right now",
-            (PredictedValue("", "of 100", low=0, high=100),),
-            "a kernel sees strokes and corners, wherever they are, so few numbers go a long way.",
-        ),
-        Exercise(
-            "07b.6",
-            "Train it",
-            _trained,
-            (
-                "Two loops: epochs, and in each of them batches of cnn.batch images in an order of "
-                "its own.",
-                "A batch is order[begin : begin + cnn.batch]; what is left over at the end is left "
-                "out. images[batch] and labels[batch] belong together.",
-                "Begin with a rate of 0.06, and come down with the epochs. cnn.keep(0.1) after "
-                "each step. At the end the mean of cnn.read(test_images) == test_labels.",
-            ),
-            "half as many epochs do, if the rate comes down sooner. What is the least that does?",
-        ),
-        Exercise(
-            "07b.7",
-            "Statistics of a batch that is spread",
-            _joined,
-            (
-                "Means may be averaged, since all replicas have equally many samples. Why not "
-                "variances?",
-                "Sums can be added up, and sums of squares. Everything else follows from these "
-                "two, and from how many samples there are in all.",
-                "The variance is the mean of squares less the square of the mean, both of all "
-                "samples.",
-            ),
-            "where means are far from 0 this loses digits: then add up squares of what is left "
-            "when the mean is taken off, in a second round.",
+    question("07b.0", (PredictedValue("", "bytes are copied", whole=True),)),
+    exercise(
+        "07b.w1",
+        warmups.formula(
+            "07b.w1",
+            lambda size, k, stride, padding: (size + 2 * padding - k) // stride + 1,
+            (14, 3, 1, 1),
+            (9, 4, 2, 0),
+            (28, 5, 3, 2),
+            (3, 3, 1, 0),
+            (8, 1, 3, 1),
         ),
     ),
+    exercise("07b.1", _patches),
+    exercise("07b.2", _backward),
+    question("07b.3", (PredictedValue("", low=0, high=1),)),
+    exercise("07b.3", _zeros),
+    exercise("07b.4", _pool),
+    question(
+        "07b.5",
+        tuple(PredictedValue(f"with {g} channels a group", low=0, high=1) for g in (1, 4, 16)),
+    ),
+    exercise("07b.5", _busy),
+    question("07b.6", (PredictedValue("", "of 100", low=0, high=100),)),
+    exercise("07b.6", _trained),
+    exercise(
+        "07b.w2",
+        warmups.formula(
+            "07b.w2",
+            lambda n, total, squares: squares / n - (total / n) ** 2,
+            (4, 10, 30),
+            (5, 5, 15),
+            (1, 3, 9),
+            (8, -4, 20),
+        ),
+    ),
+    exercise("07b.7", _joined),
 )

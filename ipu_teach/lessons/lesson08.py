@@ -28,7 +28,12 @@ from ipu_teach import (
     show,
 )
 from ipu_teach.errors import counted
-from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
+from ipu_teach.lessons.exercise import (
+    PredictedValue,
+    exercise,
+    lesson,
+    question,
+)
 from ipu_teach.lessons.judging import (
     MODELLED,
     NotYet,
@@ -490,104 +495,20 @@ def _masks(masks: dict[str, Array]) -> Any:
     )
 
 
-LESSON = Lesson(
+LESSON = lesson(
     "08",
-    "Recomputation and liveness",
-    55,
-    (
-        Question(
-            "08.0",
-            "Every fourth of sixteen",
-            (
-                PredictedValue("most", "inputs at once", whole=True),
-                PredictedValue("again", "layers", whole=True),
-            ),
-            "after forward four inputs are kept, and the last segment's three others are there: "
-            "seven. Those need no second computation; of the other segments three layers each do.",
-        ),
-        Exercise(
-            "08.w1",
-            "The last read",
-            _last_reads,
-            (
-                "Every step (kind, i) reads the input of layer i, whatever kind it is.",
-                "enumerate(steps) gives each step with its place. Several read the same input.",
-                "[place for place, step in enumerate(steps) if …] has all places. Which is it?",
-            ),
-            "the last read of an input is always its backward. So a chain keeps that much.",
-        ),
-        Exercise(
-            "08.1",
-            "What is in memory, step by step",
-            _alive,
-            (
-                "Go through the list from its end. What later steps read must be there.",
-                "Keep a set of what later steps need. While a step runs, this set and what the "
-                "step reads are there. Before it, what it makes need not be.",
-                "For each step of reversed(steps): here = needed | {layer}; add up its sizes; then "
-                "take out what the step makes, layer + 1, unless it is a backward.",
-            ),
-            "the same walk, from the last step to the first, finds the liveness of any program.",
-        ),
-        Exercise(
-            "08.2",
-            "What every k-th costs",
-            _prices,
-            (
-                "L layers, every k-th kept: L / k segments. How many inputs are left by forward?",
-                "One of each segment, and all of the last. Of how many is the rest made again?",
-                "Of all but the last: k - 1 layers each. There are layers // every segments.",
-            ),
-            "L / k + k is least where both are equal, at k = √L: 199 inputs for 10,000 layers.",
-        ),
-        Exercise(
-            "08.3",
-            "The list with recomputation",
-            _schedules,
-            (
-                "Forward is a list of its own. Then come the segments, from the last to the first, "
-                "each between a kept layer and the next kept one.",
-                "A segment from start to end lost the inputs of start + 1 to end - 1. Which steps "
-                "make those? And what of the last segment?",
-                "pairwise of 0, the kept layers in order and `layers` gives starts and their ends. "
-                "From the last pair on: recompute from start to below end - 1, unless end is "
-                "layers; then backward from end - 1 down to start.",
-            ),
-            "PyTorch calls it checkpointing, others rematerialisation. No bit of a slope changes.",
-        ),
-        Exercise(
-            "08.4",
-            "Where layers differ",
-            _places,
-            (
-                "Of twelve layers, three kept: how many ways are there? Layer 0 is one of them.",
-                "combinations(range(1, n), k - 1) gives the others. What does each way need?",
-                "max(alive(schedule(n, keep), sizes)) says it. min(…, key=…) takes the best way.",
-            ),
-            "beside a late segment more is kept, so the early ones may be longer.",
-        ),
-        Exercise(
-            "08.5",
-            "Make a chain fit",
-            _fits,
-            (
-                "Which inputs could you keep? Every one, every second, every third, …",
-                "Ask each spacing: do its inputs fit, and how many layers are computed again?",
-                "Of the spacings whose max(alive(…)) is at most room, take the one whose schedule "
-                'has the fewest "recompute" steps.',
-            ),
-            "at least layers - room are made again. Uneven spacing comes to just that.",
-        ),
-        Exercise(
-            "08.6",
-            "The same chance twice",
-            _drops,
-            (
-                "What is drawn depends on seed, modifier and where x lies, and on nothing else.",
-                "Which argument is the same for all three kinds of step, and another for layer 1?",
-                "poprand.dropout does all of it, if it gets the right number for its modifier.",
-            ),
-            "so chance costs no memory: a seed and a number stand for a mask of any size.",
+    question(
+        "08.0",
+        (
+            PredictedValue("most", "inputs at once", whole=True),
+            PredictedValue("again", "layers", whole=True),
         ),
     ),
+    exercise("08.w1", _last_reads),
+    exercise("08.1", _alive),
+    exercise("08.2", _prices),
+    exercise("08.3", _schedules),
+    exercise("08.4", _places),
+    exercise("08.5", _fits),
+    exercise("08.6", _drops),
 )

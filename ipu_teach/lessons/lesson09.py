@@ -17,7 +17,12 @@ from ipu_teach import FLOAT, UNSIGNED_INT, Engine, Graph, Report, Tensor, compil
 from ipu_teach.errors import IPUTeachError, PoplarIndexError, counted
 from ipu_teach.lessons import judging, warmups
 from ipu_teach.lessons.bound import Bound
-from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
+from ipu_teach.lessons.exercise import (
+    PredictedValue,
+    exercise,
+    lesson,
+    question,
+)
 from ipu_teach.lessons.judging import (
     MODELLED,
     Broken,
@@ -523,104 +528,56 @@ def _shared(answer: Callable[..., Any]) -> Passed:
     return judging.compare(answer, steps_shared, cases, known, advice, draws=_run_of)
 
 
-LESSON = Lesson(
+LESSON = lesson(
     "09",
-    "Streaming memory",
-    60,
-    warmups.among(
-        Question(
-            "09.0",
-            "Which loads the clock shows",
-            (
-                PredictedValue("waiting together", "loads", whole=True),
-                PredictedValue("waiting apart", "loads", whole=True),
-            ),
-            "where every transfer holds up all IPUs, each of the eight loads takes its time. Where "
-            "an IPU waits for its own alone, seven pass while the other computes; for the first "
-            "there is nothing to do yet.",
-        ),
-        Exercise(
-            "09.1",
-            "A round trip by rows",
-            _counted,
-            (
-                "One row: load it, add 1, store it. Copy(buffer, x, row) takes the row whose "
-                "number is in `row` when the copy runs.",
-                "A Repeat does that `rows` times, if its body ends by counting `row` up.",
-                "What is in `row` after a run? It lives on: the next run begins there, unless the "
-                "program begins with popops.zero.",
-            ),
-            "no step knows how many rows there are. So the program for a million is as small.",
-        ),
-        Exercise(
-            "09.2",
-            "Sixteen layers, one resident",
-            _resident,
-            (
-                "Write it for one layer: load, multiply, tanh, and the result back into x.",
-                "All layers are equal but for their weights. So one body in a Repeat, and one w.",
-                "Before the Repeat: w, row, and row set to 0. In it: Copy(buffer, w, row), the "
-                "product of x and w, tanh, the copy into x, and row one up.",
-            ),
-            "memory for one layer, time for a load each: twice as many layers, twice as long.",
-        ),
-        Exercise(
-            "09.3",
-            "Load the next while this one computes",
-            _turns,
-            (
-                "Begin with load(0, 0). Layer n computes on IPU n % 2; where does row n + 1 go?",
-                "For each layer: compute it; load the next row on the other IPU; let the result "
-                "cross. Which of these need not be done for the last one?",
-                "A crossing holds up both. What stands before it in the program goes on beside the "
-                "layer; what stands after it comes too late for that.",
-            ),
-            "the order of the program decides what overlaps. No option had to be set for it.",
-        ),
-        Question(
-            "09.4",
-            "At a third of the rate",
-            (PredictedValue("", "micro-batches", whole=True, low=1),),
-            "a load then takes nearly twice as long as a layer: two micro-batches are as long.",
-        ),
-        Exercise(
-            "09.4",
-            "How many micro-batches hide a load",
-            _factors,
-            (
-                "Two micro-batches work 2 * work cycles. When is that as long as a load, or more?",
-                "load / work, and then? Think of 2.1 micro-batches.",
-                "Rounded up it is; and at least one micro-batch there is, even where nothing is "
-                "loaded.",
-            ),
-            "it costs memory: the activations of so many micro-batches wait, in a buffer of rows.",
-        ),
-        Exercise(
-            "09.5",
-            "Momentum in shards",
-            _momentum,
-            (
-                "Who needs the whole momentum? A replica updates a quarter, and tells the others.",
-                "In order: the shards come from the buffer; the gradients are added up in shards; "
-                "the momentum gets its half and the mean; the shards go back; all gather them.",
-                "concat(state) is all four shards, so that one call works on all. What "
-                "all_gather gives replica i has the padding at its end: flatten() and [:n].",
-            ),
-            "gradients and momentum cross once each: together just what an all-reduce sends.",
-        ),
-        Exercise(
-            "09.6",
-            "Who shares a step",
-            _shared,
-            (
-                "Keep three things of the step that is open: its kind, what it reads, what it "
-                "writes.",
-                "A transfer begins a new step if it is of another kind, or if it and the step do "
-                "not leave each other alone. Which three meetings are there?",
-                "It may not read what the step writes, nor write what the step writes or reads. "
-                "Two that read one place are no trouble.",
-            ),
-            "within a step nothing comes first, so who reads what another wrote needs a later one.",
+    question(
+        "09.0",
+        (
+            PredictedValue("waiting together", "loads", whole=True),
+            PredictedValue("waiting apart", "loads", whole=True),
         ),
     ),
+    exercise(
+        "09.w1",
+        warmups.formula(
+            "09.w1",
+            lambda layer, batch, batches: layer * batches + batch,
+            (3, 2, 5),
+            (7, 0, 8),
+            (2, 1, 3),
+            (0, 0, 4),
+            (6, 0, 1),
+        ),
+    ),
+    exercise("09.1", _counted),
+    exercise("09.2", _resident),
+    exercise(
+        "09.w2",
+        warmups.formula(
+            "09.w2",
+            lambda load, work, layers: load + (layers - 1) * max(load, work) + work,
+            (310, 720, 8),
+            (990, 410, 6),
+            (42, 690, 11),
+            (70, 30, 1),
+            (50, 50, 4),
+        ),
+    ),
+    exercise("09.3", _turns),
+    question("09.4", (PredictedValue("", "micro-batches", whole=True, low=1),)),
+    exercise("09.4", _factors),
+    exercise(
+        "09.w3",
+        warmups.formula(
+            "09.w3",
+            lambda n, replicas: [-(-n // replicas), -n % replicas],
+            (30, 4),
+            (521, 8),
+            (103, 4),
+            (520, 4),
+            (3, 4),
+        ),
+    ),
+    exercise("09.5", _momentum),
+    exercise("09.6", _shared),
 )

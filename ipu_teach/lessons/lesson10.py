@@ -15,7 +15,12 @@ import numpy as np
 
 from ipu_teach import FLOAT, Graph, Tensor, concat, show
 from ipu_teach.lessons import judging, warmups
-from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
+from ipu_teach.lessons.exercise import (
+    PredictedValue,
+    exercise,
+    lesson,
+    question,
+)
 from ipu_teach.lessons.judging import (
     MODELLED,
     NotYet,
@@ -482,129 +487,41 @@ def _grouped(answer: Callable[..., Any]) -> Passed:
 SIZES = ("520", "5,200", "52,000")
 WAYS = ("ring", "both ways", "all to one", "everybody")
 
-LESSON = Lesson(
+LESSON = lesson(
     "10",
-    "Many IPUs",
-    75,
-    warmups.among(
-        Question(
-            "10.0",
-            "How full a pipeline is",
-            tuple(PredictedValue(f"with {n} micro-batches", low=0, high=1) for n in (4, 16)),
-            "the last micro-batch comes to the last stage three ticks after it came to the first, "
-            "so that 4 take 7 ticks and 16 take 19. Each stage is at work in 4 of 7, or in 16 of "
-            "19.",
-        ),
-        Exercise(
-            "10.1",
-            "Who has what when",
-            _ticks,
-            (
-                "Stage 0 takes micro-batch t in tick t. When does that come to stage 1?",
-                "In tick t stage s has micro-batch t - s, if there is one of that number.",
-                "The last tick is the one in which the last stage has the last micro-batch: how "
-                "many ticks are that?",
-            ),
-            "what is empty at both ends does not grow with the micro-batches.",
-        ),
-        Exercise(
-            "10.2",
-            "Twelve layers on four IPUs",
-            _cuts,
-            (
-                "The slowest stage sets the pace: min over all cuts of max over the stages.",
-                "combinations(range(1, n), ipus - 1) has all ways to cut; 0 comes before each.",
-                "For each way the sums of costs between one beginning and the next: max of them is "
-                "what it costs, and min(ways, key=...) takes the best.",
-            ),
-            "a stage that is quicker than the slowest one only waits longer.",
-        ),
-        Exercise(
-            "10.3",
-            "Build it",
-            _built,
-            (
-                "Go through table(stages, batches), a tick at a time. Who is at work in it?",
-                "In a tick: what comes in, then all stages that are at work, then all that moves.",
-                "Copies that stand side by side share a step. So no stage may stand between those "
-                "of a tick, and no copy between its stages.",
-            ),
-            "the loop over ticks could be a Repeat in the middle, where all ticks are alike.",
-        ),
-        Exercise(
-            "10.4",
-            "What a stage stores",
-            _stored,
-            (
-                "Count for each stage: a forward adds one, a backward takes one away.",
-                "In the tick of its backward a micro-batch is there still. So what comes first?",
-                "Keep two lists, what is held now and the most so far; within a tick look at all "
-                "forwards before the backwards.",
-            ),
-            "the last stage goes backward at once, and stores nothing but what it works on.",
-        ),
-        Exercise(
-            "10.5",
-            "A ring",
-            _reduced,
-            (
-                "Two halves. In the first, chunks walk and grow; in the second, whole ones walk.",
-                "In round k of the first half place p sends chunk (p - k) % R, and the next place "
-                "adds it to its own.",
-                "After R - 1 rounds place p has the whole of chunk (p + 1) % R. That is what it "
-                "sends first in the second half, over what the next place has.",
-            ),
-            "no IPU ever holds more than a chunk of another's.",
-        ),
-        Question(
-            "10.6",
-            "Which way is the quickest",
-            tuple(PredictedValue(f"for {n}", choices=WAYS) for n in SIZES),
-            "few numbers: the fewest rounds win. Many: the fewest bytes on the busiest link win, "
-            "and both ways round use each link in both directions.",
-        ),
-        Exercise(
-            "10.6",
-            "From where on",
-            _from_where,
-            (
-                "A way costs fixed + each * n / 1000. At which n do two of them cost the same?",
-                "The first begins with so much more, and wins so much back for each number.",
-                "Where they cost the same, the first is not quicker yet. And n is no less than 0.",
-            ),
-            "the fixed part is rounds and their syncs, the other one is bytes and additions.",
-        ),
-        Exercise(
-            "10.7",
-            "As one with all samples",
-            _together,
-            (
-                "The slope of all samples is the sum of the replicas' slopes.",
-                "x.transpose() times the error is a replica's slope; all_reduce_in_place makes it "
-                "that of all, before w changes.",
-                "By how many samples is it divided? A replica has x.shape[0] of them.",
-            ),
-            "every replica adds the same to the same, so nobody ever sends the weights.",
-        ),
-        Question(
-            "10.7",
-            "From which batch on four replicas pay",
-            (PredictedValue("", "samples", choices=("32", "64", "128", "256")),),
-            "with fewer samples the all-reduce takes longer than the work that is saved: its "
-            "rounds cost as much for 32 samples as for 256.",
-        ),
-        Exercise(
-            "10.8",
-            "Two kinds of groups",
-            _grouped,
-            (
-                "Write the numbers in a table, a copy of the model in each line.",
-                "Line c begins with replica c * parts. Who stands below replica 0?",
-                "One copy is a line: range of parts numbers in a row. One part is a column: every "
-                "parts-th number.",
-            ),
-            "who talks most stands side by side: within a line each layer sends, within a column "
-            "each step.",
+    question(
+        "10.0", tuple(PredictedValue(f"with {n} micro-batches", low=0, high=1) for n in (4, 16))
+    ),
+    exercise("10.1", _ticks),
+    exercise("10.2", _cuts),
+    exercise(
+        "10.w1",
+        warmups.formula(
+            "10.w1",
+            lambda costs, batches: (batches + len(costs) - 1) * max(costs),
+            ([30, 50, 20], 6),
+            ([7, 4], 9),
+            ([12], 5),
+            ([3, 8, 8, 5], 1),
         ),
     ),
+    exercise("10.3", _built),
+    exercise("10.4", _stored),
+    exercise(
+        "10.w2",
+        warmups.formula(
+            "10.w2",
+            lambda place, k, many: (place - k) % many,
+            (2, 1, 4),
+            (0, 2, 5),
+            (1, 3, 4),
+            (3, 0, 6),
+        ),
+    ),
+    exercise("10.5", _reduced),
+    question("10.6", tuple(PredictedValue(f"for {n}", choices=WAYS) for n in SIZES)),
+    exercise("10.6", _from_where),
+    exercise("10.7", _together),
+    question("10.7", (PredictedValue("", "samples", choices=("32", "64", "128", "256")),)),
+    exercise("10.8", _grouped),
 )

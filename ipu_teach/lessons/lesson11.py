@@ -15,7 +15,12 @@ import numpy as np
 from ipu_teach import FLOAT, HALF, QUARTER, QuarterFormat, QuarterMetadata, show
 from ipu_teach.errors import shown
 from ipu_teach.lessons import judging, warmups
-from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
+from ipu_teach.lessons.exercise import (
+    PredictedValue,
+    exercise,
+    lesson,
+    question,
+)
 from ipu_teach.lessons.judging import (
     MODELLED,
     NotYet,
@@ -35,6 +40,8 @@ from ipu_teach.lessons.verdict_panel import Bars
 from ipu_teach.poplibs import poplin
 from ipu_teach.program import Sequence as Steps
 from ipu_teach.types import Array, DType, from_quarter, to_quarter
+from ipu_teach.types.numbers import fitting_power
+from ipu_teach.types.quarter import numbers
 
 F143, F152 = QuarterFormat.F143, QuarterFormat.F152
 BITS = {F143: (3, 8), F152: (2, 16)}  # bits after the point, and bias
@@ -488,106 +495,59 @@ def _in_eight_bits(answer: Callable[..., Any]) -> Passed:
     return Passed(words, evidence=[np.round(one.weights[-1] / one.size, 6) for one in made])
 
 
-LESSON = Lesson(
+NUMBERS = {form.grid.mantissa_bits: numbers(form) for form in QuarterFormat}  # by their bits
+
+
+LESSON = lesson(
     "11",
-    "Numbers",
-    75,
-    warmups.among(
-        Question(
-            "11.0",
-            "0.4, ten times",
-            (PredictedValue("to nearest"), PredictedValue("by chance, on average")),
-            "to nearest each step becomes 0.5, and ten of them 5.0: the same mistake ten times. By "
-            "chance a step is 0.5 in three cases of five and 0.25 in two, which is 0.4 on average.",
-        ),
-        Exercise(
-            "11.1",
-            "Round by chance",
-            _chances,
-            (
-                "np.float16(values) is one of the two neighbours, the nearest. Which one is it?",
-                "np.nextafter(half, np.float16(-np.inf)) is the half below, and with np.inf the "
-                "half above.",
-                "Have below, and above; then (value - below) / (above - below), in float64, is the "
-                "chance of going up. rng.random(values.shape) gives each value a draw of its own.",
-            ),
-            "a value that is a half already has a chance of 0, whatever is drawn.",
-        ),
-        Exercise(
-            "11.2",
-            "The end, and how far it spreads",
-            _walk,
-            (
-                "One step first: to which two numbers can it go, and with which chances?",
-                "A step is the lower number, or with the chance p one grid more: its mean is the "
-                "step itself, and its variance grid ** 2 * p * (1 - p).",
-                "Steps are independent: means add up, and so do variances. The deviation is the "
-                "root of the variance.",
-            ),
-            "the spread grows with the root of the steps, the mistake of nearest with the steps.",
-        ),
-        Question(
-            "11.2",
-            "How many numbers",
-            (PredictedValue("", "numbers", whole=True, low=0),),
-            "a byte has 256 codes. One stands for no number, 0x80, and zero has one code alone.",
-        ),
-        Exercise(
-            "11.3",
-            "A number into a byte",
-            _bytes,
-            (
-                "You have decode. So the 128 numbers of one sign are a list away.",
-                "The nearest is the one with the least distance to abs(value). Of two at the same "
-                "distance it is the one with the even code.",
-                "min(range(128), key=...) with a pair as key: the distance, and code % 2. Then the "
-                "sign: 0x80 more, but never for zero.",
-            ),
-            "the codes of one sign ascend with their numbers, which is why halves sort as integers "
-            "do.",
-        ),
-        Exercise(
-            "11.4",
-            "Two layers of deviation 1",
-            _scaled,
-            (
-                "An element of h is a sum of as many terms as x has columns.",
-                "n terms of deviation 1 have a sum of deviation sqrt(n). Each of the five products "
-                "has a number of terms of its own.",
-                "dy @ w2.T adds over the columns of dy; x.T @ dh and h.T @ dy over the samples.",
-            ),
-            "no data were looked at: the factors follow from shapes alone.",
-        ),
-        Question(
-            "11.5",
-            "How much quicker sums in HALF are",
-            (PredictedValue("", "times", low=1, high=4),),
-            "sixteen units multiply for sums in HALF, and eight for sums in FLOAT; and what tiles "
-            "send each other is half as large. Loading and starting cost the same.",
-        ),
-        Exercise(
-            "11.5",
-            "Which sums",
-            _chosen,
-            (
-                "multiplied(a, b, HALF) has the result of the device. How far is it off?",
-                "The exact product is a @ b of float64; the error is the largest difference, over "
-                "the largest exact number.",
-                "Where HALF is near enough, it is quicker. Else FLOAT.",
-            ),
-            "it is what stands beside a number that decides, not how long the sum is.",
-        ),
-        Exercise(
-            "11.6",
-            "Eight bits that learn",
-            _in_eight_bits,
-            (
-                "Three tensors are made 8 bits in each step: x, w and the error.",
-                "Each has its own scale, best_scale(tensor, form), worked out anew, since w and "
-                "the error change.",
-                "The slope is x.T @ error with both as 8 bits; w itself stays as wide as it is.",
-            ),
-            "what is kept from step to step is wide. Only what is multiplied is narrow.",
+    question("11.0", (PredictedValue("to nearest"), PredictedValue("by chance, on average"))),
+    exercise(
+        "11.w1",
+        warmups.formula(
+            "11.w1",
+            lambda value, below, above: (value - below) / (above - below),
+            (0.4, 0.25, 0.5),
+            (-0.4, -0.5, -0.25),
+            (2049.5, 2048, 2050),
+            (3, 3, 4),
         ),
     ),
+    exercise("11.1", _chances),
+    exercise("11.2", _walk),
+    question("11.2", (PredictedValue("", "numbers", whole=True, low=0),)),
+    exercise(
+        "11.w2",
+        warmups.formula(
+            "11.w2",
+            lambda code, bits, bias: float(NUMBERS[bits][code]),
+            (0x4D, 3, 8),
+            (0x96, 2, 16),
+            (0xF9, 3, 8),
+            (0x03, 3, 8),
+            (0x81, 2, 16),
+            (0x7F, 2, 16),
+            (0, 3, 8),
+            (0x80, 3, 8),
+        ),
+    ),
+    exercise("11.3", _bytes),
+    exercise(
+        "11.w3",
+        warmups.formula(
+            "11.w3",
+            lambda largest: 2.0 ** fitting_power(largest, 65504),
+            (0.013,),
+            (3.0,),
+            (65504.0,),
+            (63.96875,),
+            (63.9692,),
+            (65504.5,),
+            (1e-6,),
+            (90_000.0,),
+        ),
+    ),
+    exercise("11.4", _scaled),
+    question("11.5", (PredictedValue("", "times", low=1, high=4),)),
+    exercise("11.5", _chosen),
+    exercise("11.6", _in_eight_bits),
 )

@@ -12,7 +12,12 @@ import numpy as np
 from ipu_teach import FLOAT, HALF, INT, Engine, IPUModel, show
 from ipu_teach.errors import counted
 from ipu_teach.lessons import judging, warmups
-from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
+from ipu_teach.lessons.exercise import (
+    PredictedValue,
+    exercise,
+    lesson,
+    question,
+)
 from ipu_teach.lessons.judging import (
     NotYet,
     Passed,
@@ -414,105 +419,46 @@ def _regrown(answer: Callable[..., Any]) -> Passed:
     return Passed(f"{len(made)} layers", evidence=[weights for *_, weights in made])
 
 
-LESSON = Lesson(
+LESSON = lesson(
     "12",
-    "PopSparse",
-    70,
-    warmups.among(
-        Question(
-            "12.0",
-            "One value in sixteen",
-            (PredictedValue("blocks of 16", "times"), PredictedValue("single values", "times")),
-            "a unit that multiplies is filled by a block, and a single value fills a fraction of "
-            "it. What each tile is sent of the dense side hardly shrinks with single values, since "
-            "they need rows from everywhere.",
-        ),
-        Exercise(
-            "12.1",
-            "Blocks times rows",
-            _by_hand,
-            (
-                "One row of blocks makes b rows of out. Which rows of x does a block need?",
-                "Number k of row i of a block is values[(block * b + i) * b + k], and it meets row "
-                "columns[block] * b + k of x.",
-                "For each row of blocks, each i below b and each column j: a total that begins at "
-                "0, over the blocks of that row and each k below b.",
-            ),
-            "a row without blocks is written, too: what nobody writes is undefined.",
-            takes=("a codelet",),
-        ),
-        Exercise(
-            "12.2",
-            "As many blocks each",
-            _bands,
-            (
-                "If a limit were given that no tile may exceed, how would you fill the tiles?",
-                "Fill in order: a row that does not fit begins the next tile. How many tiles does "
-                "that take?",
-                "Begin with the limit max(counts), and raise it by 1 until it takes no more tiles "
-                "than there are. What is left over begins at len(counts).",
-            ),
-            "with the smallest limit, this way of filling is the best there is in order.",
-        ),
-        Question(
-            "12.3",
-            "Where sparse overtakes dense",
-            (
-                PredictedValue("single values, 1 in", whole=True, low=1),
-                PredictedValue("blocks of 16, 1 in", whole=True, low=1),
-            ),
-            "a block of 16 x 16 fills the units as a dense product does, so whatever is left out "
-            "is won. A single value is multiplied by itself, at a fraction of their pace.",
-        ),
-        Exercise(
-            "12.3",
-            "From which density on",
-            _break_even,
-            (
-                "There are seven densities to try. In which order?",
-                "From the largest: the first at which sparse takes fewer cycles is the answer.",
-                "for density in (1/2, 1/4, ...): compare sparse_cycles(size, n, block, density) "
-                "with dense_cycles(size, n), and return the first that takes fewer.",
-            ),
-            "it depends on size, columns and block together: no single figure is true of all.",
-        ),
-        Exercise(
-            "12.4",
-            "Ten patterns, one engine",
-            _one_engine,
-            (
-                "What is the same for all patterns, and what is written anew for each?",
-                "encode(pattern) has two arrays, meta_info and nz_values. Both are written before "
-                "each run.",
-                "try: data = partitioner.encode(pattern), except PoplibsError: a None in its "
-                "place. Else write both, run, and read out.",
-            ),
-            "ten patterns, and the compiler saw none of them: to it they are data.",
-        ),
-        Exercise(
-            "12.5",
-            "How many steps a pattern costs",
-            _steps,
-            (
-                "Two lists are enough: what is left of each part, and the room in each bucket.",
-                "In step s part p looks at bucket (p - s) % parts. It puts there as much as fits: "
-                "the smaller of what is left and the room.",
-                "Count steps while anything is left; each changes both lists.",
-            ),
-            "one full part costs steps for all: every bucket goes round.",
-        ),
-        Exercise(
-            "12.6",
-            "Prune and regrow",
-            _regrown,
-            (
-                "(weights ** 2).sum(axis=(2, 3)) has the size of each block.",
-                "Give blocks that must not be chosen a size of np.inf before you sort, or of "
-                "-np.inf.",
-                "np.argsort(sizes, axis=None)[:moved] has the places of the smallest, and "
-                "np.unravel_index makes rows and columns of them.",
-            ),
-            "the count never changes, so a dynamic product takes every pattern on the way.",
+    question(
+        "12.0",
+        (PredictedValue("blocks of 16", "times"), PredictedValue("single values", "times")),
+    ),
+    exercise(
+        "12.w1",
+        warmups.formula(
+            "12.w1",
+            lambda offsets, row: offsets[row + 1] - offsets[row],
+            ([0, 2, 2, 7, 8], 2),
+            ([0, 2, 2, 7, 8], 1),
+            ([0, 3, 4], 0),
+            ([0, 0, 5, 9], 2),
         ),
     ),
+    exercise("12.1", _by_hand, takes=("a codelet",)),
+    exercise("12.2", _bands),
+    question(
+        "12.3",
+        (
+            PredictedValue("single values, 1 in", whole=True, low=1),
+            PredictedValue("blocks of 16, 1 in", whole=True, low=1),
+        ),
+    ),
+    exercise("12.3", _break_even),
+    exercise("12.4", _one_engine),
+    exercise(
+        "12.w2",
+        warmups.formula(
+            "12.w2",
+            lambda blocks, buckets: -(-blocks * 13 // (10 * buckets)),
+            (60, 12),
+            (64, 12),
+            (1, 13),
+            (101, 7),
+            (40, 4),
+        ),
+    ),
+    exercise("12.5", _steps),
+    exercise("12.6", _regrown),
 )

@@ -16,7 +16,12 @@ from ipu_teach.frontends import ir
 from ipu_teach.frontends.keras import ipu
 from ipu_teach.lessons import judging
 from ipu_teach.lessons.captures import captured
-from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
+from ipu_teach.lessons.exercise import (
+    PredictedValue,
+    exercise,
+    lesson,
+    question,
+)
 from ipu_teach.lessons.judging import (
     NotYet,
     Passed,
@@ -435,93 +440,20 @@ def _kept(answer: Callable[..., Any]) -> Passed:
 
 YES = ("yes", "no")
 
-LESSON = Lesson(
+LESSON = lesson(
     "13",
-    "Frameworks",
-    55,
-    (
-        Question(
-            "13.0",
-            "How much of a step is forward",
-            (PredictedValue("forward", low=0, high=1),),
-            "the backward has three products, the forward two: nobody asks for the gradient of the "
-            "images. And what comes from the host and goes there is a part of the forward.",
-        ),
-        Exercise(
-            "13.1",
-            "Samples of a call",
-            _samples,
-            (
-                "An update takes accumulation micro-batches, and a call makes so many updates.",
-                "Each replica has micro-batches of its own. Stages share one.",
-                "A product of four numbers when it trains; one of them is for training alone.",
-            ),
-            "the loader of PopTorch multiplies for you, and says so where a dataset is too small.",
-        ),
-        Exercise(
-            "13.2",
-            "A port in five lines",
-            _ported,
-            (
-                "The model is made within the strategy's scope; all else may stand outside of it.",
-                "compile(…, steps_per_execution=steps) has the loop on the device.",
-                "How many digits fill whole calls? Give fit() those, all epochs, and no shuffle.",
-            ),
-            "the host comes in once a call. So a larger call is quicker, and answers later.",
-        ),
-        Exercise(
-            "13.3",
-            "What comes back",
-            _back,
-            (
-                "Which micro-batches come back of 12: all, the last, the 4th and 8th and 12th?",
-                "Sum adds them up into one. Each replica answers for itself.",
-                "Default is not a mode of its own: it is Final when it trains, and All otherwise.",
-            ),
-            "the device has computed all of them. A mode chooses among what is there.",
-        ),
-        Exercise(
-            "13.4",
-            "A row for leaky relu",
-            _lowering,
-            (
-                "expr.Select(a, b, condition) takes a where the condition holds, and b elsewhere.",
-                "The gradient looks at the sign of x, and hands on g, or slope * g.",
-                "low.call(popops.map, expression, [x, g]): in it expr._1 is x, and expr._2 is g.",
-            ),
-            "the row knows its gradient, so every model that has it can be trained.",
-        ),
-        Question(
-            "13.5",
-            "Which change compiles again",
-            tuple(
-                PredictedValue(f"another {name}", choices=YES)
-                for name in ("rate", "batch", "number of iterations", "set of weights")
-            ),
-            "a program has shapes and loops in it. Rates and weights are values on the device, "
-            "which the host may write.",
-        ),
-        Exercise(
-            "13.5",
-            "Compile once",
-            _recompiled,
-            (
-                "What is part of a program is what make() takes. So that is the key.",
-                "If the key is in the cache, take what is there; else make it, and keep it.",
-                "Whichever it is: then write the rate, and each of the weights.",
-            ),
-            "a framework that compiles without a word is one whose users wait without a word.",
-        ),
-        Exercise(
-            "13.6",
-            "What the backward keeps",
-            _kept,
-            (
-                "Go through the inputs of all operations whose part is 'backward'.",
-                "graph.maker() says which operation made a value; variables have no maker.",
-                "While a view made it, look at what it is a view of; then at the maker's part.",
-            ),
-            "lesson 08 keeps fewer of them, and computes the others again.",
+    question("13.0", (PredictedValue("forward", low=0, high=1),)),
+    exercise("13.1", _samples),
+    exercise("13.2", _ported),
+    exercise("13.3", _back),
+    exercise("13.4", _lowering),
+    question(
+        "13.5",
+        tuple(
+            PredictedValue(f"another {name}", choices=YES)
+            for name in ("rate", "batch", "number of iterations", "set of weights")
         ),
     ),
+    exercise("13.5", _recompiled),
+    exercise("13.6", _kept),
 )

@@ -12,7 +12,12 @@ import numpy as np
 from ipu_teach import FLOAT, INT, Graph, InOut, Input, Output, Tensor, Vector, Vertex, show
 from ipu_teach.errors import counted, shown
 from ipu_teach.lessons import warmups
-from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
+from ipu_teach.lessons.exercise import (
+    PredictedValue,
+    exercise,
+    lesson,
+    question,
+)
 from ipu_teach.lessons.judging import NotYet, Passed, call, plain, quoted, refusing, returned
 from ipu_teach.lessons.programs import TILES, all_of, device_of, program_of
 from ipu_teach.lessons.trial import (
@@ -21,6 +26,7 @@ from ipu_teach.lessons.trial import (
     Trial,
     Var,
     by_rows,
+    codelet,
     codelet_of,
     equal,
     refuse_growing,
@@ -543,94 +549,33 @@ def _deal(answer: Callable[..., Any]) -> Passed:
     return Passed(f"{len(cases)} graphs", Bars(budget, yours, "edges on the fullest tiles"), came)
 
 
-LESSON = Lesson(
+LISTS = {"ends": [0, 3, 3, 5, 7, 8], "neighbours": [1, 4, 2, 1, 2, 0, 4, 3]}
+LISTS["distance"] = [0, 1, 2, -1, 1]
+LOOKED = {name: Var(INT, len(x), 0, [x]) for name, x in LISTS.items()}
+LOOKED |= {"level": Var(INT, (), 0, [1]), "hit": Var(INT, 5, 0, right=[[1, 0, 1, 1, 0]])}
+FIVE_ROWS = Trial("5 rows of neighbours, one of them empty", LOOKED, form=codelet, tiles=1)
+
+
+LESSON = lesson(
     "14",
-    "Stencils and graphs",
-    75,
-    warmups.among(
-        Question(
-            "14.0",
-            "A plate on the whole chip",
-            (PredictedValue("", "times"),),
-            "what a tile computes is shared among 113 times as many. The sync and the way across "
-            "the chip take as long as before, and with a few numbers a tile they are most of it.",
-        ),
-        Exercise(
-            "14.1",
-            "Heat on a plate",
-            _heat,
-            (
-                "Which numbers does a block need, and which slice of plate has just those?",
-                "source[top - 1 : bottom + 1, left - 1 : right + 1] goes in, and into[top:bottom, "
-                "left:right] comes out. other needs its rim before anybody reads it.",
-                "Two compute sets, one from plate to other and one back, each with a vertex of "
-                "Mean for each block, on its tile. Copy(plate, other), then Repeat(pairs, both).",
-            ),
-            "the corners of a slice are sent, and nobody reads them. What would it take to leave "
-            "them out?",
-        ),
-        Question(
-            "14.2",
-            "Strips beside blocks",
-            (PredictedValue("", "times"),),
-            "between strips there are 63 lines as long as the plate. Between 8 x 8 blocks there "
-            "are 7 from side to side and 7 from top to bottom.",
-        ),
-        Exercise(
-            "14.2",
-            "Strips or blocks",
-            _cut,
-            (
-                "How many lines are there between blocks, and how long is each?",
-                "down - 1 lines have a length of columns, and across - 1 one of rows. What crosses "
-                "is twice all of that, and a few corners.",
-                "For each down that divides tiles: across = tiles // down. Leave out what has more "
-                "parts than rows or columns, and take the pair with the shortest lines.",
-            ),
-            "the best blocks are as square as they can be, and so not the plate decides, but the "
-            "block. Which cut would you take if a row cost less to send than a column?",
-        ),
-        Exercise(
-            "14.3",
-            "A search in waves",
-            _search,
-            (
-                "What must be looked at after each wave, and on which tile is it known?",
-                "popops.reduce(graph, grew, [0], program) makes one number of all tiles', and "
-                "RepeatWhileTrue(condition, predicate, body) looks at it after condition.",
-                "Before the loop: level is 0. Its condition: the wave, then the sum. Its body: "
-                "level is one more.",
-            ),
-            "one wave finds nobody, and is needed all the same. What would have to be known to "
-            "leave it out?",
-        ),
-        Exercise(
-            "14.4",
-            "Each triangle once",
-            _triangles,
-            (
-                "A triangle has a smallest, a middle and a largest vertex. Which of them finds it?",
-                "For each a, and each b > a in its row: which numbers larger than b stand in the "
-                "rows of both?",
-                "i goes along the row of a, j along that of b. Are both numbers equal? Then it "
-                "counts if it is larger than b, and both go on. Else the smaller one does.",
-            ),
-            "with other numbers for the same vertices the count stays, and the work does not. "
-            "Should those that know many get small numbers, or large ones?",
-            takes=("a codelet",),
-        ),
-        Exercise(
-            "14.5",
-            "A star for thirteen",
-            _deal,
-            (
-                "If edges were all that counted, where would each tile begin?",
-                "Tile t takes the edges from edges * t // tiles to edges * (t + 1) // tiles. Of "
-                "which rows are these?",
-                "Go through the vertices: what a row and a tile's edges have in common goes from "
-                "the larger of both beginnings to the smaller of both ends. Is there anything?",
-            ),
-            "a cut row costs a number more to send and to look at. When does it pay to cut none?",
+    question("14.0", (PredictedValue("", "times"),)),
+    exercise(
+        "14.w1",
+        warmups.formula(
+            "14.w1",
+            lambda rows, columns: 2 * (rows + columns) + 4,
+            (5, 8),
+            (24, 24),
+            (1, 7),
+            (1, 1),
+            (12, 3),
         ),
     ),
+    exercise("14.1", _heat),
+    question("14.2", (PredictedValue("", "times"),)),
+    exercise("14.2", _cut),
+    exercise("14.w2", warmups.vertex("14.w2", FIVE_ROWS, "hit"), takes=("a codelet",)),
+    exercise("14.3", _search),
+    exercise("14.4", _triangles, takes=("a codelet",)),
+    exercise("14.5", _deal),
 )

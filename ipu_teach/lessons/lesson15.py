@@ -15,7 +15,12 @@ from ipu_teach import FLOAT, Graph, Report, show
 from ipu_teach.errors import LessonError, counted, shown
 from ipu_teach.lessons import warmups
 from ipu_teach.lessons.beliefs import Belief, Edge, Spring, chain, grid, messages, network
-from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
+from ipu_teach.lessons.exercise import (
+    PredictedValue,
+    exercise,
+    lesson,
+    question,
+)
 from ipu_teach.lessons.judging import (
     NotAttempted,
     NotYet,
@@ -504,95 +509,35 @@ def _capstone(faster: Any, before: Any, paragraph: Any) -> Passed:
     return Passed(f"equal results; {compared(old, new).sentence()}", bars, list(hers.values()))
 
 
-LESSON = Lesson(
+LESSON = lesson(
     "15",
-    "Belief propagation and capstone",
-    90,
-    warmups.among(
-        Question(
-            "15.0",
-            "How many rounds until the image is clear",
-            (PredictedValue("rounds", whole=True, low=1),),
-            "news goes one pixel a round, and what comes from farther away weighs less. So it "
-            "takes about as many rounds as a shape is wide, and not as many as there are pixels.",
-        ),
-        Exercise(
-            "15.1",
-            "Multiply, then forget",
-            _fused,
-            (
-                "To multiply Gaussians in this form, add: all etas, and all lams.",
-                "Cut both into what is kept, a, and the rest, b: lam[:k, :k] is lam_aa, and "
-                "lam[:k, k:] is lam_ab.",
-                "What is forgotten leaves lam_ab @ inv(lam_bb) behind: times lam_ba it is taken "
-                "from lam_aa, and times eta_b from eta_a.",
-            ),
-            "to keep one variable of thousands this way is a large inverse. Messages do it piece "
-            "by piece.",
-        ),
-        Exercise(
-            "15.2",
-            "What the others said",
-            _variable,
-            (
-                "Add up first: eta and lam of prior, and of all that came.",
-                "What goes to a side is that sum without what came from this side.",
-                "Two loops over range(len(self.came)): the first adds up, the second writes both "
-                "numbers of self.sent[side]. Then the belief: eta / lam, and 1 / lam.",
-            ),
-            "on a tree this is exact, in as many rounds as it is long. On a grid news comes back "
-            "in rings: the means are still right in the end, and the variances are too small.",
-            takes=("a codelet",),
-        ),
-        Exercise(
-            "15.3",
-            "A spring that gives way",
-            _robust,
-            (
-                "First how hard it pulls: stiff, or stiff * far / apart where they are farther "
-                "apart than far.",
-                "np.maximum(apart, far) makes one line of both cases, without a branch.",
-                "share = pull / (pull + lam) of the message that comes in; both numbers of it "
-                "times share go to the other side. Then the same the other way.",
-            ),
-            "the branch is gone, too: all factors of a tile are one array operation here, and on "
-            "the chip no worker leaves the pipeline.",
-            takes=("a codelet",),
-        ),
-        Question(
-            "15.4",
-            "Random placement",
-            (PredictedValue("times as many bytes", low=1),),
-            "at random nearly every factor has its two variables on two tiles. In blocks only "
-            "those at a border do.",
-        ),
-        Exercise(
-            "15.4",
-            "Few bytes",
-            _placed,
-            (
-                "Who talks to whom? Pixels that are neighbours, by the factor between them.",
-                "For each down * across = tiles: width * (down - 1) + height * (across - 1) pairs "
-                "are cut. Take the fewest.",
-                "np.arange(height) * down // height is the part of each row; the tile is that "
-                "times across, and the part of the column. A factor lies with its first pixel.",
-            ),
-            "for a graph that is no grid nobody knows the best cut; programs that look for a good "
-            "one are called partitioners.",
-        ),
-        Exercise(
-            "15.5",
-            "Capstone",
-            _capstone,
-            (
-                "Look before you change: show.balance says who waits, show.exchange who sends.",
-                "Change one thing, and compare(old, new) of both reports: it names the largest "
-                "effect.",
-                "Bytes go where readers and writers lie apart; cycles go where few tiles work, "
-                "where each step has a sync of its own, and where a loop could be an array.",
-            ),
-            "give your paragraph to somebody to read. It is in your work folder, in capstone.md.",
-            takes=("the faster program", "the program before", "a paragraph"),
+    question("15.0", (PredictedValue("rounds", whole=True, low=1),)),
+    exercise(
+        "15.w1",
+        warmups.formula(
+            "15.w1",
+            lambda mean, variance: [mean / variance, 1 / variance],
+            (3, 0.5),
+            (-2, 4),
+            (0, 0.1),
+            (1.5, 1),
         ),
     ),
+    exercise("15.1", _fused),
+    exercise("15.2", _variable, takes=("a codelet",)),
+    exercise(
+        "15.w2",
+        warmups.formula(
+            "15.w2",
+            lambda apart, stiff, far: stiff if abs(apart) <= far else stiff * far / abs(apart),
+            (-0.75, 6, 0.25),
+            (0.1, 5, 0.5),
+            (2, 8, 0.5),
+            (0, 3, 1),
+        ),
+    ),
+    exercise("15.3", _robust, takes=("a codelet",)),
+    question("15.4", (PredictedValue("times as many bytes", low=1),)),
+    exercise("15.4", _placed),
+    exercise("15.5", _capstone, takes=("the faster program", "the program before", "a paragraph")),
 )

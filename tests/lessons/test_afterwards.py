@@ -70,6 +70,6 @@ def test_without_the_solved_notebook_there_is_one_sentence(monkeypatch: Any) -> 
 @pytest.mark.parametrize("name", WRITTEN)
 def test_there_are_two_sentences_why_and_a_thought(name: str) -> None:
     said = afterwards.words(lesson_of(name))
-    assert name in said, "write it in ipu_teach/lessons/afterwards_NN.md"
+    assert name in said, "write it in ipu_teach/lessons/words_NN.md"
     why, thought = said[name]
     assert len(re.findall(r"[.](?: |$)", why)) == 2 and len(thought.split()) >= 15
