@@ -1,7 +1,7 @@
 """python3 run.py [JOB] [arguments]: a job of the kit, in an environment that the first use makes.
 
 .venv stands beside this file, and nothing outside this folder is installed. Without a job it opens
-the first lesson. The jobs, which `ipu-teach` has by the same names, stand in ipu_teach/jobs.py.
+the first lesson. The jobs, which `ipu-teach` has by the same names, stand in ipu_course/jobs.py.
 """
 # Written so that any Python can read it, an old one too: that one must be able to say that it is
 # too old.
@@ -615,7 +615,7 @@ def main():
         here = sys.version.split()[0] + "; " + advice
         stop("Python 3.10 or newer is needed, and this is " + here, 2)
     words = sys.argv[1:] or ["lab"]
-    jobs = runpy.run_path(os.path.join(ROOT, "ipu_teach", "jobs.py"))
+    jobs = runpy.run_path(os.path.join(ROOT, "ipu_course", "jobs.py"))
     jobs["answer"]("python3 run.py", words)
     try:
         setup()

@@ -20,13 +20,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from ipu_teach import __version__, jobs
-from ipu_teach.classroom import command as class_command, preflight
-from ipu_teach.classroom.preflight import DoctorRow
-from ipu_teach.errors import DatasetError, IPUTeachError, LessonError
-from ipu_teach.lessons import learner
-from ipu_teach.lessons.headless import run
-from ipu_teach.lessons.notebooks import (
+from ipu_course import jobs
+from ipu_course.checking import learner
+from ipu_course.checking.headless import run
+from ipu_course.checking.notebooks import (
     ALIASES,
     find_lesson,
     install_line,
@@ -35,7 +32,11 @@ from ipu_teach.lessons.notebooks import (
     need,
     work_path,
 )
-from ipu_teach.lessons.slides import slides
+from ipu_course.checking.slides import slides
+from ipu_course.classroom import command as class_command, preflight
+from ipu_course.classroom.preflight import DoctorRow
+from ipu_teach import __version__
+from ipu_teach.errors import DatasetError, IPUTeachError, LessonError
 from ipu_teach.places import (
     NOT_KEPT,
     PACKAGE,

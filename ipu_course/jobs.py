@@ -45,7 +45,7 @@ For those who work on the kit, in its repository:
   size        count the lines of code of each room of the house; size COMMIT: and the change since
 """
 WORDS: dict[str, str] = dict(re.findall(r"^  ([a-z]+) +(.+(?:\n {14}.+)*)", LISTED, re.MULTILINE))
-# Where the repository has a script for a job. The others are those of `ipu_teach.cli`.
+# Where the repository has a script for a job. The others are those of `ipu_course.cli`.
 SCRIPTS = {
     "test": "tests",
     "fuzz": "tests/fuzz",

@@ -25,6 +25,7 @@ KIT: tuple[str, ...] = (
     "deploy",
     "docs",
     "ipu_teach",
+    "ipu_course",
     "notebooks",
     "pack",
     "tests",

@@ -23,6 +23,7 @@ import numpy as np
 import pytest
 
 import ipu_teach
+from ipu_course.checking import exercise, judging, mistakes, trial
 from ipu_teach import (
     BOOL,
     FLOAT,
@@ -40,7 +41,6 @@ from ipu_teach import (
 )
 from ipu_teach.device import DeviceManager
 from ipu_teach.graph import codelet_registry
-from ipu_teach.lessons import exercise, judging, mistakes, trial
 from ipu_teach.poplibs import gcl, graphfn, poplin, popnn, popops, poprand, popsparse, poputil
 from ipu_teach.show import panels, scene, shapes
 

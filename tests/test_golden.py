@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ipu_teach import FLOAT, Engine, Graph, IPUModel, cli, golden
+from ipu_course import cli
+from ipu_teach import FLOAT, Engine, Graph, IPUModel, golden
 from ipu_teach.golden import (
     benchmarks,
     halo,

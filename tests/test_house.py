@@ -25,7 +25,7 @@ from ipu_teach.keras import ipu
 from ipu_teach.poplibs import poplin, popnn, popops
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGE = ROOT / "ipu_teach"
+PACKAGE, COURSE = ROOT / "ipu_teach", ROOT / "ipu_course"
 
 # The table of CONTRIBUTING.md: in each row the number of a floor, and what stands on it.
 FLOOR = {
@@ -56,7 +56,7 @@ LONGEST_CELL = 25
 LONGEST_OUTPUT = 15
 HEAVIEST_NOTEBOOK = 300 * 1024  # bytes
 
-MODULES = sorted(PACKAGE.rglob("*.py"))
+MODULES = sorted((*PACKAGE.rglob("*.py"), *COURSE.rglob("*.py")))
 KIT = rooms.modules()
 NOTEBOOKS = [
     p for p in sorted((ROOT / "notebooks").rglob("*.ipynb")) if ".ipynb_checkpoints" not in p.parts
@@ -68,8 +68,11 @@ def label(path: Path) -> str:
 
 
 def room_of(module: str) -> str:
-    """What stands on a floor, of a module's name; "" for the package itself."""
-    return (module.split(".") + [""])[1]
+    """Return the name on a floor that a module belongs to; "" for the runtime's package itself."""
+    top, part = (module.split(".") + [""])[:2]
+    if top == "ipu_course" or part == "lessons":
+        return part if part in ("cli", "classroom", "jobs") else "course"
+    return part
 
 
 def faults_in(module: str, text: str) -> list[str]:
@@ -83,7 +86,7 @@ def faults_in(module: str, text: str) -> list[str]:
         and (
             FLOOR[there] > FLOOR[here]
             or (here, there) in SHUT
-            or (there == "tiny" and here != "lessons")
+            or (there == "tiny" and here != "course")
         )
     ]
 
@@ -109,13 +112,13 @@ def test_no_import_runs_upstairs() -> None:
 )
 def test_the_check_sees_every_way_upstairs(source: str) -> None:
     assert len(faults_in("ipu_teach.report.query", source)) == 1
-    assert faults_in("ipu_teach.lessons.check", source) == []
+    assert faults_in("ipu_course.checking.check", source) == []
 
 
 def test_the_check_knows_the_shut_doors() -> None:
     assert faults_in("ipu_teach.engine.loop", "from ipu_teach.tiny import Tensor") != []
     assert faults_in("ipu_teach.tiny", "from ipu_teach.errors import shown") != []
-    assert faults_in("ipu_teach.lessons.check", "from ipu_teach import tiny") == []
+    assert faults_in("ipu_course.checking.check", "from ipu_teach import tiny") == []
     report = "from ipu_teach.report import Report"
     assert faults_in("ipu_teach.poplibs.popops", report) != []
 
@@ -157,7 +160,7 @@ def test_circles_and_back_doors_are_seen(tmp_path: Path, monkeypatch: pytest.Mon
     for name, text in files.items():
         (tmp_path / "ipu_teach" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "ipu_teach" / name).write_text(text, encoding="utf-8")
-    monkeypatch.setattr(rooms, "PACKAGE", tmp_path / "ipu_teach")
+    monkeypatch.setattr(rooms, "ROOT", tmp_path)
     assert rooms.circles() == [["ipu_teach.cost.b", "ipu_teach.cost.c", "ipu_teach.graph.a"]]
     assert rooms.back_doors() == ["ipu_teach.graph.a, line 2: ipu_teach.cost.b._own"]
 
@@ -240,17 +243,15 @@ ROOMS = [
     "sweeps",
     "observer",
     "show",
-    "lessons",
+    "course",
     "golden",
 ]
 
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_a_room_says_in_five_lines_what_it_adds_to_tiny(room: str) -> None:
-    text = (
-        ast.get_docstring(ast.parse((PACKAGE / room / "__init__.py").read_text(encoding="utf-8")))
-        or ""
-    )
+    folder = COURSE if room == "course" else PACKAGE / room
+    text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))) or ""
     (lines,) = [
         part.splitlines() for part in text.split("\n\n") if part.startswith("Beside `tiny`")
     ]
@@ -287,8 +288,8 @@ def test_files_are_counted_in_their_rooms() -> None:
         "ipu_teach/engine/batch/batch_plan.py": size.ENGINE,
         "ipu_teach/compile/trace.py": size.ENGINE,
         "ipu_teach/poplibs/popops/casts.py": "poplibs",
-        "ipu_teach/lessons/mistakes.py": "lessons",
-        "ipu_teach/lessons/mistakes_07.py": size.MISTAKES,
+        "ipu_course/checking/mistakes.py": "course",
+        "ipu_course/lesson07/mistakes.py": size.MISTAKES,
         "ipu_teach/show/static/player.js": size.JAVASCRIPT,
         "ipu_teach/keras/__init__.py": "frontends",
     }
@@ -346,7 +347,9 @@ def test_notebooks_are_light(path: Path) -> None:
 # --- words ----------------------------------------------------------------------------------------
 
 KINDS = ("*.md", "*.py", "*.toml", "*.yml", "*.cfg", "*.lock", "*.ipynb")
-FOLDERS = (".github", "bench", "datasets", "docs", "ipu_teach", "notebooks", "tests")
+FOLDERS = (
+    *(".github", "bench", "datasets", "docs", "ipu_course", "ipu_teach", "notebooks", "tests"),
+)
 TEXTS = [path for kind in (*KINDS, "*.cff", "*.yaml") for path in ROOT.glob(kind)]
 TEXTS += [path for kind in KINDS for folder in FOLDERS for path in (ROOT / folder).rglob(kind)]
 # Put together here, so that this file does not hold them.
@@ -488,7 +491,7 @@ def test_import_is_light() -> None:
 # runs (compile, 8; cost, 2), what runs it (engine, 11), a batch of views, chunks and products (8),
 # and what is around every run (target, program, options, flags, progress, Ctrl-C, log, host's
 # timeline: 10).
-MOST_FILES = {"batch": 51, "plain vertex loop": 42}
+MOST_FILES = {"batch": 52, "plain vertex loop": 43}
 ENTERED = """
 import os, sys
 import ipu_teach

@@ -27,7 +27,7 @@ from size import BUDGETS
 from tools_said import NOBODY, SAID
 
 import ipu_teach
-from ipu_teach import cli, jobs
+from ipu_course import cli, jobs
 
 ROOT = Path(__file__).resolve().parents[1]
 needs_posix = pytest.mark.skipif(os.name == "nt", reason="the stand-ins are shell scripts")
@@ -216,8 +216,8 @@ class Clone:
         self.log = folder / "log"
         self.home.mkdir()
         self.programs.mkdir()
-        (self.home / "ipu_teach").mkdir()
-        for name in ("run.py", "ipu_teach/jobs.py"):
+        (self.home / "ipu_course").mkdir()
+        for name in ("run.py", "ipu_course/jobs.py"):
             shutil.copy(ROOT / name, self.home / name)
         for name in ("requirements.lock", "pyproject.toml"):
             (self.home / name).touch()

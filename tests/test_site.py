@@ -28,7 +28,7 @@ REFERENCE = "\n".join(path.read_text("utf-8") for path in (SITE / "reference").g
 LIBRARIES = [
     "ipu_teach.datasets",
     "ipu_teach.errors",
-    "ipu_teach.lessons",
+    "ipu_course",
     "ipu_teach.poplibs.gcl",
     "ipu_teach.poplibs.optim",
     "ipu_teach.poplibs.poplin",

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from ipu_course.checking import learner_calls
+from ipu_course.checking.exercise import find_exercise
+from ipu_course.checking.gaps import MARK, reference
+from ipu_course.checking.naming import lesson_of
+from ipu_course.checking.shared import text_of
+from ipu_course.checking.state import learned
+from ipu_course.checking.verdict_panel import Panel
+from ipu_course.checking.words import text, words as words_of
 from ipu_teach.errors import UnknownExerciseError
-from ipu_teach.lessons import learner_calls
-from ipu_teach.lessons.exercise import find_exercise
-from ipu_teach.lessons.gaps import MARK, reference
-from ipu_teach.lessons.naming import lesson_of
-from ipu_teach.lessons.shared import text_of
-from ipu_teach.lessons.state import learned
-from ipu_teach.lessons.verdict_panel import Panel
-from ipu_teach.lessons.words import text, words as words_of
 
 BEYOND = ("solved", "with help")  # states in which nothing is given away any more
 

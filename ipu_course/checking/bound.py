@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
-from ipu_teach.lessons.verdict_panel import number
+from ipu_course.checking.verdict_panel import number
 from ipu_teach.report import Report
 
 # of a tile: two loads and a store of 64 bits; golden/chips.py has the published rates

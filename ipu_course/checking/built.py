@@ -11,12 +11,12 @@ import ast
 import linecache
 from typing import Any
 
-from ipu_teach.lessons import judging, learner_calls
-from ipu_teach.lessons.exercise import Exercise, find_exercise, refuse_other_kinds
-from ipu_teach.lessons.mistakes import given_to
-from ipu_teach.lessons.printed import first_lines
-from ipu_teach.lessons.shared import LONGEST_KEPT, last_name
-from ipu_teach.lessons.state import learned
+from ipu_course.checking import judging, learner_calls
+from ipu_course.checking.exercise import Exercise, find_exercise, refuse_other_kinds
+from ipu_course.checking.mistakes import given_to
+from ipu_course.checking.printed import first_lines
+from ipu_course.checking.shared import LONGEST_KEPT, last_name
+from ipu_course.checking.state import learned
 
 # what `shared.alone` writes, and nothing else
 KEPT = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign)

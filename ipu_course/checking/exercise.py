@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from ipu_course.checking.judging import Passed, plain
+from ipu_course.checking.naming import exercise_meant, lesson_of, number_of
+from ipu_course.checking.precision import Precision
+from ipu_course.checking.verdict_panel import number
+from ipu_course.checking.words import section, text
 from ipu_teach.errors import AnswerKindError, UnknownExerciseError, counted, did_you_mean, shown
-from ipu_teach.lessons.judging import Passed, plain
-from ipu_teach.lessons.naming import exercise_meant, lesson_of, number_of
-from ipu_teach.lessons.precision import Precision
-from ipu_teach.lessons.verdict_panel import number
-from ipu_teach.lessons.words import section, text
 
 REFUSALS = 3  # after which a puzzle is offered
 MOST = 1e15  # of a number that is predicted
@@ -240,7 +240,7 @@ NUMBERS = (
 @cache
 def catalogue() -> tuple[Lesson, ...]:
     """Every lesson that has exercises, in order."""
-    return tuple(import_module(f"ipu_teach.lessons.lesson{n}").LESSON for n in NUMBERS)
+    return tuple(import_module(f"ipu_course.lesson{n}.checks").LESSON for n in NUMBERS)
 
 
 def asked_again_in(lesson: Lesson) -> tuple[Later, ...]:

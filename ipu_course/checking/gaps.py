@@ -22,9 +22,9 @@ from pathlib import Path
 from textwrap import dedent, wrap
 from typing import Any
 
+from ipu_course.checking.naming import EXERCISE, lesson_of
+from ipu_course.checking.notebooks import lessons, read_json
 from ipu_teach.errors import LessonSourceError, UnknownExerciseError, shown
-from ipu_teach.lessons.naming import EXERCISE, lesson_of
-from ipu_teach.lessons.notebooks import lessons, read_json
 
 BEGIN = re.compile(rf"^( *)# BEGIN SOLUTION ({EXERCISE}): (\S.*)$")
 WIDTH = 88  # characters of a comment, such that a cell shows all of it on a small screen

@@ -22,13 +22,19 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 from functools import partial
-from pathlib import Path
 from time import perf_counter
 from types import CodeType
 from typing import Any
 
 import numpy as np
 
+from ipu_course.checking.bound import Bound
+from ipu_course.checking.mistakes import Mistake, Reason, first, given_to, suspects
+from ipu_course.checking.precision import in_float64
+from ipu_course.checking.shared import Shared, line_for
+from ipu_course.checking.time_limit import Stopped, TooLong, as_it_was, put_back, within
+from ipu_course.checking.verdict_panel import Bars, number
+from ipu_teach._support.own_code import is_own_file, is_own_module
 from ipu_teach.engine.scalar import run as scalar_run
 from ipu_teach.errors import (
     LONGEST,
@@ -41,12 +47,6 @@ from ipu_teach.errors import (
     shown,
 )
 from ipu_teach.graph.source import in_words
-from ipu_teach.lessons.bound import Bound
-from ipu_teach.lessons.mistakes import Mistake, Reason, first, given_to, suspects
-from ipu_teach.lessons.precision import in_float64
-from ipu_teach.lessons.shared import Shared, line_for
-from ipu_teach.lessons.time_limit import Stopped, TooLong, as_it_was, put_back, within
-from ipu_teach.lessons.verdict_panel import Bars, number
 from ipu_teach.types import Array
 
 TOLERANCE = 1e-6  # where none was derived, see double.py: of the largest number of the right answer
@@ -59,7 +59,6 @@ MOST_DRAWN = 40_000  # bytes of the picture of a refusal; a larger one is left o
 LONGEST_CALL = 96  # characters of a call as a verdict quotes it
 BEGAN = ContextVar("when the check that is going on began", default=0.0)
 
-PACKAGE = Path(__file__).resolve().parents[1]
 ELSEWHERE = tuple(
     {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
@@ -290,7 +289,7 @@ def _in_the_kits_words(error: BaseException) -> tuple[str, str, str] | None:
         return None
     for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
         names = frame.f_globals | frame.f_locals
-        if frame.f_code.co_filename.startswith(str(PACKAGE)):
+        if is_own_file(frame.f_code.co_filename):
             continue
         for text in re.findall(r"[\w.]+(?=\()", linecache.getline(frame.f_code.co_filename, line)):
             first_name, *path = text.split(".")
@@ -298,7 +297,7 @@ def _in_the_kits_words(error: BaseException) -> tuple[str, str, str] | None:
             for part in path:
                 called = getattr(called, part, None)
             made = called.__init__ if isinstance(called, type) else called  # type: ignore[misc]
-            own = str(getattr(called, "__module__", "")).startswith("ipu_teach.")
+            own = is_own_module(getattr(called, "__module__", ""))
             if callable(called) and own and getattr(made, "__qualname__", "") == found[1]:
                 takes = [
                     p.name
@@ -340,7 +339,7 @@ def line_of(error: BaseException) -> str:
     """The learner's last line on the way to the error, in words."""
     for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
         path = frame.f_code.co_filename
-        if not path.startswith((str(PACKAGE), *ELSEWHERE)):
+        if not is_own_file(path) and not path.startswith(ELSEWHERE):
             return in_words((path, line))
     return ""
 

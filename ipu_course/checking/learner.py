@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ipu_teach.lessons import notebooks
-from ipu_teach.lessons.gaps import blanked, gaps_in, parsed, read_notebook, source_of
-from ipu_teach.lessons.naming import lesson_of
-from ipu_teach.lessons.state import learned
+from ipu_course.checking import notebooks
+from ipu_course.checking.gaps import blanked, gaps_in, parsed, read_notebook, source_of
+from ipu_course.checking.naming import lesson_of
+from ipu_course.checking.state import learned
 from ipu_teach.places import not_kept, program, write_whole
 
 Notebook = dict[str, Any]

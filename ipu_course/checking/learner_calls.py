@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from textwrap import shorten
 from typing import Any
 
-from ipu_teach.errors import AnswerKindError, LessonError
-from ipu_teach.lessons import judging
-from ipu_teach.lessons.exercise import (
+from ipu_course.checking import judging
+from ipu_course.checking.exercise import (
     REFUSALS,
     Exercise,
     Later,
@@ -20,12 +19,13 @@ from ipu_teach.lessons.exercise import (
     find_question,
     refuse_other_kinds,
 )
-from ipu_teach.lessons.gaps import Reference, names_needed, reference
-from ipu_teach.lessons.judging import Kind, is_blank
-from ipu_teach.lessons.printed import first_lines
-from ipu_teach.lessons.shared import Shared, alone, code_of, parsed
-from ipu_teach.lessons.state import MOST_COUNTED, Record, learned, whole
-from ipu_teach.lessons.verdict_panel import Panel
+from ipu_course.checking.gaps import Reference, names_needed, reference
+from ipu_course.checking.judging import Kind, is_blank
+from ipu_course.checking.printed import first_lines
+from ipu_course.checking.shared import Shared, alone, code_of, parsed
+from ipu_course.checking.state import MOST_COUNTED, Record, learned, whole
+from ipu_course.checking.verdict_panel import Panel
+from ipu_teach.errors import AnswerKindError, LessonError
 
 _passed: dict[str, Any] = {}  # the answers that passed in this kernel, by exercise
 _handed_out: dict[str, Any] = {}  # the reference answers that given() returned

@@ -1,4 +1,4 @@
-"""Known mistakes: wrong answers as learners write them, in one file a lesson, `mistakes_NN.py`. Its
+"""Known mistakes: wrong answers as learners write them, in one file a lesson, `mistakes.py`. Its
 cells are a notebook's:
 
     # %% given
@@ -31,7 +31,8 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.lessons.shared import last_name
+from ipu_course.checking.naming import folder_of
+from ipu_course.checking.shared import last_name
 
 CELL = re.compile(r"^# %% (.+)\n((?:# .+\n)*)", re.MULTILINE)
 HEAD = re.compile(r"# (why|next|not yet|error in the answer|like): +(.+\n(?:#   .+\n)*)")
@@ -92,7 +93,7 @@ def read(path: Path) -> tuple[Mistake, ...]:
 def given(path: Path) -> dict[str, Any]:
     """What the first cell of a file defines."""
     text = path.read_text(encoding="utf-8")
-    names: dict[str, Any] = {"__name__": path.stem}
+    names: dict[str, Any] = {"__name__": f"{path.parent.name}_{path.stem}"}
     exec(_compiled(text[: [cell.start() for cell in CELL.finditer(text)][1]], path, 0), names)
     return names
 
@@ -104,7 +105,7 @@ def given_to(exercise: str) -> dict[str, Any]:
 
 
 def _file(exercise: str) -> Path:
-    return Path(__file__).with_name(f"mistakes_{exercise.partition('.')[0]}.py")
+    return folder_of(exercise) / "mistakes.py"
 
 
 def _compiled(code: str, path: Path, line: int) -> Any:
@@ -157,5 +158,5 @@ def same(one: Any, other: Any) -> bool:
 
 def all_mistakes() -> Iterator[Mistake]:
     """Those of every lesson: what the tests try, and what docs/mistakes.md is made from."""
-    for path in sorted(Path(__file__).parent.glob("mistakes_[0-9]*.py")):
+    for path in sorted(Path(__file__).resolve().parents[1].glob("lesson*/mistakes.py")):
         yield from read(path)

@@ -8,6 +8,7 @@ the warm-ups are first.
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 LESSON = r"\d\d[a-z]?"
 EXERCISE = rf"{LESSON}\.w?\d+"
@@ -18,6 +19,11 @@ def lesson_of(name: str) -> str:
     """The lesson that the name of an exercise, or of a notebook, begins with: `07b` of `07b.w1` and
     of `07b_title.ipynb`."""
     return re.split(r"[._]", name, maxsplit=1)[0]
+
+
+def folder_of(name: str) -> Path:
+    """Return the folder of the lesson that the name of an exercise begins with."""
+    return Path(__file__).resolve().parents[1] / f"lesson{lesson_of(name)}"
 
 
 def number_of(name: str) -> int:

@@ -17,12 +17,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ipu_course.checking.naming import Key, lesson_meant, lesson_of, sort_key
 from ipu_teach.errors import LessonError
-from ipu_teach.lessons.naming import Key, lesson_meant, lesson_of, sort_key
 from ipu_teach.places import bundled, checkout, not_kept, try_writing, write_whole
 
-NOTEBOOKS = bundled("notebooks")
-PAGES = bundled("docs")
+COURSE = Path(__file__).resolve().parents[1]
+NOTEBOOKS = bundled("notebooks", COURSE)
+PAGES = bundled("docs", COURSE)
 INDEX = "index.ipynb"  # the map of the lessons
 # the numbered lessons, and the machine in one file
 PATTERNS = ("[0-9][0-9]_*.ipynb", "[0-9][0-9][a-z]_*.ipynb", "tiny.ipynb")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from html import escape
 
+from ipu_course.checking.exercise import Question, asked_again_in, catalogue
+from ipu_course.checking.naming import lesson_meant
+from ipu_course.checking.state import Record, learned, whole
+from ipu_course.checking.verdict_panel import FRAME, LABEL, VALUE, aligned
 from ipu_teach.errors import LessonError, UnknownExerciseError, counted, shown
-from ipu_teach.lessons.exercise import Question, asked_again_in, catalogue
-from ipu_teach.lessons.naming import lesson_meant
-from ipu_teach.lessons.state import Record, learned, whole
-from ipu_teach.lessons.verdict_panel import FRAME, LABEL, VALUE, aligned
 
 HEADS = ("exercise", "about", "done", "attempts", "hints")
 OPEN = "–"

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.lessons.time_limit import rebound
+from ipu_course.checking.time_limit import rebound
 from ipu_teach.types import FLOAT, DType
 from ipu_teach.types.dtypes import IN_DOUBLE
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ipu_course.checking.judging import NotYet, answering, call_made, quoted, returned
 from ipu_teach import FLOAT, Device, Engine, Graph, IPUModel, Tensor
-from ipu_teach.lessons.judging import NotYet, answering, call_made, quoted, returned
 from ipu_teach.poplibs import poplin, popops, poputil
 from ipu_teach.program import Program, Sequence as Steps
 from ipu_teach.types import Array

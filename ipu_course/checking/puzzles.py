@@ -18,12 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.errors import AnswerKindError, LessonError, counted, shown
-from ipu_teach.graph.layouts import is_whole
-from ipu_teach.lessons.exercise import REFUSALS, Exercise, find_exercise
-from ipu_teach.lessons.gaps import Reference, gaps_in
-from ipu_teach.lessons.judging import Kind
-from ipu_teach.lessons.learner_calls import (
+from ipu_course.checking.exercise import REFUSALS, Exercise, find_exercise
+from ipu_course.checking.gaps import Reference, gaps_in
+from ipu_course.checking.judging import Kind
+from ipu_course.checking.learner_calls import (
     SIGNS,
     Verdict,
     complete_reference,
@@ -31,8 +29,10 @@ from ipu_teach.lessons.learner_calls import (
     refusals,
     run_cell,
 )
-from ipu_teach.lessons.state import Record, learned
-from ipu_teach.lessons.verdict_panel import FRAME, Panel
+from ipu_course.checking.state import Record, learned
+from ipu_course.checking.verdict_panel import FRAME, Panel
+from ipu_teach.errors import AnswerKindError, LessonError, counted, shown
+from ipu_teach.graph.layouts import is_whole
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 HELPED = "with help"

@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
+from ipu_course.checking.gaps import names_needed
+from ipu_course.checking.naming import EXERCISE
 from ipu_teach.errors import LessonError, shown
-from ipu_teach.lessons.gaps import names_needed
-from ipu_teach.lessons.naming import EXERCISE
 from ipu_teach.report import Report
 
 DIGITS = 12  # of a hash

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ipu_course.checking.naming import lesson_of
+from ipu_course.checking.notebooks import PAGES, find_lesson, need
 from ipu_teach.errors import LessonError
-from ipu_teach.lessons.naming import lesson_of
-from ipu_teach.lessons.notebooks import PAGES, find_lesson, need
 from ipu_teach.places import write_whole
 
 if TYPE_CHECKING:

@@ -27,6 +27,8 @@ from time import perf_counter, process_time, sleep
 from types import FunctionType, ModuleType
 from typing import Any, TypeVar
 
+from ipu_teach._support.own_code import is_own_module
+
 T = TypeVar("T")
 
 # seconds until the exception is raised again, if an answer went on after the first, and after the
@@ -177,8 +179,10 @@ class _Names:
 def _learners(value: object) -> bool:
     """True for a function that is not the kit's: what the kit itself adds to its modules, when
     first used, stays."""
-    return isinstance(value, FunctionType) and not str(value.__module__).startswith(
-        ("ipu_teach", "numpy")
+    return (
+        isinstance(value, FunctionType)
+        and not is_own_module(value.__module__)
+        and not str(value.__module__).startswith("numpy")
     )
 
 
@@ -199,9 +203,9 @@ class Bindings:
         self.modules, self.names = len(sys.modules), []
         for key, module in list(sys.modules.items()):
             if isinstance(module, ModuleType) and (
-                module is builtins or key.split(".")[0] in ("numpy", "ipu_teach")
+                module is builtins or is_own_module(key) or key.split(".")[0] == "numpy"
             ):
-                often = key in OFTEN or key.startswith("ipu_teach.lessons")
+                often = key in OFTEN or key.startswith("ipu_course")
                 owners = [
                     module,
                     *(

@@ -22,16 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach import INT, DataStream, Engine, Graph, Report, Tensor, Vertex
-from ipu_teach.errors import (
-    AnswerKindError,
-    IPUTeachError,
-    MissingPerfEstimateError,
-    counted,
-    shown,
-)
-from ipu_teach.graph.vertex_table import VertexTable
-from ipu_teach.lessons.judging import (
+from ipu_course.checking.judging import (
     Broken,
     Draws,
     NotAttempted,
@@ -43,8 +34,18 @@ from ipu_teach.lessons.judging import (
     returned,
     said_by,
 )
-from ipu_teach.lessons.mistakes import Mistake, Reason, alike, same, suspects
-from ipu_teach.lessons.programs import TILES, all_of, device_of, graph_of, program_of, tiles_of
+from ipu_course.checking.mistakes import Mistake, Reason, alike, same, suspects
+from ipu_course.checking.programs import TILES, all_of, device_of, graph_of, program_of, tiles_of
+from ipu_teach import INT, DataStream, Engine, Graph, Report, Tensor, Vertex
+from ipu_teach._support.own_code import is_own_module
+from ipu_teach.errors import (
+    AnswerKindError,
+    IPUTeachError,
+    MissingPerfEstimateError,
+    counted,
+    shown,
+)
+from ipu_teach.graph.vertex_table import VertexTable
 from ipu_teach.poplibs import poputil
 from ipu_teach.program import (
     Copy,
@@ -244,7 +245,7 @@ def sizes_of(graph: Graph, table: VertexTable) -> dict[str, list[int]]:
 
 
 def _kits(cls: type[Vertex]) -> bool:
-    return str(cls.__module__).startswith("ipu_teach.")
+    return is_own_module(cls.__module__)
 
 
 def _steps_of(code: CodeType) -> Iterator[dis.Instruction]:
@@ -615,9 +616,9 @@ class Ran:
                 said = f"graph.set_perf_estimate says what a vertex of {cls.__name__} costs"
             elif cls in self.graph.codelets.estimators:
                 said = f"graph.register_perf_estimator says what {cls.__name__} costs"
-            elif not str(
-                getattr(getattr(cls, "cycles", None), "__module__", "ipu_teach.")
-            ).startswith("ipu_teach."):
+            elif not is_own_module(
+                getattr(getattr(cls, "cycles", None), "__module__", "ipu_teach")
+            ):
                 said = f"{cls.__name__} has a cycles(self, target) of its own"
             if said:
                 why = (

@@ -7,16 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ipu_course.checking.judging import Passed, compare, difference, quoted
+from ipu_course.checking.mistakes import suspects
+from ipu_course.checking.programs import TILES
+from ipu_course.checking.trial import Ran, Trial, Var, appends, by_rows, codelet_of
 from ipu_teach import FLOAT
-from ipu_teach.lessons.judging import (
-    Passed,
-    compare,
-    difference,
-    quoted,
-)
-from ipu_teach.lessons.mistakes import suspects
-from ipu_teach.lessons.programs import TILES
-from ipu_teach.lessons.trial import Ran, Trial, Var, appends, by_rows, codelet_of
 
 Judge = Callable[..., Passed]
 

@@ -1,4 +1,4 @@
-"""Read the prose of a lesson's exercises and predictions from its `words_NN.md`.
+"""Read the prose of a lesson's exercises and predictions from its `words.md`.
 
     # Matrix-vector and matmul optimisation
     minutes: 110
@@ -20,8 +20,8 @@ from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
+from ipu_course.checking.naming import EXERCISE, folder_of
 from ipu_teach.errors import LessonSourceError, shown
-from ipu_teach.lessons.naming import EXERCISE
 
 Entries = dict[str, list[str]]  # label -> its texts, in order
 
@@ -38,7 +38,7 @@ LABELS = {
 @cache
 def words(lesson: str) -> dict[str, Entries]:
     """Return the entries of each section by its key: "lesson", "check 05.1" or "predict 05.0"."""
-    return parsed(Path(__file__).with_name(f"words_{lesson}.md"))
+    return parsed(folder_of(lesson) / "words.md")
 
 
 def parsed(path: Path) -> dict[str, Entries]:
@@ -74,7 +74,7 @@ def section(lesson: str, key: str) -> Entries:
     sections = words(lesson)
     if key not in sections:
         raise LessonSourceError(f"""The words of lesson {lesson} have no section {shown(key)}.
-            where: words_{lesson}.md
+            where: ipu_course/lesson{lesson}/words.md
             next:  add the heading "## {key}: TITLE" there, and below it the entries.""")
     return sections[key]
 
@@ -91,5 +91,5 @@ def _section(title: str) -> Entries:
 def _fault(path: Path, number: int, problem: str) -> LessonSourceError:
     labels = ", ".join(f"{label}:" for group in LABELS.values() for label in group)
     return LessonSourceError(f"""{problem}.
-        where: {path.name}, line {number}
+        where: {path.parent.name}/{path.name}, line {number}
         next:  begin an entry with one of {labels} and indent the lines that continue it.""")

@@ -12,13 +12,13 @@ from html import escape
 from statistics import median
 from textwrap import shorten
 
-from ipu_teach.classroom.ladder import NO_COST, Rung
-from ipu_teach.classroom.roster import Learner, Roster, exercises, one_line
+from ipu_course.checking.exercise import REFUSALS, Exercise, Lesson, catalogue
+from ipu_course.checking.learner_calls import DONE, refusals
+from ipu_course.checking.state import whole
+from ipu_course.checking.verdict_panel import aligned
+from ipu_course.classroom.ladder import NO_COST, Rung
+from ipu_course.classroom.roster import Learner, Roster, exercises, one_line
 from ipu_teach.errors import counted
-from ipu_teach.lessons.exercise import REFUSALS, Exercise, Lesson, catalogue
-from ipu_teach.lessons.learner_calls import DONE, refusals
-from ipu_teach.lessons.state import whole
-from ipu_teach.lessons.verdict_panel import aligned
 from ipu_teach.report.html import tabled
 
 HARDEST = 5  # exercises that are named

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ipu_teach.classroom.board import html, tables, text, to_csv
-from ipu_teach.classroom.fresh import begin_afresh
-from ipu_teach.classroom.ladder import Rung, climbed
-from ipu_teach.classroom.roster import Roster, called, files_of
-from ipu_teach.classroom.serve import serve
+from ipu_course.classroom.board import html, tables, text, to_csv
+from ipu_course.classroom.fresh import begin_afresh
+from ipu_course.classroom.ladder import Rung, climbed
+from ipu_course.classroom.roster import Roster, called, files_of
+from ipu_course.classroom.serve import serve
 from ipu_teach.errors import LessonError
 from ipu_teach.places import program
 

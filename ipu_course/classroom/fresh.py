@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from ipu_teach.classroom.roster import ASIDE, one_line, work_folders
+from ipu_course.classroom.roster import ASIDE, one_line, work_folders
 from ipu_teach.errors import LessonError, counted
 
 

@@ -18,10 +18,10 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ipu_teach.classroom.roster import Learner, Roster, exercises
+from ipu_course.checking.naming import sort_key
+from ipu_course.checking.shared import parsed
+from ipu_course.classroom.roster import Learner, Roster, exercises
 from ipu_teach.errors import LessonError
-from ipu_teach.lessons.naming import sort_key
-from ipu_teach.lessons.shared import parsed
 
 LIMIT = 60.0  # seconds that a replay may take, the start of its process included
 NO_COST = "the line carries no cost"
@@ -101,7 +101,7 @@ def _replay(line: str, code: str) -> str:
         kept = {name: os.environ[name] for name in KEPT if name in os.environ}
         paths = os.pathsep.join(filter(None, sys.path))
         process = subprocess.Popen(
-            [sys.executable, "-m", "ipu_teach.classroom.replay"],
+            [sys.executable, "-m", "ipu_course.classroom.replay"],
             stdin=subprocess.PIPE,
             stdout=said,
             stderr=subprocess.DEVNULL,

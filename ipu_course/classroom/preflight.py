@@ -29,9 +29,9 @@ from typing import Any
 from urllib.parse import quote
 
 import ipu_teach
+from ipu_course.checking.naming import lesson_of
+from ipu_course.checking.notebooks import find_lesson, install_line, work_folder
 from ipu_teach.errors import LessonError
-from ipu_teach.lessons.naming import lesson_of
-from ipu_teach.lessons.notebooks import find_lesson, install_line, work_folder
 
 DoctorRow = tuple[str, str, str]  # of the doctor: "ok", "note" or "FIX"; what; what we know of it
 # the command that opens a lesson, and its environment

@@ -16,11 +16,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from ipu_course.checking.built import built
+from ipu_course.checking.gaps import (
+    names_needed,
+    read_notebook,
+    reference,
+    source_of,
+    without_check,
+)
+from ipu_course.checking.learner_calls import verify
+from ipu_course.checking.shared import parsed
 from ipu_teach.errors import IPUTeachError
-from ipu_teach.lessons.built import built
-from ipu_teach.lessons.gaps import names_needed, read_notebook, reference, source_of, without_check
-from ipu_teach.lessons.learner_calls import verify
-from ipu_teach.lessons.shared import parsed
 
 SHOWING = ("show.", "check(", "predict(", "given(", "progress(", "puzzle(", "share(", "hint(")
 FILE = "<a shared answer>"

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ipu_course.checking.exercise import REFUSALS, Exercise, Lesson, catalogue
+from ipu_course.checking.learner_calls import DONE, refusals
+from ipu_course.checking.overview import LONGEST_NAME
+from ipu_course.checking.state import FILE, NoProgress, Record, read, whole
 from ipu_teach.errors import LessonError
-from ipu_teach.lessons.exercise import REFUSALS, Exercise, Lesson, catalogue
-from ipu_teach.lessons.learner_calls import DONE, refusals
-from ipu_teach.lessons.overview import LONGEST_NAME
-from ipu_teach.lessons.state import FILE, NoProgress, Record, read, whole
 
 DEPTH = 4  # folders below the one that was given, as class/ada/kit/work
 ASIDE = "before-"  # how the folders begin in which an earlier group's work was set aside

@@ -9,18 +9,20 @@ from typing import Any
 
 import numpy as np
 
+from ipu_course.checking import warmups
+from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
+from ipu_course.checking.judging import (
+    NotAttempted,
+    NotYet,
+    Passed,
+    answering,
+    compare,
+    raise_first,
+)
+from ipu_course.checking.mistakes import first, suspects
+from ipu_course.checking.programs import TILES, graph_of
 from ipu_teach import FLOAT, HALF, Tensor, show
 from ipu_teach.errors import counted
-from ipu_teach.lessons import warmups
-from ipu_teach.lessons.exercise import (
-    PredictedValue,
-    exercise,
-    lesson,
-    question,
-)
-from ipu_teach.lessons.judging import NotAttempted, NotYet, Passed, answering, compare, raise_first
-from ipu_teach.lessons.mistakes import first, suspects
-from ipu_teach.lessons.programs import TILES, graph_of
 
 MEGA = 1_000_000  # bytes of a data sheet's MB; 1,048,576 would be a MiB
 FROM = ("own memory", "neighbour", "one for all", "other chip", "host")

@@ -14,6 +14,29 @@ from typing import Any
 
 import numpy as np
 
+from ipu_course.checking import warmups
+from ipu_course.checking.bound import Bound, least_cycles
+from ipu_course.checking.exercise import Drawn, PredictedValue, exercise, later, lesson, question
+from ipu_course.checking.judging import (
+    Broken,
+    NotYet,
+    Pairs,
+    Passed,
+    call,
+    call_made,
+    call_text,
+    compare,
+    difference,
+    name_of,
+    plain,
+    quoted,
+    returned,
+)
+from ipu_course.checking.mistakes import Reason, first, same, suspects
+from ipu_course.checking.precision import Precision
+from ipu_course.checking.programs import TILES, graph_of, run_once
+from ipu_course.checking.trial import Ran, Trial, Var, by_rows
+from ipu_course.checking.verdict_panel import Bars, number
 from ipu_teach import (
     FLOAT,
     Engine,
@@ -32,36 +55,6 @@ from ipu_teach.errors import (
     shown,
 )
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.lessons import warmups
-from ipu_teach.lessons.bound import Bound, least_cycles
-from ipu_teach.lessons.exercise import (
-    Drawn,
-    PredictedValue,
-    exercise,
-    later,
-    lesson,
-    question,
-)
-from ipu_teach.lessons.judging import (
-    Broken,
-    NotYet,
-    Pairs,
-    Passed,
-    call,
-    call_made,
-    call_text,
-    compare,
-    difference,
-    name_of,
-    plain,
-    quoted,
-    returned,
-)
-from ipu_teach.lessons.mistakes import Reason, first, same, suspects
-from ipu_teach.lessons.precision import Precision
-from ipu_teach.lessons.programs import TILES, graph_of, run_once
-from ipu_teach.lessons.trial import Ran, Trial, Var, by_rows
-from ipu_teach.lessons.verdict_panel import Bars, number
 from ipu_teach.report import Report
 from ipu_teach.show.touched import touched
 

@@ -10,25 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach import FLOAT, INT, Graph, Tensor, show
-from ipu_teach.errors import (
-    DeviceValueError,
-    InvalidTileMappingError,
-    StreamConnectionError,
-    UninitialisedReadError,
-    counted,
-)
-from ipu_teach.lessons import warmups
-from ipu_teach.lessons.bound import Bound
-from ipu_teach.lessons.exercise import (
-    Drawn,
-    PredictedValue,
-    exercise,
-    later,
-    lesson,
-    question,
-)
-from ipu_teach.lessons.judging import (
+from ipu_course.checking import warmups
+from ipu_course.checking.bound import Bound
+from ipu_course.checking.exercise import Drawn, PredictedValue, exercise, later, lesson, question
+from ipu_course.checking.judging import (
     KEEP_WIDE,
     ROUNDED,
     Broken,
@@ -42,8 +27,8 @@ from ipu_teach.lessons.judging import (
     rounding_or_logic,
     said_by,
 )
-from ipu_teach.lessons.mistakes import first, same, suspects
-from ipu_teach.lessons.programs import (
+from ipu_course.checking.mistakes import first, same, suspects
+from ipu_course.checking.programs import (
     TILES,
     all_of,
     graph_of,
@@ -52,8 +37,16 @@ from ipu_teach.lessons.programs import (
     run_once,
     tiles_of,
 )
-from ipu_teach.lessons.trial import Ran, StreamIn, StreamOut, Trial, Var, refuse_growing
-from ipu_teach.lessons.verdict_panel import Bars, number
+from ipu_course.checking.trial import Ran, StreamIn, StreamOut, Trial, Var, refuse_growing
+from ipu_course.checking.verdict_panel import Bars, number
+from ipu_teach import FLOAT, INT, Graph, Tensor, show
+from ipu_teach.errors import (
+    DeviceValueError,
+    InvalidTileMappingError,
+    StreamConnectionError,
+    UninitialisedReadError,
+    counted,
+)
 from ipu_teach.program import Copy, RepeatWhileFalse, RepeatWhileTrue
 
 MOST_ROUNDS = 1000  # of a loop whose end the device decides: then the check calls it endless

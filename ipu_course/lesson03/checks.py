@@ -11,17 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach import FLOAT, HALF, UNSIGNED_INT, Graph, Report, Tensor, show
-from ipu_teach.errors import counted
-from ipu_teach.lessons import warmups
-from ipu_teach.lessons.bound import Bound, least_cycles
-from ipu_teach.lessons.exercise import (
-    PredictedValue,
-    exercise,
-    lesson,
-    question,
-)
-from ipu_teach.lessons.judging import (
+from ipu_course.checking import warmups
+from ipu_course.checking.bound import Bound, least_cycles
+from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
+from ipu_course.checking.judging import (
     KEEP_WIDE,
     MODELLED,
     ROUNDED,
@@ -31,10 +24,12 @@ from ipu_teach.lessons.judging import (
     difference,
     rounding_or_logic,
 )
-from ipu_teach.lessons.precision import Precision
-from ipu_teach.lessons.programs import SYNC, TILES, WORKERS, tiles_of
-from ipu_teach.lessons.trial import Answers, Built, Ran, Trial, Var, appends, by_rows
-from ipu_teach.lessons.verdict_panel import Bars, number
+from ipu_course.checking.precision import Precision
+from ipu_course.checking.programs import SYNC, TILES, WORKERS, tiles_of
+from ipu_course.checking.trial import Answers, Built, Ran, Trial, Var, appends, by_rows
+from ipu_course.checking.verdict_panel import Bars, number
+from ipu_teach import FLOAT, HALF, UNSIGNED_INT, Graph, Report, Tensor, show
+from ipu_teach.errors import counted
 from ipu_teach.poplibs import popops
 from ipu_teach.program import Sequence
 from ipu_teach.types import DType

@@ -11,18 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach import FLOAT, Graph, InOut, Input, Output, Report, Vector, Vertex, show
-from ipu_teach.cost.traced import VERTEX_OVERHEAD
-from ipu_teach.errors import ComputeSetRaceError, counted
-from ipu_teach.lessons import warmups
-from ipu_teach.lessons.bound import MEMORY_BYTES_PER_CYCLE, Bound
-from ipu_teach.lessons.exercise import (
-    PredictedValue,
-    exercise,
-    lesson,
-    question,
-)
-from ipu_teach.lessons.judging import (
+from ipu_course.checking import warmups
+from ipu_course.checking.bound import MEMORY_BYTES_PER_CYCLE, Bound
+from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
+from ipu_course.checking.judging import (
     MODELLED,
     Broken,
     NotAttempted,
@@ -37,10 +29,13 @@ from ipu_teach.lessons.judging import (
     refusing,
     returned,
 )
-from ipu_teach.lessons.mistakes import given_to, same
-from ipu_teach.lessons.programs import SYNC, TILES, WORKERS
-from ipu_teach.lessons.trial import Ran, Trial, Var, by_rows, codelet, codelet_of, sizes_of
-from ipu_teach.lessons.verdict_panel import Bars, number
+from ipu_course.checking.mistakes import given_to, same
+from ipu_course.checking.programs import SYNC, TILES, WORKERS
+from ipu_course.checking.trial import Ran, Trial, Var, by_rows, codelet, codelet_of, sizes_of
+from ipu_course.checking.verdict_panel import Bars, number
+from ipu_teach import FLOAT, Graph, InOut, Input, Output, Report, Vector, Vertex, show
+from ipu_teach.cost.traced import VERTEX_OVERHEAD
+from ipu_teach.errors import ComputeSetRaceError, counted
 from ipu_teach.show.touched import touched
 
 SLACK = 1.15  # of what six workers need

@@ -11,16 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach import FLOAT, Report, concat, show
-from ipu_teach.errors import counted
-from ipu_teach.lessons.bound import least_cycles
-from ipu_teach.lessons.exercise import (
-    PredictedValue,
-    exercise,
-    lesson,
-    question,
-)
-from ipu_teach.lessons.judging import (
+from ipu_course.checking.bound import least_cycles
+from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
+from ipu_course.checking.judging import (
     MODELLED,
     NotYet,
     Passed,
@@ -30,9 +23,9 @@ from ipu_teach.lessons.judging import (
     quoted,
     returned,
 )
-from ipu_teach.lessons.mistakes import suspects
-from ipu_teach.lessons.programs import OTHER, SYNC, TILES, WORKERS, tiles_of
-from ipu_teach.lessons.trial import (
+from ipu_course.checking.mistakes import suspects
+from ipu_course.checking.programs import OTHER, SYNC, TILES, WORKERS, tiles_of
+from ipu_course.checking.trial import (
     Ran,
     Trial,
     Var,
@@ -42,7 +35,9 @@ from ipu_teach.lessons.trial import (
     refuse_fixed_tiles,
     sizes_of,
 )
-from ipu_teach.lessons.verdict_panel import Bars, number
+from ipu_course.checking.verdict_panel import Bars, number
+from ipu_teach import FLOAT, Report, concat, show
+from ipu_teach.errors import counted
 from ipu_teach.poplibs import poplin
 from ipu_teach.program import Program
 

@@ -14,16 +14,9 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from ipu_teach import FLOAT, HALF, Engine, Graph, Input, Output, Report, Tensor, Vector, Vertex
-from ipu_teach.errors import GraphMemoryAllocationError, StreamConnectionError, counted
-from ipu_teach.lessons.bound import least_cycles
-from ipu_teach.lessons.exercise import (
-    PredictedValue,
-    exercise,
-    lesson,
-    question,
-)
-from ipu_teach.lessons.judging import (
+from ipu_course.checking.bound import least_cycles
+from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
+from ipu_course.checking.judging import (
     MODELLED,
     Broken,
     NotYet,
@@ -40,10 +33,12 @@ from ipu_teach.lessons.judging import (
     returned,
     said_by,
 )
-from ipu_teach.lessons.mistakes import Reason, first, suspects
-from ipu_teach.lessons.programs import OTHER, SYNC, TILES, graph_of, loaded, run_once
-from ipu_teach.lessons.trial import Built, Ran, Trial, Var, by_rows, narrowed, refuse_fixed_tiles
-from ipu_teach.lessons.verdict_panel import Bars, number
+from ipu_course.checking.mistakes import Reason, first, suspects
+from ipu_course.checking.programs import OTHER, SYNC, TILES, graph_of, loaded, run_once
+from ipu_course.checking.trial import Built, Ran, Trial, Var, by_rows, narrowed, refuse_fixed_tiles
+from ipu_course.checking.verdict_panel import Bars, number
+from ipu_teach import FLOAT, HALF, Engine, Graph, Input, Output, Report, Tensor, Vector, Vertex
+from ipu_teach.errors import GraphMemoryAllocationError, StreamConnectionError, counted
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 from ipu_teach.report.host_trace import (
     COPY,

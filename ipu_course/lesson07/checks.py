@@ -11,25 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach import (
-    FLOAT,
-    INT,
-    UNSIGNED_INT,
-    DataStream,
-    Engine,
-    Graph,
-    StreamCallback,
-    datasets,
-    show,
-)
-from ipu_teach.errors import StreamConnectionError, UninitialisedReadError, counted, shown
-from ipu_teach.lessons.exercise import (
-    PredictedValue,
-    exercise,
-    lesson,
-    question,
-)
-from ipu_teach.lessons.judging import (
+from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
+from ipu_course.checking.judging import (
     Broken,
     NotYet,
     Passed,
@@ -44,9 +27,9 @@ from ipu_teach.lessons.judging import (
     returned,
     said_by,
 )
-from ipu_teach.lessons.mistakes import first, suspects
-from ipu_teach.lessons.programs import OTHER, all_of, graph_of, loaded, program_of
-from ipu_teach.lessons.trial import (
+from ipu_course.checking.mistakes import first, suspects
+from ipu_course.checking.programs import OTHER, all_of, graph_of, loaded, program_of
+from ipu_course.checking.trial import (
     Built,
     Ran,
     StreamIn,
@@ -57,7 +40,19 @@ from ipu_teach.lessons.trial import (
     refuse_fixed_tiles,
     refuse_growing,
 )
-from ipu_teach.lessons.verdict_panel import Bars, number
+from ipu_course.checking.verdict_panel import Bars, number
+from ipu_teach import (
+    FLOAT,
+    INT,
+    UNSIGNED_INT,
+    DataStream,
+    Engine,
+    Graph,
+    StreamCallback,
+    datasets,
+    show,
+)
+from ipu_teach.errors import StreamConnectionError, UninitialisedReadError, counted, shown
 from ipu_teach.poplibs import poplin, popnn, popops, poputil
 from ipu_teach.program import Copy, Program, Repeat, Sequence
 from ipu_teach.types import Array

@@ -14,21 +14,24 @@ from typing import Any
 
 import numpy as np
 
+from ipu_course.checking import judging, warmups
+from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
+from ipu_course.checking.judging import (
+    MODELLED,
+    NotYet,
+    Passed,
+    answering,
+    call_made,
+    name_of,
+    plain,
+)
+from ipu_course.checking.mistakes import given_to, suspects
+from ipu_course.checking.programs import device_of, graph_of, run_once, tiles_of
+from ipu_course.checking.trial import Built, Ran, Trial, Var, appends, linearly
+from ipu_course.checking.verdict_panel import Bars, number
 from ipu_teach import FLOAT, Graph, Report, Tensor, datasets
 from ipu_teach.errors import counted
 from ipu_teach.graph.layouts import Shape
-from ipu_teach.lessons import judging, warmups
-from ipu_teach.lessons.exercise import (
-    PredictedValue,
-    exercise,
-    lesson,
-    question,
-)
-from ipu_teach.lessons.judging import MODELLED, NotYet, Passed, answering, call_made, name_of, plain
-from ipu_teach.lessons.mistakes import given_to, suspects
-from ipu_teach.lessons.programs import device_of, graph_of, run_once, tiles_of
-from ipu_teach.lessons.trial import Built, Ran, Trial, Var, appends, linearly
-from ipu_teach.lessons.verdict_panel import Bars, number
 from ipu_teach.poplibs import gcl, poplin, popops
 from ipu_teach.program import Sequence as Steps
 from ipu_teach.types import Array

@@ -14,6 +14,25 @@ from typing import Any
 
 import numpy as np
 
+from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
+from ipu_course.checking.judging import (
+    MODELLED,
+    NotYet,
+    Passed,
+    answering,
+    call,
+    call_text,
+    compare,
+    name_of,
+    plain,
+    quoted,
+    refusing,
+    returned,
+)
+from ipu_course.checking.mistakes import suspects
+from ipu_course.checking.programs import SYNC, TILES, device_of, run_once
+from ipu_course.checking.trial import Built, Trial, Var, by_rows
+from ipu_course.checking.verdict_panel import Bars
 from ipu_teach import (
     FLOAT,
     UNSIGNED_INT,
@@ -28,30 +47,6 @@ from ipu_teach import (
     show,
 )
 from ipu_teach.errors import counted
-from ipu_teach.lessons.exercise import (
-    PredictedValue,
-    exercise,
-    lesson,
-    question,
-)
-from ipu_teach.lessons.judging import (
-    MODELLED,
-    NotYet,
-    Passed,
-    answering,
-    call,
-    call_text,
-    compare,
-    name_of,
-    plain,
-    quoted,
-    refusing,
-    returned,
-)
-from ipu_teach.lessons.mistakes import suspects
-from ipu_teach.lessons.programs import SYNC, TILES, device_of, run_once
-from ipu_teach.lessons.trial import Built, Trial, Var, by_rows
-from ipu_teach.lessons.verdict_panel import Bars
 from ipu_teach.program import Execute, Sequence as Steps
 from ipu_teach.schedules import BACKWARD, FORWARD, RECOMPUTE, recompute
 from ipu_teach.types import Array

@@ -13,17 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach import FLOAT, UNSIGNED_INT, Engine, Graph, Report, Tensor, compile_graph, show
-from ipu_teach.errors import IPUTeachError, PoplarIndexError, counted
-from ipu_teach.lessons import judging, warmups
-from ipu_teach.lessons.bound import Bound
-from ipu_teach.lessons.exercise import (
-    PredictedValue,
-    exercise,
-    lesson,
-    question,
-)
-from ipu_teach.lessons.judging import (
+from ipu_course.checking import judging, warmups
+from ipu_course.checking.bound import Bound
+from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
+from ipu_course.checking.judging import (
     MODELLED,
     Broken,
     NotYet,
@@ -33,8 +26,8 @@ from ipu_teach.lessons.judging import (
     quoted,
     refusing,
 )
-from ipu_teach.lessons.mistakes import same, suspects
-from ipu_teach.lessons.programs import (
+from ipu_course.checking.mistakes import same, suspects
+from ipu_course.checking.programs import (
     TILES,
     WIDTH,
     all_of,
@@ -44,7 +37,7 @@ from ipu_teach.lessons.programs import (
     layer_of,
     one_program,
 )
-from ipu_teach.lessons.trial import (
+from ipu_course.checking.trial import (
     Built,
     Ran,
     Trial,
@@ -55,7 +48,9 @@ from ipu_teach.lessons.trial import (
     on_ipu,
     refuse_growing,
 )
-from ipu_teach.lessons.verdict_panel import Bars
+from ipu_course.checking.verdict_panel import Bars
+from ipu_teach import FLOAT, UNSIGNED_INT, Engine, Graph, Report, Tensor, compile_graph, show
+from ipu_teach.errors import IPUTeachError, PoplarIndexError, counted
 from ipu_teach.program import Copy, Program, Repeat, Sequence as Steps
 from ipu_teach.types import Array
 

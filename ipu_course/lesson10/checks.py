@@ -13,15 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach import FLOAT, Graph, Tensor, concat, show
-from ipu_teach.lessons import judging, warmups
-from ipu_teach.lessons.exercise import (
-    PredictedValue,
-    exercise,
-    lesson,
-    question,
-)
-from ipu_teach.lessons.judging import (
+from ipu_course.checking import judging, warmups
+from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
+from ipu_course.checking.judging import (
     MODELLED,
     NotYet,
     Passed,
@@ -32,8 +26,8 @@ from ipu_teach.lessons.judging import (
     quoted,
     refusing,
 )
-from ipu_teach.lessons.mistakes import first, suspects
-from ipu_teach.lessons.programs import (
+from ipu_course.checking.mistakes import first, suspects
+from ipu_course.checking.programs import (
     BATCH,
     TILES,
     WIDTH,
@@ -45,8 +39,9 @@ from ipu_teach.lessons.programs import (
     one_program,
     run_once,
 )
-from ipu_teach.lessons.trial import Built, Ran, Trial, Var, appends, equal, linearly, on_ipu
-from ipu_teach.lessons.verdict_panel import Bars
+from ipu_course.checking.trial import Built, Ran, Trial, Var, appends, equal, linearly, on_ipu
+from ipu_course.checking.verdict_panel import Bars
+from ipu_teach import FLOAT, Graph, Tensor, concat, show
 from ipu_teach.poplibs import popops
 from ipu_teach.program import Copy, Program, Sequence as Steps
 from ipu_teach.schedules import BACKWARD, FORWARD, SCHEDULES, pipeline_schedule

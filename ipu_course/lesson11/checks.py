@@ -12,16 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach import FLOAT, HALF, QUARTER, QuarterFormat, QuarterMetadata, show
-from ipu_teach.errors import shown
-from ipu_teach.lessons import judging, warmups
-from ipu_teach.lessons.exercise import (
-    PredictedValue,
-    exercise,
-    lesson,
-    question,
-)
-from ipu_teach.lessons.judging import (
+from ipu_course.checking import judging, warmups
+from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
+from ipu_course.checking.judging import (
     MODELLED,
     NotYet,
     Passed,
@@ -33,10 +26,12 @@ from ipu_teach.lessons.judging import (
     refusing,
     returned,
 )
-from ipu_teach.lessons.mistakes import suspects
-from ipu_teach.lessons.programs import graph_of, run_once
-from ipu_teach.lessons.trial import linearly
-from ipu_teach.lessons.verdict_panel import Bars
+from ipu_course.checking.mistakes import suspects
+from ipu_course.checking.programs import graph_of, run_once
+from ipu_course.checking.trial import linearly
+from ipu_course.checking.verdict_panel import Bars
+from ipu_teach import FLOAT, HALF, QUARTER, QuarterFormat, QuarterMetadata, show
+from ipu_teach.errors import shown
 from ipu_teach.poplibs import poplin
 from ipu_teach.program import Sequence as Steps
 from ipu_teach.types import Array, DType, from_quarter, to_quarter

@@ -9,16 +9,9 @@ from unittest import mock
 
 import numpy as np
 
-from ipu_teach import FLOAT, HALF, INT, Engine, IPUModel, show
-from ipu_teach.errors import counted
-from ipu_teach.lessons import judging, warmups
-from ipu_teach.lessons.exercise import (
-    PredictedValue,
-    exercise,
-    lesson,
-    question,
-)
-from ipu_teach.lessons.judging import (
+from ipu_course.checking import judging, warmups
+from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
+from ipu_course.checking.judging import (
     NotYet,
     Passed,
     call,
@@ -30,9 +23,11 @@ from ipu_teach.lessons.judging import (
     refusing,
     returned,
 )
-from ipu_teach.lessons.mistakes import suspects
-from ipu_teach.lessons.trial import Trial, Var, codelet
-from ipu_teach.lessons.verdict_panel import Bars
+from ipu_course.checking.mistakes import suspects
+from ipu_course.checking.trial import Trial, Var, codelet
+from ipu_course.checking.verdict_panel import Bars
+from ipu_teach import FLOAT, HALF, INT, Engine, IPUModel, show
+from ipu_teach.errors import counted
 from ipu_teach.poplibs.poplin import plan_mat_mul
 from ipu_teach.poplibs.popsparse import CSRMatrix, dynamic
 from ipu_teach.poplibs.popsparse.static_plan import expected

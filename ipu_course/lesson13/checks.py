@@ -10,19 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach import HALF, Tensor, keras
-from ipu_teach.errors import counted
-from ipu_teach.frontends import ir
-from ipu_teach.frontends.keras import ipu
-from ipu_teach.lessons import judging
-from ipu_teach.lessons.captures import captured
-from ipu_teach.lessons.exercise import (
-    PredictedValue,
-    exercise,
-    lesson,
-    question,
-)
-from ipu_teach.lessons.judging import (
+from ipu_course.checking import judging
+from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
+from ipu_course.checking.judging import (
     NotYet,
     Passed,
     call_made,
@@ -31,8 +21,13 @@ from ipu_teach.lessons.judging import (
     refusing,
     returned,
 )
-from ipu_teach.lessons.mistakes import suspects
-from ipu_teach.lessons.programs import device_of
+from ipu_course.checking.mistakes import suspects
+from ipu_course.checking.programs import device_of
+from ipu_course.lesson13.captures import captured
+from ipu_teach import HALF, Tensor, keras
+from ipu_teach.errors import counted
+from ipu_teach.frontends import ir
+from ipu_teach.frontends.keras import ipu
 from ipu_teach.types import Array
 
 # --- 13.1 and 13.3: what goes in, and what comes back ---------------------------------------------

@@ -9,18 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach import FLOAT, INT, Graph, InOut, Input, Output, Tensor, Vector, Vertex, show
-from ipu_teach.errors import counted, shown
-from ipu_teach.lessons import warmups
-from ipu_teach.lessons.exercise import (
-    PredictedValue,
-    exercise,
-    lesson,
-    question,
-)
-from ipu_teach.lessons.judging import NotYet, Passed, call, plain, quoted, refusing, returned
-from ipu_teach.lessons.programs import TILES, all_of, device_of, program_of
-from ipu_teach.lessons.trial import (
+from ipu_course.checking import warmups
+from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
+from ipu_course.checking.judging import NotYet, Passed, call, plain, quoted, refusing, returned
+from ipu_course.checking.programs import TILES, all_of, device_of, program_of
+from ipu_course.checking.trial import (
     Built,
     Ran,
     Trial,
@@ -31,7 +24,9 @@ from ipu_teach.lessons.trial import (
     equal,
     refuse_growing,
 )
-from ipu_teach.lessons.verdict_panel import Bars
+from ipu_course.checking.verdict_panel import Bars
+from ipu_teach import FLOAT, INT, Graph, InOut, Input, Output, Tensor, Vector, Vertex, show
+from ipu_teach.errors import counted, shown
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence as Steps
 from ipu_teach.report import Recording
 from ipu_teach.types import Array

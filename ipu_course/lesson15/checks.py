@@ -11,17 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach import FLOAT, Graph, Report, show
-from ipu_teach.errors import LessonError, counted, shown
-from ipu_teach.lessons import warmups
-from ipu_teach.lessons.beliefs import Belief, Edge, Spring, chain, grid, messages, network
-from ipu_teach.lessons.exercise import (
-    PredictedValue,
-    exercise,
-    lesson,
-    question,
-)
-from ipu_teach.lessons.judging import (
+from ipu_course.checking import warmups
+from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
+from ipu_course.checking.judging import (
     NotAttempted,
     NotYet,
     Passed,
@@ -32,10 +24,13 @@ from ipu_teach.lessons.judging import (
     refusing,
     returned,
 )
-from ipu_teach.lessons.notebooks import work_folder
-from ipu_teach.lessons.programs import TILES, device_of
-from ipu_teach.lessons.trial import Built, Ran, Trial, Var, codelet, codelet_of
-from ipu_teach.lessons.verdict_panel import Bars, number
+from ipu_course.checking.notebooks import work_folder
+from ipu_course.checking.programs import TILES, device_of
+from ipu_course.checking.trial import Built, Ran, Trial, Var, codelet, codelet_of
+from ipu_course.checking.verdict_panel import Bars, number
+from ipu_course.lesson15.beliefs import Belief, Edge, Spring, chain, grid, messages, network
+from ipu_teach import FLOAT, Graph, Report, show
+from ipu_teach.errors import LessonError, counted, shown
 from ipu_teach.places import write_whole
 from ipu_teach.report.compare import compare as compared
 from ipu_teach.target import GIVEN

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+from ipu_course.checking.notebooks import work_folder
 from ipu_teach.errors import LessonError, did_you_mean, shown
-from ipu_teach.lessons.notebooks import work_folder
 from ipu_teach.places import not_kept, write_whole
 
 __all__ = ["names", "take"]
@@ -28,7 +28,7 @@ def take(name: str) -> ModuleType:
     """The learner's own copy of a starter, as a module that is read anew with each call.
 
     The first call copies `NAME.py` into the work folder; what is there is never overwritten. The
-    kit's own stays at hand for comparisons: `from ipu_teach.lessons.starters import kalman`.
+    kit's own stays at hand for comparisons: `from ipu_course.starters import kalman`.
     Raises `LessonError` for an unknown name, and where nothing can be written.
     """
     if name not in names():

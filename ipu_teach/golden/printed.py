@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from ipu_course.jobs import WORDS
 from ipu_teach.golden import (
     benchmarks,
     chips,
@@ -38,7 +39,6 @@ from ipu_teach.golden.row import (
     VERTICES,
     Row,
 )
-from ipu_teach.jobs import WORDS
 from ipu_teach.places import program
 
 FAMILIES: tuple[tuple[str, str, Callable[[], list[Row]]], ...] = (

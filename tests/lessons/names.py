@@ -21,11 +21,11 @@ from types import ModuleType
 from typing import Any
 
 import ipu_teach
+from ipu_course.checking.exercise import NUMBERS
+from ipu_course.checking.gaps import gaps_in, read_notebook, source_of
+from ipu_course.checking.learner import learners_form
+from ipu_course.checking.naming import LESSON
 from ipu_teach import Engine, Graph, Report, Target, Tensor, errors, program, show
-from ipu_teach.lessons.exercise import NUMBERS
-from ipu_teach.lessons.gaps import gaps_in, read_notebook, source_of
-from ipu_teach.lessons.learner import learners_form
-from ipu_teach.lessons.naming import LESSON
 from ipu_teach.poplibs import gcl, poplin, popnn, popops, poprand, poputil
 
 SOLUTIONS = Path(__file__).resolve().parents[2] / "notebooks" / "solutions"
@@ -55,7 +55,8 @@ BY_THEMSELVES = {
     name
     for module in (ipu_teach, program)
     for name, what in vars(module).items()
-    if not name.startswith("_") and str(getattr(what, "__module__", "")).startswith("ipu_teach")
+    if not name.startswith("_")
+    and str(getattr(what, "__module__", "")).startswith(("ipu_teach", "ipu_course"))
 }
 WORDS = set(popops.REDUCTIONS)
 
@@ -175,7 +176,7 @@ def named_in(source: str, bound: dict[str, Any]) -> Iterator[Any]:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             module = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
             for name in node.names:
-                if (whole := module + name.name).startswith("ipu_teach"):
+                if (whole := module + name.name).startswith(("ipu_teach", "ipu_course")):
                     bound[name.asname or name.name.partition(".")[0]] = (
                         there(whole) if module or name.asname else ipu_teach
                     )

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from ipu_course.checking import words
+from ipu_course.checking.exercise import catalogue
+from ipu_course.checking.words import LABELS, parsed, section
 from ipu_teach.errors import LessonSourceError
-from ipu_teach.lessons import words
-from ipu_teach.lessons.exercise import catalogue
-from ipu_teach.lessons.words import LABELS, parsed, section
 
 TEXT = """# A title
 minutes: 7
@@ -28,7 +28,7 @@ for: a = 2
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return tmp_path / "words_05.md"
+    return tmp_path / "words.md"
 
 
 def test_sections_entries_and_continuations_are_read(path: Path) -> None:
@@ -60,7 +60,7 @@ def test_a_line_that_would_be_lost_is_an_error(path: Path, line: str, number: in
     path.write_text("\n".join(lines), encoding="utf-8")
     with pytest.raises(LessonSourceError) as caught:
         parsed(path)
-    assert f"words_05.md, line {number}" in str(caught.value) and line in str(caught.value)
+    assert f"words.md, line {number}" in str(caught.value) and line in str(caught.value)
 
 
 def test_a_section_stands_once_and_is_there(path: Path) -> None:

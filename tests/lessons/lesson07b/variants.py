@@ -3,8 +3,8 @@
 
 import numpy as np
 
+from ipu_course.checking.mistakes import given_to
 from ipu_teach import concat
-from ipu_teach.lessons.mistakes import given_to
 from ipu_teach.poplibs import poplin, popops
 
 plain, zeros_around = (given_to("07b.1")[name] for name in ("patches", "zeros_around"))

@@ -1,8 +1,8 @@
 # %% given
 """Mistakes of lesson 09 written otherwise."""
 
+from ipu_course.checking.mistakes import given_to
 from ipu_teach import FLOAT, UNSIGNED_INT, concat
-from ipu_teach.lessons.mistakes import given_to
 from ipu_teach.poplibs import poplin, popops, poputil
 from ipu_teach.program import Copy, Repeat, Sequence
 

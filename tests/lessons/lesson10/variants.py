@@ -1,8 +1,8 @@
 # %% given
 """Mistakes of lesson 10 written otherwise."""
 
+from ipu_course.checking.mistakes import given_to
 from ipu_teach import concat
-from ipu_teach.lessons.mistakes import given_to
 from ipu_teach.poplibs import gcl, poplin, popops
 from ipu_teach.program import Copy, Sequence
 

@@ -3,8 +3,8 @@
 
 import numpy as np
 
+from ipu_course.checking.mistakes import given_to
 from ipu_teach import FLOAT, HALF
-from ipu_teach.lessons.mistakes import given_to
 from ipu_teach.types import numbers
 
 decode, multiplied, F143, F152 = (

@@ -3,8 +3,8 @@
 
 import numpy as np
 
+from ipu_course.checking.mistakes import given_to
 from ipu_teach import FLOAT, INT, Input, Output, Vector, Vertex
-from ipu_teach.lessons.mistakes import given_to
 from ipu_teach.poplibs.popsparse import dynamic
 
 dynamic_engine, dense_cycles, sparse_cycles, device = (

@@ -3,8 +3,8 @@
 
 import numpy as np
 
+from ipu_course.checking.mistakes import given_to
 from ipu_teach import INT, Input, Output, Vector, Vertex
-from ipu_teach.lessons.mistakes import given_to
 from ipu_teach.poplibs import popops
 from ipu_teach.program import Copy, Execute, Repeat, RepeatWhileTrue, Sequence
 
