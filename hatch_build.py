@@ -17,6 +17,8 @@ CARRIED = {
         "notebooks/solutions/*.ipynb",
         "docs/*.md",
         "docs/*.html",
+        "validation/*.py",
+        "validation/*.csv",
     ),
 }
 

@@ -26,6 +26,7 @@ KIT: tuple[str, ...] = (
     "docs",
     "ipu_teach",
     "ipu_course",
+    "validation",
     "notebooks",
     "pack",
     "tests",

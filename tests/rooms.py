@@ -18,7 +18,6 @@ ROOMS = (
     "cli",
     "classroom",
     "course",
-    "golden",
     "frontends",
     "show",
     "sweeps",

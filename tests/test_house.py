@@ -56,7 +56,11 @@ LONGEST_CELL = 25
 LONGEST_OUTPUT = 15
 HEAVIEST_NOTEBOOK = 300 * 1024  # bytes
 
-MODULES = sorted((*PACKAGE.rglob("*.py"), *COURSE.rglob("*.py")))
+MODULES = sorted(
+    path
+    for name in ("ipu_teach", "ipu_course", "validation")
+    for path in (ROOT / name).rglob("*.py")
+)
 KIT = rooms.modules()
 NOTEBOOKS = [
     p for p in sorted((ROOT / "notebooks").rglob("*.ipynb")) if ".ipynb_checkpoints" not in p.parts
@@ -244,13 +248,13 @@ ROOMS = [
     "observer",
     "show",
     "course",
-    "golden",
+    "validation",
 ]
 
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_a_room_says_in_five_lines_what_it_adds_to_tiny(room: str) -> None:
-    folder = COURSE if room == "course" else PACKAGE / room
+    folder = {"course": COURSE, "validation": ROOT / "validation"}.get(room, PACKAGE / room)
     text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))) or ""
     (lines,) = [
         part.splitlines() for part in text.split("\n\n") if part.startswith("Beside `tiny`")
@@ -349,6 +353,7 @@ def test_notebooks_are_light(path: Path) -> None:
 KINDS = ("*.md", "*.py", "*.toml", "*.yml", "*.cfg", "*.lock", "*.ipynb")
 FOLDERS = (
     *(".github", "bench", "datasets", "docs", "ipu_course", "ipu_teach", "notebooks", "tests"),
+    "validation",
 )
 TEXTS = [path for kind in (*KINDS, "*.cff", "*.yaml") for path in ROOT.glob(kind)]
 TEXTS += [path for kind in KINDS for folder in FOLDERS for path in (ROOT / folder).rglob(kind)]

@@ -78,12 +78,13 @@ def test_the_wheel_holds_the_kit_its_lessons_and_its_digits_and_nothing_else(whe
         *ROOT.glob("notebooks/solutions/*.ipynb"),
         *ROOT.glob("docs/*.md"),
         *ROOT.glob("docs/*.html"),
+        *ROOT.glob("validation/*.py"),
+        *ROOT.glob("validation/*.csv"),
     ]
     carried = {f"ipu_course/carried/{path.relative_to(ROOT).as_posix()}" for path in beside}
     carried |= {f"ipu_teach/carried/datasets/{path.name}" for path in ROOT.glob("datasets/*.[mn]*")}
     data = [
         *ROOT.glob("ipu_teach/report/samples/*"),
-        *ROOT.glob("ipu_teach/golden/*.csv"),
         *ROOT.glob("ipu_course/lesson*/words.md"),
         *ROOT.glob("ipu_course/checking/*.html"),
         *ROOT.glob("ipu_teach/show/static/*.gz"),
@@ -119,6 +120,14 @@ def test_a_kit_from_the_wheel_opens_and_runs_lessons_from_any_folder(
     )
     # nothing is nested
     assert said(kit, tmp_path, "-c", where) == said(kit, tmp_path / "work", "-c", where)
+    # the published figures are those that the wheel carries
+    code = (
+        "import sys; from ipu_course import cli; status = cli.main(['golden', '--only', 'AMP units'])"
+        "; print(sys.modules['validation'].__file__); sys.exit(status)"
+    )
+    status, text = said(kit, tmp_path, "-c", code)
+    assert status == 0 and "AMP units" in text, text
+    assert str(Path("ipu_course", "carried", "validation", "__init__.py")) in text
     status, text = said(kit, tmp_path, "-m", "ipu_teach", "doctor")
     assert status == 0 and str(tmp_path / "work") in text and "only the tests" not in text, text
 

@@ -1,4 +1,4 @@
-"""The published figures that we know, beside what the kit models: `ipu-teach golden`.
+"""The published figures that we know, beside the modelled ones: `ipu-teach golden`.
 
 Beside `tiny`, which is judged by arithmetic: the model of time is judged here, by figures from
 chips, Graphcore's own model and papers, each with source, error, tolerance and the reason where the
@@ -8,6 +8,6 @@ does not count.
 A module for each family of figures; `table` puts them together.
 """
 
-from ipu_teach.golden.printed import main
+from validation.printed import main
 
 __all__ = ["main"]

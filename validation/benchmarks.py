@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cache
 
-from ipu_teach.golden.programs import machine, profile
-from ipu_teach.golden.row import MODEL, PROGRAMS, TOLERANCES, Row, Source
 from ipu_teach.graph import Graph, Tensor
 from ipu_teach.poplibs import popops, poputil
 from ipu_teach.poplibs.poplin import plan_mat_mul
 from ipu_teach.poplibs.popnn import pooling
 from ipu_teach.program import Sequence as Steps
 from ipu_teach.types import FLOAT, HALF
+from validation.programs import machine, profile
+from validation.row import MODEL, PROGRAMS, TOLERANCES, Row, Source
 
 SOURCE = Source(
     MODEL, "graphcore/poplibs at f9273583, tests/benchmark_results.csv and tests/CMakeLists.txt"

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from ipu_teach.cost import vertices
 from ipu_teach.cost.exchange import exchange_cycles
-from ipu_teach.golden.programs import machine
-from ipu_teach.golden.row import DATASHEET, SILICON, Row, Source
-from ipu_teach.golden.single_vertices import traced_cycles
 from ipu_teach.graph.vertex import Input, Output, Vector, Vertex
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, QUARTER, DType
+from validation.programs import machine
+from validation.row import DATASHEET, SILICON, Row, Source
+from validation.single_vertices import traced_cycles
 
 BOW_SLIDES = Source(DATASHEET, "Graphcore slides, ImageNet training in a few minutes (2024)")
 SOFTWARE_SLIDES = Source(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ipu_teach.cost import vertices
-from ipu_teach.golden.programs import machine, one_vertex, profile
-from ipu_teach.golden.row import PROGRAMS, SILICON, TOLERANCES, VERTICES, Row, Source
 from ipu_teach.graph import Graph, InOut, Input, MultiVertex, Output, Vector, Vertex, template
 from ipu_teach.poplibs import popops, poputil
 from ipu_teach.program import Copy, Sequence
 from ipu_teach.target import BY_HAND, COMPILED
 from ipu_teach.types import FLOAT, HALF, DType
+from validation.programs import machine, one_vertex, profile
+from validation.row import PROGRAMS, SILICON, TOLERANCES, VERTICES, Row, Source
 
 IPU_STACK = Source(
     SILICON, "osmarks/ipu-stack, crates/ipu-codegen/src/kernel/cost.rs, measured on a C600"

@@ -14,11 +14,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ipu_teach.golden.benchmarks import MACHINES, SOURCE
-from ipu_teach.golden.programs import machine
-from ipu_teach.golden.row import PROGRAMS, TOLERANCES, Row
 from ipu_teach.poplibs.poplin import ConvParams, plan_convolution, plan_mat_mul
 from ipu_teach.types import FLOAT, HALF
+from validation.benchmarks import MACHINES, SOURCE
+from validation.programs import machine
+from validation.row import PROGRAMS, TOLERANCES, Row
 
 LayerLine = dict[str, str]  # a line of the file
 FIELDS = ("stride", "lower", "upper")

@@ -6,8 +6,8 @@ Each rule is asked of what the kit builds: of the ticks of a schedule, and of a 
 from __future__ import annotations
 
 from ipu_teach.cost.links import ring_order
-from ipu_teach.golden.row import RULE, Row, Source
 from ipu_teach.schedules import GROUPED, INTERLEAVED, pipeline_schedule, stash
+from validation.row import RULE, Row, Source
 
 STORED = Source(
     RULE, "graphcore/tensorflow, tensorflow/compiler/plugin/poplar/driver/tools/pipeline_util.cc"

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ipu_teach.golden import tut6
-from ipu_teach.golden.programs import machine, profile
-from ipu_teach.golden.row import MODEL, SILICON, Row, Source
 from ipu_teach.graph.graph import Graph
 from ipu_teach.report import Report
+from validation import tut6
+from validation.programs import machine, profile
+from validation.row import MODEL, SILICON, Row, Source
 
 README = Source(MODEL, "graphcore/examples, tutorials/poplar/tut6_matrix_vector_opt, README")
 TESTS = Source(MODEL, "graphcore/examples, tutorials/poplar/tut6_matrix_vector_opt, tests")

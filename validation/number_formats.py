@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ipu_teach.golden.row import FORMAT, Row, Source
 from ipu_teach.types import (
     Array,
     Overflow,
@@ -14,6 +13,7 @@ from ipu_teach.types import (
     generator,
     to_quarter,
 )
+from validation.row import FORMAT, Row, Source
 
 POPLIBS = Source(FORMAT, "graphcore/poplibs, tests/popops/QuarterTypeArithmeticTests.cpp")
 PROPOSED = Source(FORMAT, "arXiv:2206.02915, 8-bit Numerical Formats for Deep Neural Networks")

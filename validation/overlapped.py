@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ipu_teach.golden.programs import CountToHundred, machine, profile
-from ipu_teach.golden.row import MODEL, Row
 from ipu_teach.graph import Graph
 from ipu_teach.program import Copy, Execute, Program, Sequence
 from ipu_teach.types import FLOAT
+from validation.programs import CountToHundred, machine, profile
+from validation.row import MODEL, Row
 
 ROUNDS = 10
 

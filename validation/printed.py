@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from ipu_course.jobs import WORDS
-from ipu_teach.golden import (
+from ipu_teach.places import program
+from validation import (
     benchmarks,
     chips,
     kernels,
@@ -26,7 +27,7 @@ from ipu_teach.golden import (
     streaming,
     transformer,
 )
-from ipu_teach.golden.row import (
+from validation.row import (
     ALGORITHMS,
     DATASHEETS,
     EXPLAINED,
@@ -39,7 +40,6 @@ from ipu_teach.golden.row import (
     VERTICES,
     Row,
 )
-from ipu_teach.places import program
 
 FAMILIES: tuple[tuple[str, str, Callable[[], list[Row]]], ...] = (
     ("A matrix times a vector", PROGRAMS, matrix_vector.planner),

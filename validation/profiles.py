@@ -6,12 +6,12 @@ from __future__ import annotations
 import numpy as np
 
 from ipu_teach.cost import vertices
-from ipu_teach.golden import halo, programs
-from ipu_teach.golden.programs import chained_products, machine, operations, profile
-from ipu_teach.golden.row import MODEL, SILICON, Row, Source
 from ipu_teach.graph.graph import Graph
 from ipu_teach.program import Repeat
 from ipu_teach.types import FLOAT
+from validation import halo, programs
+from validation.programs import chained_products, machine, operations, profile
+from validation.row import MODEL, SILICON, Row, Source
 
 LBM = Source(MODEL, "thorbenlouw/lbm-graphcore, experiments/halo-exchange-approaches/results.txt")
 TUT4 = Source(MODEL, "graphcore/tutorials, tutorials/poplar/tut4_profiling, screenshots")

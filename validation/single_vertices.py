@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from ipu_teach.cost import vertices
 from ipu_teach.cost.vertices.parts import SUPERVISOR_OVERHEAD
-from ipu_teach.golden.programs import machine, one_vertex
-from ipu_teach.golden.row import MODEL, SILICON, Row, Source
-from ipu_teach.golden.tut6 import DotProduct, dot_cycles
 from ipu_teach.graph import Vertex
 from ipu_teach.target import BY_HAND
 from ipu_teach.types import HALF
+from validation.programs import machine, one_vertex
+from validation.row import MODEL, SILICON, Row, Source
+from validation.tut6 import DotProduct, dot_cycles
 
 NOTEBOOK = Source(SILICON, "graphcore-research/tessellate-ipu, notebook IPU Peak Flops")
 TUTORIALS = Source(

@@ -13,13 +13,13 @@ from statistics import median
 import numpy as np
 
 from ipu_teach.errors import PoplibsError
-from ipu_teach.golden.programs import machine
-from ipu_teach.golden.row import PROGRAMS, SILICON, TOLERANCES, Row, Source
 from ipu_teach.poplibs.poplin import plan_mat_mul
 from ipu_teach.poplibs.popsparse import COOMatrix
 from ipu_teach.poplibs.popsparse.dynamic import MatMulParams, Partitioner
 from ipu_teach.poplibs.popsparse.static_plan import MEMORY_PROPORTION, expected
 from ipu_teach.types import FLOAT, HALF, DType
+from validation.programs import machine
+from validation.row import PROGRAMS, SILICON, TOLERANCES, Row, Source
 
 SOURCE = Source(
     SILICON, "graphcore-research/sparsity-benchmarks, analysis/Analysis.ipynb, Bow at 1.85 GHz"

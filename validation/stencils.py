@@ -6,14 +6,14 @@ from __future__ import annotations
 import numpy as np
 
 from ipu_teach.cost.rearrange import copy_cycles
-from ipu_teach.golden import blur, halo
-from ipu_teach.golden.profiles import LBM
-from ipu_teach.golden.programs import machine, one_vertex, profile
-from ipu_teach.golden.row import PROGRAMS, SILICON, TOLERANCES, VERTICES, Row, Source
 from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.vertex import template
 from ipu_teach.target import COMPILED
 from ipu_teach.types import FLOAT, HALF
+from validation import blur, halo
+from validation.profiles import LBM
+from validation.programs import machine, one_vertex, profile
+from validation.row import PROGRAMS, SILICON, TOLERANCES, VERTICES, Row, Source
 
 PHASES_OF_BLUR = Source(
     SILICON, "thorbenlouw/lbm-graphcore, experiments/gaussian-blur-scaling/exchange-vs-compute.csv"

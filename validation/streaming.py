@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from ipu_teach.device import IPUModel
 from ipu_teach.engine import Engine
-from ipu_teach.golden.row import MODEL, Row
 from ipu_teach.graph import Graph
 from ipu_teach.poplibs import popops, poputil
 from ipu_teach.program import Copy, Sequence
 from ipu_teach.types import FLOAT, INT, UNSIGNED_INT
+from validation.row import MODEL, Row
 
 VARIABLE = "graphcore/popart, docs/popxl/files/remote_variable.py"
 TUTORIAL = "graphcore/examples, PopXL tutorial 5, remote variables and RTS"

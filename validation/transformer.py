@@ -8,10 +8,10 @@ about how to cut.
 
 from __future__ import annotations
 
-from ipu_teach.golden.programs import machine
-from ipu_teach.golden.row import PROGRAMS, SILICON, TOLERANCES, Row, Source
 from ipu_teach.poplibs.poplin import plan_mat_mul
 from ipu_teach.types import HALF, QUARTER, DType, QuarterFormat
+from validation.programs import machine
+from validation.row import PROGRAMS, SILICON, TOLERANCES, Row, Source
 
 RECORDINGS = Source(
     SILICON,
