@@ -67,7 +67,7 @@ def _line(module: str, name: str) -> str:
     for home in HOMES:
         found = import_module(home) if home != module else None
         names = vars(found) if found else {}
-        public = names.get("__all__") or [
+        public = getattr(found, "__all__", None) or [
             n for n, value in names.items() if getattr(value, "__module__", "") == home
         ]
         if own := {_folded(n): n for n in public if n[0] != "_"}.get(_folded(name)):

@@ -94,7 +94,7 @@ def doors() -> dict[str, set[str]]:
     for module, text in known.items():
         found[room_of(module)] |= (
             {room_of(other) for other, _, _ in imports(text, known)}
-            if module != "ipu_teach"
+            if module not in ("ipu_teach", "ipu_teach._api")
             else set()
         )
     return {room: others - {room} for room, others in found.items()}
