@@ -618,7 +618,8 @@ def main():
     jobs = runpy.run_path(os.path.join(ROOT, "ipu_course", "jobs.py"))
     jobs["answer"]("python3 run.py", words)
     try:
-        setup()
+        if words[0] not in jobs["BARE"]:
+            setup()
         if words[0] == "site" and words[1:] != ["--help"]:
             add_extra("docs", ["sphinx", "myst_nb", "pydata_sphinx_theme"])
     except KeyboardInterrupt:
@@ -631,7 +632,8 @@ def main():
         stop("set-up cannot go on: " + text, 1)
     command = [PYTHON, "-m", "ipu_teach"] + words
     if words[0] in jobs["SCRIPTS"]:  # which runs even where the kit itself cannot be imported
-        command = [PYTHON, os.path.join(ROOT, jobs["SCRIPTS"][words[0]])] + words[1:]
+        python = sys.executable if words[0] in jobs["BARE"] else PYTHON
+        command = [python, os.path.join(ROOT, jobs["SCRIPTS"][words[0]])] + words[1:]
     if os.name != "nt":
         sys.stdout.flush()
         os.execv(command[0], command)  # this process becomes the job: its status, its Ctrl-C

@@ -42,7 +42,7 @@ For those who work on the kit, in its repository:
   bench       measure how fast the kit is, each workload beside a floor
   hub         run a class of scripted learners on JupyterHub, on this machine
   rehearsal   run half a day with three scripted learners on the hub; pictures of the class page
-  size        count the lines of code of each room of the house; size COMMIT: and the change since
+  size        count the tokens and lines of each room; size COMMIT: and the change since then
 """
 WORDS: dict[str, str] = dict(re.findall(r"^  ([a-z]+) +(.+(?:\n {14}.+)*)", LISTED, re.MULTILINE))
 # Where the repository has a script for a job. The others are those of `ipu_course.cli`.
@@ -62,6 +62,7 @@ SCRIPTS = {
     "rehearsal": "tests/hub/rehearse.py",
     "size": "tests/size.py",
 }
+BARE = ("size",)  # these run on any Python, without an environment
 
 
 def answer(program: str, words: Sequence[str]) -> None:

@@ -132,7 +132,7 @@ def test_the_server_takes_the_place_of_the_command() -> None:
         "[sys.executable, '-c', 'import os; print(os.getpid(), os.environ)'], {'LESSON': 'one'}"
     )
     program = (
-        "import os, sys; from ipu_teach import cli; print(os.getpid(), flush=True); "
+        "import os, sys; from ipu_course import cli; print(os.getpid(), flush=True); "
         f"cli._become({became}); print('left')"
     )
     said = subprocess.run(

@@ -147,6 +147,19 @@ def test_the_rooms_can_be_measured() -> None:
     ), said.stderr
 
 
+def test_rooms_are_measured_without_an_environment(tmp_path: Path) -> None:
+    for name in ("run.py", "ipu_course/jobs.py", "tests/size.py", "ipu_teach/tiny.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    for folder in ("ipu_teach/lessons", "validation"):
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+    env = {"PATH": str(tmp_path)}  # neither uv nor pip is found
+    command = [sys.executable, "-I", str(tmp_path / "run.py"), "size"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd="/", env=env)
+    assert done.returncode == 0 and re.search(r"^tiny +3,", done.stdout, re.MULTILINE), done.stderr
+    assert not any(path.name.startswith(".venv") for path in tmp_path.iterdir())
+
+
 def test_the_quick_tests_are_files_that_exist() -> None:
     words = TESTS["for_pytest"](["--quick", "-x"])
     assert words[:3] == ["-q", "-m", "not slow"] and words[-1] == "-x"
