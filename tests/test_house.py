@@ -127,6 +127,20 @@ def test_the_check_knows_the_shut_doors() -> None:
     assert faults_in("ipu_teach.poplibs.popops", report) != []
 
 
+def test_the_runtime_names_the_course_only_where_it_must() -> None:
+    """The command line starts in the course, `lessons` is its former place, and `elsewhere` says in
+    an error where a name of the course is. Nothing else knows of it, and nothing imports it late."""
+    named = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*.py")
+        if "ipu_course" in path.read_text(encoding="utf-8")
+    }
+    former = {f"lessons/{path.name}" for path in (PACKAGE / "lessons").glob("*.py")}
+    assert named == {"__main__.py", "elsewhere.py"} | former
+    validated = [m for m, text in KIT.items() if re.search(r"(from|import) validation\b", text)]
+    assert validated == []
+
+
 def test_no_module_imports_one_that_imports_it() -> None:
     assert rooms.circles() == []
 
