@@ -63,6 +63,22 @@ SCRIPTS = {
     "size": "tests/size.py",
 }
 BARE = ("size",)  # these run on any Python, without an environment
+# The extra of pyproject.toml that a job needs beside what lessons need: run.py adds it to .venv
+# before the job first runs, where one of these modules is missing.
+TEST_TOOLS = (
+    *("pytest", "xdist", "coverage", "nbval", "hypothesis", "ml_dtypes"),
+    *("mypy", "ruff", "yaml", "scipy", "hatchling"),
+)
+EXTRAS: dict[str, tuple[str, Sequence[str]]] = {
+    "site": ("docs", ("sphinx", "myst_nb", "pydata_sphinx_theme")),
+    **dict.fromkeys(
+        (
+            *("test", "fuzz", "models", "mutants", "entered", "names"),
+            *("release", "bench", "hub", "rehearsal"),
+        ),
+        ("test", TEST_TOOLS),
+    ),
+}
 
 
 def answer(program: str, words: Sequence[str]) -> None:

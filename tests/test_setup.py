@@ -208,7 +208,7 @@ case "$1" in
   pip)
     if [ -n "$SLOW" ]; then echo sleeping >> "$LOG"; exec sleep 60; fi
     if [ -n "$OFFLINE" ]; then echo "error: dns error: failed to lookup address" >&2; exit 2; fi
-    if [ -n "$KILLED" ]; then echo "Prepared 60 of 125 packages" >&2; kill -$KILLED $$; fi
+    if [ -n "$KILLED" ]; then echo "Prepared 60 of 110 packages" >&2; kill -$KILLED $$; fi
     if [ -n "$REFUSED" ]; then echo "${REFUSED}" >&2; exit 1; fi ;;
 esac
 """
@@ -358,8 +358,10 @@ def test_the_first_run_sets_up_and_the_second_only_runs(clone: Clone) -> None:
     assert (status, out) == (0, "job -m ipu_teach doctor\n")
     assert err.startswith("run.py: setting up .venv, once") and err.count("\n") == 1
     venv, install = clone.asked()
-    assert venv.startswith("venv ") and install.endswith(" pip -r requirements.lock -e .")
-    assert clone.run("test", "-x", JOB_STATUS="5") == (5, f"job {clone.home}/tests -x\n", "")
+    assert venv.startswith("venv ") and install.endswith(" pip -c requirements.lock -e .[lab]")
+    assert clone.run("test", "-x") == (0, f"job {clone.home}/tests -x\n", "")
+    assert clone.run("size", JOB_STATUS="5")[0] != 5  # by the Python that runs run.py
+    assert clone.run("doctor", JOB_STATUS="5")[::2] == (5, "")
     assert clone.run("bench", "--only", "w2")[1] == f"job {clone.home}/bench --only w2\n"
     assert clone.run("lab", "03", "--no-browser")[1] == "job -m ipu_teach lab 03 --no-browser\n"
     assert clone.run()[1] == "job -m ipu_teach lab\n"
@@ -367,6 +369,32 @@ def test_the_first_run_sets_up_and_the_second_only_runs(clone: Clone) -> None:
     (clone.home / "requirements.lock").write_text("new==1\n", encoding="utf-8")
     clone.run("doctor")
     assert [line.split()[0] for line in clone.asked()] == ["venv", "pip"]
+
+
+@needs_posix
+def test_tools_for_tests_come_with_the_first_job_that_needs_them(clone: Clone) -> None:
+    clone.add("uv", UV)
+    clone.run("doctor")
+    clone.asked()
+    missing = {"JOB_STATUS": "1"}  # what asks for the modules fails, and the job itself does
+    status, out, err = clone.run("test", "-x", **missing)
+    assert (status, out) == (1, f"job {clone.home}/tests -x\n") and err == (
+        "run.py: adding what this job needs to .venv, once: the extra `test`: 21 packages for "
+        "tests, 65 MB to fetch and 205 MB on disk\n"
+    )
+    python = clone.home / ".venv" / "bin" / "python"
+    assert clone.asked() == [f"pip install -q --python {python} -c requirements.lock -e .[test]"]
+    assert clone.run("lab", **missing)[2] == "" and clone.asked() == []
+    # a later set-up keeps the tools that are there up to date
+    change_the_lock(clone)
+    clone.run("doctor")
+    assert clone.asked()[-1].endswith(" pip -c requirements.lock -e .[lab,test]")
+
+
+def test_every_job_that_needs_an_extra_names_modules_of_it() -> None:
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    for job, (extra, modules) in jobs.EXTRAS.items():
+        assert job in jobs.SCRIPTS and f"\n{extra} = [" in text and modules
 
 
 @needs_posix
@@ -621,7 +649,7 @@ def test_a_tool_that_is_killed_half_way(clone: Clone, number: str) -> None:
     clone.add("uv", UV)
     status, out, err = clone.run("doctor", KILLED=number)
     assert (status, out) == (1, "") and err.splitlines()[1:] == [
-        "Prepared 60 of 125 packages",
+        "Prepared 60 of 110 packages",
         "run.py: installing the packages was killed from outside, most often because memory ran "
         "out; what it said stands above. Run the same command again: it goes on, and fetches "
         "nothing twice",
