@@ -35,6 +35,7 @@ KIT += (
     "CHANGELOG.md",
     "CITATION.cff",
     "CODE_OF_CONDUCT.md",
+    "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "LICENSE",
     "README.md",

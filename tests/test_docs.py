@@ -275,13 +275,13 @@ def samples(path: Path) -> Iterator[ast.Module]:
 
 
 def test_samples_call_what_there_is() -> None:
-    """What CONTRIBUTING shows of an exercise and of a view has the names and arguments of today."""
+    """What docs/authoring.md shows of an exercise and of a view has the names and arguments of today."""
     there = {
         k: v for module in (exercise, judging, mistakes, trial) for k, v in vars(module).items()
     }
     there |= {k: v for module in (panels, scene, shapes) for k, v in vars(module).items()}
     called = set()
-    for node in (n for block in samples(ROOT / "CONTRIBUTING.md") for n in ast.walk(block)):
+    for node in (n for block in samples(DOCS / "authoring.md") for n in ast.walk(block)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             name = node.func.id
             if not name.startswith("_") and not hasattr(builtins, name):

@@ -628,7 +628,7 @@ def test_a_caller_of_a_library_has_the_types_of_all_its_names(tmp_path: Path) ->
 
 
 def test_the_minutes_of_the_suite_are_told_in_the_rows_that_are_measured() -> None:
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "authoring.md").read_text(encoding="utf-8")
     table = text.partition("## What each minute of the suite buys")[2].partition("## ")[0]
     told = re.findall(r"^\| (.+?) \| \d+ \| .+ \|$", table, re.MULTILINE)
     files = [

@@ -80,7 +80,7 @@ html_theme_options = {
 
 LESSONS = {name: path for name in names.PATHS["the whole path"] if (path := names.path_of(name))}
 
-CODE_LINK = re.compile(r"\]\(\.\./(ipu_teach/[\w/]+)\.py#([\w.]+)\)")
+CODE_LINK = re.compile(r"\]\(\.\./(ipu_(?:teach|course)/[\w/]+)\.py#([\w.]+)\)")
 
 
 def moving() -> str:
