@@ -17,8 +17,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ipu_teach import FLOAT, Engine, Graph, IPUModel, cli, golden
-from ipu_teach.golden import (
+from ipu_course import cli
+from ipu_teach import FLOAT, Engine, Graph, IPUModel, golden
+from ipu_teach.program import Copy, Execute, Repeat, Sequence
+from validation import (
     benchmarks,
     halo,
     layers,
@@ -27,7 +29,7 @@ from ipu_teach.golden import (
     programs,
     single_vertices,
 )
-from ipu_teach.golden.row import (
+from validation.row import (
     ALGORITHMS,
     CALIBRATES,
     EXPLAINED,
@@ -41,8 +43,7 @@ from ipu_teach.golden.row import (
     Row,
     Source,
 )
-from ipu_teach.golden.tut6 import LoopDotProduct
-from ipu_teach.program import Copy, Execute, Repeat, Sequence
+from validation.tut6 import LoopDotProduct
 
 KEYS = [
     "name",

@@ -26,9 +26,9 @@ import figures  # noqa: E402
 import plan  # noqa: E402
 import rehearse  # noqa: E402
 
-from ipu_teach.classroom import command as class_command  # noqa: E402
-from ipu_teach.lessons.exercise import catalogue  # noqa: E402
-from ipu_teach.lessons.notebooks import find_lesson  # noqa: E402
+from ipu_course.checking.exercise import catalogue  # noqa: E402
+from ipu_course.checking.notebooks import find_lesson  # noqa: E402
+from ipu_course.classroom import command as class_command  # noqa: E402
 
 LANDING = f"/lab/tree/{find_lesson(None).name}"
 
@@ -288,7 +288,7 @@ def test_learners_of_different_speed_do_the_exercises_of_the_day() -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="pipes with names are POSIX's")
 def test_a_pipe_in_place_of_progress_keeps_nobody_waiting(tmp_path: Path) -> None:
-    from ipu_teach.lessons.state import NoProgress, read
+    from ipu_course.checking.state import NoProgress, read
 
     os.mkfifo(tmp_path / "progress.json")
     with pytest.raises(NoProgress, match="no ordinary file"):

@@ -21,13 +21,13 @@ from ipu_teach.errors import (
     IPUTeachError,
     PoplibsError,
 )
-from ipu_teach.golden.programs import profile
 from ipu_teach.poplibs import poplin, poputil
 from ipu_teach.poplibs.poplin.operands import map_blocks
 from ipu_teach.program import Sequence
 from ipu_teach.report import Report
 from ipu_teach.target import Target
 from ipu_teach.types import Array, DType, from_quarter, to_quarter
+from validation.programs import profile
 
 RANDOMLY = settings(
     deadline=None, derandomize=True, max_examples=25, suppress_health_check=list(HealthCheck)

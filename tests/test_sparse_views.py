@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ipu_course.lesson12.checks import drawn
 from ipu_teach import FLOAT, IPUModel, show
-from ipu_teach.lessons.lesson12 import drawn
 from ipu_teach.poplibs.popsparse import CSRMatrix, dynamic
 from ipu_teach.show.scene import Painted
 from ipu_teach.show.shapes import Boxes, Outline, Stroke

@@ -20,6 +20,7 @@ ROOT = HERE.parents[1]
 sys.path.insert(0, str(ROOT))
 
 from bench.browser import Total, find_chromium  # noqa: E402
+from ipu_course.checking.naming import lesson_of  # noqa: E402
 from ipu_teach import (  # noqa: E402
     FLOAT,
     HALF,
@@ -32,7 +33,6 @@ from ipu_teach import (  # noqa: E402
     concat,
     show,
 )
-from ipu_teach.lessons.naming import lesson_of  # noqa: E402
 from ipu_teach.poplibs import gcl, poplin, poputil  # noqa: E402
 from ipu_teach.poplibs.popsparse import CSRMatrix, dynamic  # noqa: E402
 from ipu_teach.program import Copy, Execute, Repeat, Sequence  # noqa: E402

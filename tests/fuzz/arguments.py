@@ -262,7 +262,7 @@ GOOD = ("refused", "accepted")
 
 
 def _is_outside(frame: Any) -> bool:
-    return not frame.f_globals.get("__name__", "").startswith("ipu_teach")
+    return not frame.f_globals.get("__name__", "").startswith(("ipu_teach", "ipu_course"))
 
 
 SWITCHES = ("keepdims", "transA", "transB", "count_include_pad", "inputIsLogProbability")
@@ -386,7 +386,9 @@ class Attacker:
                 continue
             if inspect.isfunction(member):
                 hook = self._hooked(member, f"{module.__name__[10:]}.{name}", ended)
-                for loaded in [m for n, m in sys.modules.items() if n.startswith("ipu_teach")]:
+                for loaded in [
+                    m for n, m in sys.modules.items() if n.startswith(("ipu_teach", "ipu_course"))
+                ]:
                     for alias, found in list(vars(loaded).items()):
                         if found is member:
                             self._set(loaded, alias, hook)
