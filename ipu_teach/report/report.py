@@ -652,8 +652,10 @@ class Report(WithoutSome):
     def ways(self) -> dict[str, str]:
         """How the host runs each codelet, all its vertices at once if it can.
 
-        "batch": all vertices at once; "scalar": a loop over the elements of each; "loop": vertex by
-        vertex, in plain Python. Of a codelet that is run in several ways, the slowest.
+        "batch": all vertices at once; "scalar": a loop over the elements of each, compiled where
+        that pays; "CPython alone: line 9, np.sort": such a loop that cannot be compiled, and what
+        prevents it; "loop": vertex by vertex, in plain Python. Of a codelet that is run in several
+        ways, the slowest.
         """
         return {c.name: c.way for c in self.profile.codelets}
 

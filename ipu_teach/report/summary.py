@@ -238,9 +238,8 @@ def _vertex_types(report: Report) -> list[str]:
     lines = []
     for name, cycles in by_codelet.items():
         value = "no estimate" if name in report.unknown_codelets else f"{cycles:,}"
-        lines.append(
-            f"{name:<{width}}{f'({instances[name]}':>6} instances):{value:>13}{WAYS[ways[name]]}"
-        )
+        way = WAYS.get(ways[name], f"  (ran in {ways[name]})")
+        lines.append(f"{name:<{width}}{f'({instances[name]}':>6} instances):{value:>13}{way}")
     return lines
 
 

@@ -23,7 +23,6 @@ from ipu_teach.graph.layouts import MOST_DIMENSIONS
 from ipu_teach.report.host_trace import HOST, HostTrace
 from ipu_teach.report.log import RunLog
 from ipu_teach.report.profile import (
-    WAYS,
     CodeletFacts,
     ComputeSetFacts,
     Profile,
@@ -31,6 +30,7 @@ from ipu_teach.report.profile import (
     RowsMoved,
     StepFacts,
     VariableFacts,
+    is_way,
     named_replicas,
 )
 from ipu_teach.report.query import live_runs
@@ -87,7 +87,7 @@ class Notes:
     steps: Annotated[tuple[str, ...], LINES]
     parts: tuple[Annotated[tuple[str, ...], LINES], ...]
     unbatched: tuple[str, ...]
-    ways: tuple[Annotated[str, s.checked(s.TEXT, WAYS.__contains__, "how a codelet runs")], ...]
+    ways: tuple[Annotated[str, s.checked(s.TEXT, is_way, "how a codelet runs")], ...]
     sources: tuple[tuple[tuple[str, str], ...], ...]
     moves: Annotated[tuple[tuple[RowsMoved, ...], ...], s.since(5)] = ()
 
