@@ -73,7 +73,8 @@ def mat_mul() -> None:
     are added first to last; the result is rounded once. It lies on the tiles that made it. Compute
     sets: multiply, and perhaps reduce or cast; of an empty product none. A tile that would have to
     gather the rows of a transposed view element by element has its block from another tile, or a
-    compute set more transposes the blocks. Modelled cycles: the plan's. Raises `PoplibsError` and `InvalidOptionError`.
+    compute set more transposes the blocks. Modelled cycles: the plan's. Raises `PoplibsError` and
+    `InvalidOptionError`.
     """
 
 
