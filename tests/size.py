@@ -35,7 +35,7 @@ BUDGETS = {
     "show": 9435,
     JAVASCRIPT: 2570,
     "lessons": 14420,
-    "golden": 2295,
+    "golden": 2315,
     "classroom": 990,
     "frontends": 10140,
 }
