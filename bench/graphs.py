@@ -229,6 +229,32 @@ def pod(num_ipus: int) -> None:
     assert report.total_cycles > 0 and report.exchange_bytes_per_tile[0].sum() > 0
 
 
+GATHERS, INPUTS = 100, 8  # numpy's gathers beside one compilation; inputs of each vertex
+
+
+def irregular() -> tuple[Work, Work]:
+    """Return the compilation of 100,000 vertices with random inputs, and 100 of numpy's gathers of
+    the same numbers."""
+    count = 100_000
+    graph, numbers = Graph(_target), np.zeros(count, np.float32)
+    x, out = graph.add_variable(FLOAT, (count,), "x"), graph.add_variable(FLOAT, (count,), "out")
+    tiles = np.arange(count) * TILES // count
+    inputs = np.random.default_rng(0).integers(0, count, (count, INPUTS))
+    compute_set = graph.add_compute_set("irregular")
+    for tensor in (x, out):
+        graph.set_tile_mapping(tensor, tiles)
+    graph.add_vertices(compute_set, codelets.Sum, tiles, x=x[inputs], out=out)
+
+    def compile_anew() -> None:
+        CostModel(compile_programs(graph, [Execute(compute_set)])).check_memory()
+
+    def gather() -> None:
+        for _ in range(GATHERS):
+            numbers[inputs]
+
+    return compile_anew, gather
+
+
 MOST_IPUS = 64
 
 
@@ -313,6 +339,13 @@ ROWS = [
         "those of 80,000",
         15,
         lambda: (analyses(*bulk(LARGE)), analyses(*bulk(SMALL))),
+    ),
+    Row(
+        "c4",
+        "compiling 100,000 vertices with 8 random inputs each",
+        "100 gathers of the same numbers by numpy",
+        35,
+        irregular,
     ),
     Row("p1", "logistic step with a profile", "without", 1.02, _profiled),
     Row("m1", "bytes of a vertex with three edges", "one byte", 48, _bytes_per_vertex),

@@ -28,8 +28,12 @@ HOMES = (
     *(f"ipu_teach.poplibs.popnn.{name}" for name in LAYERS),
     "ipu_teach.poplibs.popsparse.static",
     "ipu_teach.poplibs.popsparse.dynamic",
-    "ipu_teach.lessons",
     "ipu_teach.errors",
+)
+# The names of the course, which builds on this package and is not imported by it.
+COURSE = (
+    *("built", "check", "given", "hint", "predict"),
+    *("progress", "puzzle", "share", "solution", "verify"),
 )
 
 
@@ -63,12 +67,13 @@ def _line(module: str, name: str) -> str:
     for home in HOMES:
         found = import_module(home) if home != module else None
         names = vars(found) if found else {}
-        public = names.get("__all__") or [
+        public = getattr(found, "__all__", None) or [
             n for n, value in names.items() if getattr(value, "__module__", "") == home
         ]
         if own := {_folded(n): n for n in public if n[0] != "_"}.get(_folded(name)):
             return f"from {home} import {own}"
-    return ""
+    course = {_folded(word): word for word in COURSE}.get(_folded(name))
+    return f"from ipu_course import {course}" if course else ""
 
 
 def _folded(name: str) -> str:

@@ -1,9 +1,8 @@
-"""Where the files lie that come with the kit beside its code: the lessons' notebooks, the pages,
-the digits.
+"""Find the files that come with the kit beside its code, and write files safely.
 
-In a checkout they lie beside the package. A wheel carries them in the package's folder `course`:
-hatch_build.py puts them there. What may not be written, or lies on a full disk, is found out here
-too.
+In a checkout the folders `datasets`, `docs` and `notebooks` are beside the packages. In a wheel
+each package has a folder `carried`, which hatch_build.py fills: the runtime has the data sets, and
+the course the rest. Errors about folders that are full or cannot be written are made here too.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from pathlib import Path
 from ipu_teach.errors import LessonError
 
 PACKAGE = Path(__file__).resolve().parent
-COURSE = PACKAGE / "course"
+CARRIED = "carried"  # the folder of a package in a wheel
 FULL = (errno.ENOSPC, errno.EDQUOT)
 NOT_KEPT = (*FULL, errno.EACCES, errno.EPERM, errno.EROFS)
 MEMINFO = Path("/proc/meminfo")
@@ -49,7 +48,7 @@ def _memory(name: str) -> int | None:
 
 def checkout() -> Path | None:
     """The checkout that this kit runs from; None if it was installed from a wheel."""
-    return None if COURSE.is_dir() else PACKAGE.parent
+    return None if (PACKAGE / CARRIED).is_dir() else PACKAGE.parent
 
 
 def program() -> str:
@@ -58,9 +57,9 @@ def program() -> str:
     return "python3 run.py" if by_run_py else "ipu-teach"
 
 
-def bundled(name: str) -> Path:
-    """The folder `notebooks`, `docs` or `datasets`, wherever it lies."""
-    return (checkout() or COURSE) / name
+def bundled(name: str, package: Path = PACKAGE) -> Path:
+    """Return the folder `name` that comes with a package, in a checkout or in a wheel."""
+    return (checkout() or package / CARRIED) / name
 
 
 def not_kept(what: str, where: object, error: OSError) -> LessonError:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
-PACKAGE = __name__.split(".")[0]  # begins the names of the kit's own modules
+from ipu_teach._support.own_code import is_own_module
 
 
 def shortened(error: BaseException, shell: Any) -> list[str]:
@@ -42,7 +42,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 def _without_the_kits(traceback: TracebackType | None) -> TracebackType | None:
     steps = []
     while traceback is not None:
-        if traceback.tb_frame.f_globals.get("__name__", "").split(".")[0] != PACKAGE:
+        if not is_own_module(traceback.tb_frame.f_globals.get("__name__", "")):
             steps.append(traceback)
         traceback = traceback.tb_next
     for step in reversed(steps):

@@ -34,6 +34,7 @@ def test_every_row_says_what_it_is_and_what_it_should_be() -> None:
         "w6f",
         "c1",
         "c3m",
+        "c4",
         "p1",
         "m1",
         "m2",

@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from ipu_teach import cli, places
-from ipu_teach.classroom import preflight
-from ipu_teach.classroom.preflight import No, Rehearsal
+from ipu_course import cli
+from ipu_course.classroom import preflight
+from ipu_course.classroom.preflight import No, Rehearsal
+from ipu_teach import places
 
 pytest.importorskip("jupyter_client")
 

@@ -477,5 +477,6 @@ for _power in (1, 2):
     for _reduction in ("none", "mean", "sum"):
         case(f"multi_margin_loss {_power} {_reduction}", lambda x, w, t, p=_power, r=_reduction: (
             f.multi_margin_loss(x, t, p, 0.5, reduction=r),
-            f.multi_margin_loss(x, t, p, weight=w, reduction=r), f.multi_margin_loss(x[0], t[0], p)),
+            f.multi_margin_loss(x, t, p, weight=w, reduction=r), f.multi_margin_loss(x[0], t[0], p),
+            f.multi_margin_loss(x[0, 0], torch.tensor(0), p), f.multi_margin_loss(x[0], t[:1], p)),
             ROWS, floats(1, 0, 2.5, 0.5), torch.tensor([0, 1, 3, 2, 0, 1]))  # fmt: skip

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ipu_teach.compile.layout_runs import pointers_of, touched_runs
 from ipu_teach.compile.programs import ExecuteStep, Step
 from ipu_teach.graph import Graph, Tensor
 from ipu_teach.graph.codelet_registry import Estimator
@@ -227,21 +228,11 @@ class FrozenGraph:
     def _runs(self) -> tuple[Array, Array, Array]:
         """For every layout in use, the runs of elements it touches, as one CSR: (pointers, deltas,
         lengths)."""
-        used = self._used_layouts
-        starts: list[Array] = [np.zeros(0, np.int64)]
-        lengths: list[Array] = [np.zeros(0, np.int64)]
-        counts: list[int] = []
-        for number, layout in enumerate(self.layouts):
-            parts = layout.parts if number in used else ()
-            pieces = [(delta + part.extent[0], part.extent[1]) for delta, part in parts]
-            starts.extend(p[0] for p in pieces)
-            lengths.extend(p[1] for p in pieces)
-            counts.append(sum(len(p[0]) for p in pieces))
-        return (
-            np.concatenate(([0], np.cumsum(counts, dtype=np.int64))),
-            np.concatenate(starts),
-            np.concatenate(lengths),
-        )
+        used = sorted(self._used_layouts)
+        runs = touched_runs([self.layouts[i] for i in used])
+        counts = np.zeros(len(self.layouts), np.int64)
+        counts[used] = runs.count
+        return pointers_of(counts), runs.start, runs.length
 
     @cached_property
     def _shortest(self) -> Array:

@@ -17,9 +17,13 @@ each for its 102 numbers and 786.0 for 100. So 36 cycles start a worker, a piece
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 
 from ipu_teach.compile.freeze import FrozenComputeSet, FrozenGraph, FrozenTable, numbers_in
+from ipu_teach.compile.layout_runs import Runs, ordered_runs, parts_of, pointers_of
 from ipu_teach.graph.layouts import Layout, ListLayout
 from ipu_teach.graph.tile_map import TileMap, expand, order_of
 from ipu_teach.target import Target
@@ -89,91 +93,116 @@ def edges(graph: FrozenGraph, compute_set: FrozenComputeSet, without: str) -> Mo
                 and field.depth
                 and not (field.depth == 1 and field.form == "edges")
             ):
-                for found in _gathered(graph, table, name):
-                    some, size = _by_tile(*found, graph.target)
-                    pieces, total = pieces + some, total + size
+                count, size = _gathered(graph, table, name)
+                pieces, total = pieces + count, total + size
     return pieces, total
 
 
-def _gathered(graph: FrozenGraph, table: FrozenTable, name: str) -> list[Moves]:
-    """(tile, bytes) of each piece that its tile moves for a field, a list for each layout."""
-    field, tile_map = table.fields[name], graph.tile_map
+def _gathered(graph: FrozenGraph, table: FrozenTable, name: str) -> Moves:
+    """Return the pieces that tiles move for a field, and their bytes."""
+    tile_map = graph.tile_map
     touched, first = graph.touched(table, name), graph.stretches(table, name)
-    apart = np.zeros(len(table), bool)
+    crosses = np.zeros(len(table), bool)  # rows whose field reaches beyond one piece of the map
     piece = np.searchsorted(tile_map.start, touched.start, "right") - 1
-    apart[touched.row[touched.stop > tile_map.stop[piece]]] = True
+    crosses[touched.row[touched.stop > tile_map.stop[piece]]] = True
     layouts = table.layouts[name]
-    vectors = {
-        number: _vectors(graph.layouts[number], field.depth)
-        for number in numbers_in(layouts[first])
-    }
-    whole = np.zeros(len(graph.layouts), bool)
-    whole[[number for number, (_, vector, _) in vectors.items() if np.all(np.diff(vector))]] = True
-    rows = np.flatnonzero(
-        np.repeat(apart[first] | ~whole[layouts[first]], graph.stretch_lengths(table, name))
-    )
-    return [
-        _pieces(tile_map, table, name, rows[layouts[rows] == n], vectors[n])
-        for n in numbers_in(layouts[rows])
-    ]
+    numbers = np.array(numbers_in(layouts[first]), np.int64)
+    vectors = _vectors([graph.layouts[n] for n in numbers.tolist()], table.fields[name].depth)
+    is_split = crosses[first] | vectors.is_split[np.searchsorted(numbers, layouts[first])]
+    rows = np.flatnonzero(np.repeat(is_split, graph.stretch_lengths(table, name)))
+    return _moves(graph, table, name, rows, np.searchsorted(numbers, layouts[rows]), vectors)
 
 
-def _vectors(layout: Layout | ListLayout, depth: int) -> tuple[Array, Array, Array]:
-    """(start, number of its vector, length) of each run of a field's elements, in the order in
-    which a vertex wants them.
+@dataclass(frozen=True, eq=False)
+class _Vectors:
+    """The vectors of a field, for several layouts: the runs of their elements in the order in which
+    a vertex wants them. `number`: the vector of each run, counted within its layout. `count`: the
+    vectors of each layout."""
 
-    What a view repeats, as after a broadcast, stands once: PopLibs has vertices that take one
-    number for many.
+    runs: Runs
+    number: Array
+    count: Array
+
+    @property
+    def is_split(self) -> Array:
+        """Whether some vector of a layout has several runs, bool[layouts]."""
+        owner = np.repeat(np.arange(len(self.count)), self.runs.count)
+        follows = (np.diff(owner) == 0) & (np.diff(self.number) == 0)
+        split: Array = np.bincount(owner[1:][follows], minlength=len(self.count)) > 0
+        return split
+
+
+def _vectors(layouts: Sequence[Layout | ListLayout], depth: int) -> _Vectors:
+    """Return the vectors of a field of that depth for each layout.
+
+    An element that a view repeats, as after a broadcast, counts once: PopLibs has vertices that
+    take one number for many.
     """
-    none: Array = np.zeros(0, np.int64)
-    start, vector, length, count = [none], [none], [none], 0
-    for delta, part in layout.parts:
-        runs, sizes = part.runs
-        if part.aliased:
-            _, at = np.unique(part.positions, return_index=True)
-            runs = part.positions.reshape(-1)[np.sort(at)]
-            sizes = np.ones_like(runs)
-        total = int(sizes.sum())
-        columns = (
-            part.shape[-1] if depth == 2 and len(part.shape) == 2 and total == part.size else total
-        )
-        if columns < total:  # cut where a row ends
-            at = np.cumsum(sizes) - sizes
-            run, row = expand(at // columns, (at + sizes - 1) // columns - at // columns + 1)
-            low = np.maximum(at[run], row * columns)
-            runs = runs[run] + low - at[run]
-            sizes = np.minimum(at[run] + sizes[run], (row + 1) * columns) - low
-            rows = row
-        else:
-            rows = np.zeros(len(runs), np.int64)
-        start, vector, length = [*start, delta + runs], [*vector, count + rows], [*length, sizes]
-        count += total // columns if total else 1
-    return np.concatenate(start), np.concatenate(vector), np.concatenate(length)
+    parts = parts_of(layouts)
+    runs, row, rows = _rows(parts.layouts, depth)
+    region, run = expand(runs.pointers[parts.index], runs.count[parts.index])
+    of_part = rows[parts.index]
+    count = np.bincount(parts.owner, of_part, len(layouts)).astype(np.int64)
+    before = np.cumsum(of_part) - of_part - (np.cumsum(count) - count)[parts.owner]
+    pointers = pointers_of(np.bincount(parts.owner[region], minlength=len(layouts)))
+    ordered = Runs(pointers, parts.offset[region] + runs.start[run], runs.length[run])
+    return _Vectors(ordered, before[region] + row[run], count)
 
 
-def _pieces(
-    tile_map: TileMap,
+def _rows(layouts: Sequence[Layout], depth: int) -> tuple[Runs, Array, Array]:
+    """Return the runs of each layout, cut where a row of a field of two dimensions ends; the row of
+    each run; and the rows of each layout, int64[layouts]."""
+    runs = ordered_runs(layouts)
+    bound = np.concatenate(([0], np.cumsum(runs.length)))
+    total = np.diff(bound[runs.pointers])
+    columns, rows = total.copy(), np.ones_like(total)
+    if depth == 2:
+        for i, layout in enumerate(layouts):
+            if len(layout.shape) == 2 and 0 < total[i] == layout.size:
+                rows[i], columns[i] = layout.shape
+    owner = np.repeat(np.arange(len(layouts)), runs.count)
+    at, width = bound[:-1] - bound[runs.pointers[owner]], columns[owner]
+    if np.all(rows == 1):
+        return runs, np.zeros_like(at), rows
+    run, row = expand(at // width, (at + runs.length - 1) // width - at // width + 1)
+    at, width = at[run], width[run]
+    low = np.maximum(at, row * width)
+    length = np.minimum(at + runs.length[run], (row + 1) * width) - low
+    pointers = pointers_of(np.bincount(owner[run], minlength=len(layouts)))
+    return Runs(pointers, runs.start[run] + low - at, length), row, rows
+
+
+def _moves(
+    graph: FrozenGraph,
     table: FrozenTable,
     name: str,
     rows: Array,
-    vectors: tuple[Array, Array, Array],
+    layout: Array,
+    vectors: _Vectors,
 ) -> Moves:
-    """(tile, bytes) of the pieces that tiles move for some vertices whose fields lie alike."""
-    delta, vector, length = vectors
+    """Return the pieces that tiles move for the field of some vertices, and their bytes; `layout`
+    is the index in `vectors` of each vertex."""
+    tile_map, field = graph.tile_map, table.fields[name]
     tile = table.tiles[rows].astype(np.int64)
     offset = table.offsets[name][rows]
-    size = table.fields[name].dtype.size
-    if not table.fields[name].written:  # what several vertices of a tile read is gathered once
-        _, once = np.unique(tile << 40 | offset, return_index=True)
-        tile, offset = tile[once], offset[once]
-    start = ((offset[:, None] + delta) * size).reshape(-1)
-    run, begin, end, owner = tile_map.split(start, start + np.tile(length * size, len(offset)))
-    number, which = np.divmod(run, len(delta))
-    key = number * (int(vector.max(initial=0)) + 1) + vector[which]
+    if not field.written:  # what several vertices of a tile read is gathered once
+        order = np.lexsort((offset, tile, layout))
+        same = np.ones(max(len(order) - 1, 0), bool)
+        for column in (layout, tile, offset):
+            same &= np.diff(column[order]) == 0
+        once = order[np.append(True, ~same)[: len(order)]]
+        tile, offset, layout = tile[once], offset[once], layout[once]
+    runs = vectors.runs
+    vertex, run = expand(runs.pointers[layout], runs.count[layout])
+    start = (offset[vertex] + runs.start[run]) * field.dtype.size
+    piece, begin, end, owner = tile_map.split(start, start + runs.length[run] * field.dtype.size)
+    vertex, run = vertex[piece], run[piece]
+    count = vectors.count[layout]
+    key = (np.cumsum(count) - count)[vertex] + vectors.number[run]
     place = local(tile_map, begin)
-    key, total, owner, number = _joined(key, end - begin, place, keep=(owner, number))
-    apart = (np.bincount(key) > 1) & (np.bincount(key, owner != tile[number]) == 0)
-    return tile[number[apart[key]]], total[apart[key]]
+    key, total, owner, vertex = _joined(key, end - begin, place, keep=(owner, vertex))
+    is_moved = (np.bincount(key) > 1) & (np.bincount(key, owner != tile[vertex]) == 0)
+    return _by_tile(tile[vertex[is_moved[key]]], total[is_moved[key]], graph.target)
 
 
 def _joined(

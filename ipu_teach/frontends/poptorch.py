@@ -780,11 +780,14 @@ class PoplarExecutor(WithoutSome):
             self._calls += 1
             if self.training:
                 gradients.hide(self.module)
-        outputs = [
-            tensor_of(self._chosen(outs[name]), dtype)
+        outputs = {
+            name: tensor_of(self._chosen(outs[name]), dtype)
             for name, dtype in self.captured.outputs.items()
-        ]
-        return filled(self.captured.form, outputs)
+        }
+        loss = self.captured.loss_at
+        if self.training and loss in outputs:
+            outputs[loss] = gradients.as_loss(outputs[loss])
+        return filled(self.captured.form, [*outputs.values()])
 
     def _mode(self) -> OutputMode:
         """The output mode. Raises `InvalidOptionError` if it does not fit the outputs."""

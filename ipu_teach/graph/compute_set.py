@@ -1,5 +1,4 @@
-"""Compute sets: vertices that run at the same time. And functions: programs that are called from
-several places."""
+"""Compute sets: vertices that run at the same time. Functions: programs that can be called."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ComputeSet:
-    """Vertices that run at the same time, in one superstep. Execute it in a program."""
+    """Vertices that run at the same time, in one superstep. A program executes it."""
 
     def __init__(self, graph: Graph, number: int, name: str) -> None:
         self.graph = graph
@@ -37,8 +36,10 @@ class ComputeSet:
 
 @dataclass(frozen=True, eq=False)
 class Function:
-    """A program that may be called from several places. Made by `Graph.add_function`, run by
-    `Call`."""
+    """A program that can be called from several places, made by `Graph.add_function`.
+
+    `Call` runs it.
+    """
 
     graph: Graph
     name: str
@@ -49,10 +50,10 @@ class Function:
 
 
 def table_of(graph: Graph, compute_set: ComputeSet, codelet: type[Vertex] | str) -> VertexTable:
-    """The table of `codelet`, or of the codelet of that name, in a compute set of `graph`; made if
-    it is the first such vertex.
+    """Return the table of `codelet`, a class or a name, in a compute set of `graph`.
 
-    Raises `GraphObjectCreationError`, `UnknownVertexTypeError` and `VertexDefinitionError`.
+    The first vertex of a codelet creates its table. Raises `GraphObjectCreationError`,
+    `UnknownVertexTypeError` and `VertexDefinitionError`.
     """
     if isinstance(codelet, str):
         codelet = graph.codelets.find(codelet)
@@ -74,7 +75,7 @@ def table_of(graph: Graph, compute_set: ComputeSet, codelet: type[Vertex] | str)
 
 
 def foreign(what: object, call: str) -> GraphObjectCreationError:
-    """The error for a part of another graph."""
+    """Return the error for a vertex or compute set of another graph."""
     return GraphObjectCreationError(
         f"{call} was given something of another graph.",
         where=shown(what),

@@ -48,9 +48,9 @@ from ipu_teach.report.writer import REPORT, Besides, digest, serialize
 from ipu_teach.target import Target, changed
 from ipu_teach.types import Array
 
-# Fields of a machine that decide what is compiled, and not only how long it takes.
-# steps of one IPU that are summed up together; steps whose times are worked out at once
+# Steps of one IPU that are summed up together; steps whose times are worked out at once.
 EVERY, CHUNK = 2**12, 2**16
+# Fields of a machine that decide what is compiled, and not only how long it takes.
 COMPILED_FOR = (
     "num_ipus",
     "num_tiles",

@@ -8,6 +8,7 @@ few units in the last place: rounding, and comparisons of nearly equal values, m
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import isinf
 from typing import Any
 
 import torch
@@ -59,6 +60,10 @@ class Rounding(TorchDispatchMode):  # type: ignore[misc]
             return self.chosen(func, *args, **kwargs)
         if func._schema.is_mutable or name in EXACT or func.is_view:
             return func(*args, **kwargs)
+        if name == "linalg_vector_norm" and isinf(args[1]):  # the largest element
+            return func(*args, **kwargs)
+        if name == "gelu":  # 0.5 x (1 + erf(x)), whose sum cancels
+            return func(*args, **kwargs) + 0.5 * (self.nudged(args[0]) - args[0])
         if name in SUMS:
             args = tree_map(self.nudged, args)
         results = func(*args, **kwargs)
@@ -123,6 +128,8 @@ def unlike(
             fits = fits | (other == actual)
     else:
         fits = _close(actual.double(), narrow.double(), wide.detach().double(), floor)
+        if narrow.dtype == torch.float16:  # the device sums in FLOAT what overflows in torch
+            fits |= narrow.isinf() & ((actual - wide).abs() <= floor * wide.abs())
         if spread:
             others = torch.stack([other.detach().double() for other in spread])
             fits = fits | _within(actual.double(), others, floor)
@@ -192,7 +199,8 @@ def differences(actual: Sequence[tuple[str, Any]], reference: Reference, dtype: 
         return ""
     spread = []
     for seed in range(RUNS):
-        with Rounding(seed):
+        # without a library that computes a whole LSTM at once, and so rounds nothing within it
+        with torch.backends.mkldnn.flags(enabled=False), Rounding(seed):
             spread.append(reference(dtype))
     for number in wrong:
         name, value = actual[number]

@@ -151,16 +151,17 @@ def _multi_margin_loss(
     if size_average is not None or reduce is not None:
         reduction = _reduction.legacy_get_string(size_average, reduce, emit_warning=False)
     torch.ops.aten.multi_margin_loss(input.detach(), target, p, margin, weight)  # its checks
-    places = target.unsqueeze(-1)
-    distance = margin - input.gather(-1, places) + input
-    is_target = torch.arange(input.shape[-1]) == places
-    distance = torch.where((distance > 0) & ~is_target, distance, 0.0)
+    rows = input if input.dim() == 2 else input.reshape(1, -1)
+    labels = target.reshape(-1, 1)
+    distance = margin - rows.gather(1, labels) + rows
+    is_label = torch.arange(rows.shape[1]) == labels
+    distance = torch.where((distance > 0) & ~is_label, distance, 0.0)
     distance = distance if p == 1 else distance.square()
     if weight is not None:
-        distance = distance * weight[places]
-    losses = distance.sum(-1) / input.shape[-1]
+        distance = distance * weight[labels]
+    losses = distance.sum(1) / rows.shape[1]
     if reduction == "none":
-        return losses
+        return losses.reshape(target.shape)
     return losses.mean() if reduction == "mean" else losses.sum()
 
 

@@ -153,7 +153,7 @@ EXTRA.board = (kit) => {
       pen.lineWidth = 1.5;
       for (const [key, [x, end, y]] of ends) {
         pen.strokeStyle = kit.colours[mark.rims[key % rows]];
-        pen.strokeRect(x, y, end - x - 1, CELL);
+        if (mark.rims.length > 1) pen.strokeRect(x, y, end - x - 1, CELL);
         if (of(left, key)) write(`+${words(of(left, key))}`, end + 1, y + 11, 11, "left", soft);
       }
       pen.strokeStyle = ink;

@@ -1,0 +1,145 @@
+"""The contiguous runs of elements of many layouts at once, as arrays.
+
+Each irregular edge has a layout of its own, so a graph can have as many layouts as edges. A loop
+over layouts would be a loop over edges; these functions take all layouts together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ipu_teach.graph.layouts import Layout, ListLayout
+from ipu_teach.graph.tile_map import expand, order_of
+from ipu_teach.types import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """The runs of several layouts: `start` (relative to the layout's first element) and `length` of
+    those of layout i are at `pointers[i]` to `pointers[i + 1]`."""
+
+    pointers: Array
+    start: Array
+    length: Array
+
+    @property
+    def count(self) -> Array:
+        """The number of runs of each layout, int64[layouts]."""
+        counts: Array = np.diff(self.pointers)
+        return counts
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """The regions of several layouts, in order. `owner`: the index of the layout that a region
+    belongs to; `offset`: where the region begins; `index`: that of its own layout in `layouts`."""
+
+    owner: Array
+    offset: Array
+    index: Array
+    layouts: list[Layout]
+
+
+def parts_of(layouts: Iterable[Layout | ListLayout]) -> Parts:
+    """Return the regions of `layouts`; regions of the same layout share one entry."""
+    regions = [
+        (owner, offset, part)
+        for owner, layout in enumerate(layouts)
+        for offset, part in layout.parts
+    ]
+    distinct = {part.id: part for _, _, part in regions}
+    index = {number: i for i, number in enumerate(distinct)}
+    table = np.array([(owner, offset, index[part.id]) for owner, offset, part in regions], np.int64)
+    owners, offsets, indices = table.reshape(-1, 3).T
+    return Parts(owners, offsets, indices, list(distinct.values()))
+
+
+def touched_runs(layouts: Sequence[Layout | ListLayout]) -> Runs:
+    """Return the runs of elements that each layout touches: each element of a region once, in
+    ascending order, region after region."""
+    parts = parts_of(layouts)
+    runs = _runs(
+        parts.layouts,
+        [layout.listed is not None for layout in parts.layouts],
+        _ascending,
+        lambda layout: layout.extent,
+    )
+    region, run = expand(runs.pointers[parts.index], runs.count[parts.index])
+    return Runs(
+        pointers_of(np.bincount(parts.owner[region], minlength=len(layouts))),
+        parts.offset[region] + runs.start[run],
+        runs.length[run],
+    )
+
+
+def ordered_runs(layouts: Sequence[Layout]) -> Runs:
+    """Return the runs of elements of each layout in the order of its view; an element that the view
+    repeats counts only where it is first."""
+    return _runs(
+        layouts,
+        [layout.listed is not None or layout.aliased for layout in layouts],
+        _first_occurrences,
+        lambda layout: layout.runs,
+    )
+
+
+def pointers_of(counts: Array) -> Array:
+    """Return where each of several consecutive groups begins, and where the last one ends."""
+    return np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
+
+
+def _runs(
+    layouts: Sequence[Layout],
+    is_listed: Sequence[bool],
+    keys_of: Callable[[Array], Array],
+    strided: Callable[[Layout], tuple[Array, Array]],
+) -> Runs:
+    """Return the runs of each layout: for those that `is_listed` marks the runs of the elements
+    that `keys_of` leaves, for the others those that `strided` returns."""
+    lists = np.flatnonzero(is_listed)
+    positions = [layouts[i].positions.reshape(-1) for i in lists.tolist()]
+    owner, start, length = _listed_runs(positions, keys_of)
+    rest = np.flatnonzero(~np.array(is_listed, bool))
+    pieces = [strided(layouts[i]) for i in rest.tolist()]
+    if pieces:
+        of_rest = np.repeat(rest, [len(starts) for starts, _ in pieces])
+        owner = np.concatenate((lists[owner], of_rest))
+        order = order_of(owner)
+        owner = owner[order]
+        start = np.concatenate((start, *(starts for starts, _ in pieces)))[order]
+        length = np.concatenate((length, *(lengths for _, lengths in pieces)))[order]
+    return Runs(pointers_of(np.bincount(owner, minlength=len(layouts))), start, length)
+
+
+def _listed_runs(
+    positions: list[Array], keys_of: Callable[[Array], Array]
+) -> tuple[Array, Array, Array]:
+    """Return (index of its list, start, length) of each run of positions in several lists."""
+    if not positions:
+        return (np.zeros(0, np.int64),) * 3
+    joined = np.concatenate(positions)
+    owner = np.repeat(np.arange(len(positions)), [len(listed) for listed in positions])
+    # One number tells list and position. Between the lists is a gap, so that no run crosses it.
+    low, span = joined.min(initial=0), np.ptp(joined) + 2 if len(joined) else 1
+    keys = keys_of(owner * span + joined - low)
+    first = np.flatnonzero(np.append(True, np.diff(keys) != 1)[: len(keys)])
+    owner, start = np.divmod(keys[first], span)
+    return owner, start + low, np.diff(np.append(first, len(keys)))
+
+
+def _ascending(keys: Array) -> Array:
+    keys = np.sort(keys)
+    # not np.unique, whose hash table is several times slower
+    distinct: Array = keys[np.append(True, np.diff(keys) > 0)[: len(keys)]]
+    return distinct
+
+
+def _first_occurrences(keys: Array) -> Array:
+    order = np.argsort(keys, kind="stable")
+    is_first = np.ones(len(keys), bool)
+    is_first[order[1:][np.diff(keys[order]) == 0]] = False
+    first: Array = keys[is_first]
+    return first
