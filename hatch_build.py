@@ -1,6 +1,6 @@
 """Add to a wheel what stands beside the packages: notebooks, pages, digits and captured graphs.
 
-`ipu_teach/places.py` looks for them in the folder `carried` of each package.
+`ipu_teach/_support/places.py` looks for them in the folder `carried` of each package.
 """
 
 from __future__ import annotations

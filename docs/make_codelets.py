@@ -37,9 +37,7 @@ def row(name: str, *ways: str) -> dict[str, str]:
         found[way] = f"{engine.report.cycles_by_codelet()[name]:,.0f}"
         code = engine._machine.compiled.groups[0][0].scalar
         if way == "batch or CPython":
-            found["runs as"] = engine.report.ways()[name] + (
-                ", CPython alone" if code is not None and code.uncompiled else ""
-            )
+            found["runs as"] = engine.report.ways()[name].partition(": line")[0]
         elif way == "numba" and (code is None or code.uncompiled):
             found[way] = "-"
     return found

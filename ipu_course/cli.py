@@ -39,8 +39,7 @@ from ipu_course.checking.slides import slides
 from ipu_course.classroom import command as class_command, preflight
 from ipu_course.classroom.preflight import DoctorRow
 from ipu_teach import __version__
-from ipu_teach.errors import DatasetError, IPUTeachError, LessonError
-from ipu_teach.places import (
+from ipu_teach._support.places import (
     NOT_KEPT,
     PACKAGE,
     bundled,
@@ -50,6 +49,7 @@ from ipu_teach.places import (
     program,
     try_writing,
 )
+from ipu_teach.errors import DatasetError, IPUTeachError, LessonError
 from ipu_teach.report import command as report_command
 
 SPARED = {"numba": "; loops over elements run slower without it"}  # what the kit runs without

@@ -41,7 +41,7 @@ else:  # a type checker is to complain about unknown names
             return names[name]
         if is_module:
             return import_module(f"{__name__}.{name}")
-        raise import_module("ipu_teach.elsewhere").not_in(
+        raise import_module("ipu_teach._support.elsewhere").not_in(
             "ipu_teach",
             name,
             {

@@ -36,9 +36,9 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ipu_teach._support.flags import flagged
+from ipu_teach._support.places import bundled
 from ipu_teach.errors import DatasetError, shown
-from ipu_teach.flags import flagged
-from ipu_teach.places import bundled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,7 +10,7 @@ import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from ipu_teach.tracebacks import shortened
+from ipu_teach._support.tracebacks import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

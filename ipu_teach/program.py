@@ -12,7 +12,7 @@ from typing import ClassVar, NoReturn, cast
 
 import numpy as np
 
-from ipu_teach.elsewhere import not_in
+from ipu_teach._support.elsewhere import not_in
 from ipu_teach.errors import (
     ControlProgramError,
     PoplarTypeError,

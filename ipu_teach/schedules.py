@@ -15,9 +15,9 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
+from ipu_teach._support.flags import flagged
 from ipu_teach.arguments import Between, check_calls
 from ipu_teach.errors import ControlProgramError, InvalidOptionError, counted, shown
-from ipu_teach.flags import flagged
 from ipu_teach.graph import Graph, Tensor, concat
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.outline import bytes_by_tile

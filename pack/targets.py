@@ -199,7 +199,7 @@ def needed_names(lock: str, wanted: Iterable[str]) -> frozenset[str]:
             dependents.setdefault(package, set())
         elif (words := line.strip(" #").removeprefix("via").strip()) and package:
             dependents[package].add(canonicalize_name(words.partition(" ")[0]))
-    needed = {canonicalize_name(Requirement(text).name) for text in wanted}
+    needed: set[str] = {canonicalize_name(Requirement(text).name) for text in wanted}
     while more := {name for name, by in dependents.items() if by & needed} - needed:
         needed |= more
     return frozenset(needed)

@@ -25,7 +25,7 @@ ROOMS = (
     "engine",
     "poplibs",
     "host",
-    "saved",
+    "saving",
     "report",
     "cost",
     "compile",

@@ -20,7 +20,8 @@ import pytest
 
 from ipu_course import cli, jobs
 from ipu_course.checking import headless, notebooks as shelves
-from ipu_teach import datasets, places
+from ipu_teach import datasets
+from ipu_teach._support import places
 from ipu_teach.errors import LessonError
 
 nbformat = pytest.importorskip("nbformat")

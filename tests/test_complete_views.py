@@ -19,7 +19,7 @@ from ipu_teach.program import Copy, Execute, Repeat, Sequence
 from ipu_teach.report import Recording
 from ipu_teach.show import palette
 from ipu_teach.show.paint import paint
-from ipu_teach.show.scene import Board, Lanes, Matrix, Still, Track
+from ipu_teach.show.scene import Board, Lanes, Matrix, Sheet, Still, Track
 from ipu_teach.show.shapes import Boxes, Stroke
 from tests.browser.test_every_view import VIEWS
 from tests.test_gcl import reduced
@@ -370,3 +370,39 @@ def test_the_gallery_shows_question_picture_and_answer() -> None:
     views = {name: make() for name, make in gallery.VIEWS.items()}
     assert gallery.with_questions(page, views) == page
     assert page.count("*Question: ") == page.count("*Answer: ") == len(views)
+
+
+def test_a_tensor_of_two_dimensions_is_an_image_beside_the_tiles() -> None:
+    device = IPUModel("ipu2", tiles_per_ipu=4).create_device()
+    graph = Graph(device.target)
+    plate = graph.add_variable(FLOAT, (6, 8), "plate")
+    other = graph.add_variable(FLOAT, (6, 8), "other")
+    for tile, (i, j) in enumerate(((0, 0), (0, 4), (3, 0), (3, 4))):
+        graph.set_tile_mapping(plate[i : i + 3, j : j + 4], tile)
+        graph.set_tile_mapping(other[i : i + 3, j : j + 4], 3 - tile)
+    values = np.arange(48, dtype=np.float32).reshape(6, 8)
+    graph.set_initial_value(plate, values)
+    engine = Engine(graph, Sequence(Copy(plate, other), Copy(other, plate)))
+    recording = engine.record(plate)
+    engine.load(device)
+    engine.run()
+    scene = show.run(recording).scene
+    sheet = next(m for m in scene.marks if isinstance(m, Sheet))
+    board = next(m for m in scene.marks if isinstance(m, Board))
+    side = min(sheet.width / 8, sheet.height / 6)
+    expected = {
+        (round(sheet.x + j * side), round(sheet.y + i * side)) for i in range(6) for j in range(8)
+    }
+    codes = {}
+    for shape in paint(scene, scene.poster):
+        for box in shape.boxes.tolist() if isinstance(shape, Boxes) else ():
+            if box[0] >= sheet.x - 0.1 and box[1] < sheet.bottom and abs(box[2] - side) < 0.01:
+                codes[round(box[0]), round(box[1])] = shape.code
+    assert codes.keys() == expected
+    # each pixel has the colour of the element at its row and column
+    bounds = np.array(board.bounds[0])
+    for i in range(6):
+        for j in range(8):
+            step = board.steps + int((values[i, j] >= bounds).sum())
+            assert codes[round(sheet.x + j * side), round(sheet.y + i * side)] == step
+    assert len(board.rims) == 1 and not set(board.rims) & set(scene.legend)

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import validation as golden
 from ipu_course import cli
-from ipu_teach import FLOAT, Engine, Graph, IPUModel, golden
+from ipu_teach import FLOAT, Engine, Graph, IPUModel
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 from validation import (
     benchmarks,

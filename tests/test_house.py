@@ -254,7 +254,7 @@ ROOMS = [
     "compile",
     "cost",
     "report",
-    "saved",
+    "saving",
     "host",
     "engine",
     "poplibs",

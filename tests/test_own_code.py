@@ -17,15 +17,15 @@ import ipu_teach
 from ipu_course import check
 from ipu_course.checking import time_limit, trial
 from ipu_course.lesson15.beliefs import Belief
-from ipu_teach import FLOAT, Graph, Input, IPUModel, Output, Vector, Vertex, elsewhere
-from ipu_teach._support import own_code
+from ipu_teach import FLOAT, Graph, Input, IPUModel, Output, Vector, Vertex
+from ipu_teach._support import elsewhere, own_code
+from ipu_teach._support.tracebacks import _without_the_kits
 from ipu_teach.compile import purity
 from ipu_teach.errors import IPUTeachError
 from ipu_teach.graph.source import caller
 from ipu_teach.poplibs import popops
 from ipu_teach.report import insights
 from ipu_teach.report.compiled import sources
-from ipu_teach.tracebacks import _without_the_kits
 
 COURSE, RUNTIME = Path(ipu_course.__file__).parent, Path(ipu_teach.__file__).parent
 
@@ -210,7 +210,10 @@ def test_the_former_place_warns_once_with_the_users_line() -> None:
 def test_the_former_place_has_all_that_notebooks_took_from_it() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
-        from ipu_teach.lessons import beliefs, captures, lesson06, starters
+        from ipu_course import starters
+        from ipu_course.lesson06 import checks as lesson06
+        from ipu_course.lesson13 import captures
+        from ipu_course.lesson15 import beliefs
     assert lesson06.two_reports is ipu_course.lesson06.two_reports  # type: ignore[attr-defined]
     assert beliefs.Belief is Belief and callable(captures.captured) and callable(starters.take)
 

@@ -17,7 +17,7 @@ import pytest
 from ipu_course import cli
 from ipu_course.classroom import preflight
 from ipu_course.classroom.preflight import No, Rehearsal
-from ipu_teach import places
+from ipu_teach._support import places
 
 pytest.importorskip("jupyter_client")
 

@@ -13,7 +13,7 @@ import pytest
 
 import ipu_teach
 from ipu_course.checking import headless, learner, notebooks
-from ipu_teach import places
+from ipu_teach._support import places
 from ipu_teach.errors import LessonError
 
 ROOT = Path(__file__).resolve().parents[1]

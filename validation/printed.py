@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from ipu_course.jobs import WORDS
-from ipu_teach.places import program
+from ipu_teach._support.places import program
 from validation import (
     benchmarks,
     chips,

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ipu_course.checking.notebooks import find_lesson, need, need_checkout, work_path
+from ipu_teach._support.places import try_writing, write_whole
 from ipu_teach.errors import LessonError, shown
-from ipu_teach.places import try_writing, write_whole
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode

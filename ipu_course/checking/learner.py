@@ -15,7 +15,7 @@ from ipu_course.checking import notebooks
 from ipu_course.checking.gaps import blanked, gaps_in, parsed, read_notebook, source_of
 from ipu_course.checking.naming import lesson_of
 from ipu_course.checking.state import learned
-from ipu_teach.places import not_kept, program, write_whole
+from ipu_teach._support.places import not_kept, program, write_whole
 
 Notebook = dict[str, Any]
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from ipu_course.checking.naming import Key, lesson_meant, lesson_of, sort_key
+from ipu_teach._support.places import bundled, checkout, not_kept, try_writing, write_whole
 from ipu_teach.errors import LessonError
-from ipu_teach.places import bundled, checkout, not_kept, try_writing, write_whole
 
 COURSE = Path(__file__).resolve().parents[1]
 NOTEBOOKS = bundled("notebooks", COURSE)

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from ipu_course.checking.naming import lesson_of
 from ipu_course.checking.notebooks import PAGES, find_lesson, need
+from ipu_teach._support.places import write_whole
 from ipu_teach.errors import LessonError
-from ipu_teach.places import write_whole
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode

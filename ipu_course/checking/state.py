@@ -23,9 +23,9 @@ from stat import S_ISCHR, S_ISFIFO
 from typing import Any
 
 from ipu_course.checking.notebooks import read_json, set_aside, work_folder, work_path
+from ipu_teach._support.places import write_whole
 from ipu_teach.errors import LessonError
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.places import write_whole
 
 FORMAT = 1
 FILE = "progress.json"

@@ -12,8 +12,8 @@ from ipu_course.classroom.fresh import begin_afresh
 from ipu_course.classroom.ladder import Rung, climbed
 from ipu_course.classroom.roster import Roster, called, files_of
 from ipu_course.classroom.serve import serve
+from ipu_teach._support.places import program
 from ipu_teach.errors import LessonError
-from ipu_teach.places import program
 
 PORT = 8899
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ipu_teach._support.places import bundled
 from ipu_teach.errors import ModelError, did_you_mean, shown
 from ipu_teach.frontends import ir
-from ipu_teach.places import bundled
 
 CAPTURES = ("perceptron", "cnn")
 

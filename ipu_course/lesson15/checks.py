@@ -30,8 +30,8 @@ from ipu_course.checking.trial import Built, Ran, Trial, Var, codelet, codelet_o
 from ipu_course.checking.verdict_panel import Bars, number
 from ipu_course.lesson15.beliefs import Belief, Edge, Spring, chain, grid, messages, network
 from ipu_teach import FLOAT, Graph, Report, show
+from ipu_teach._support.places import write_whole
 from ipu_teach.errors import LessonError, counted, shown
-from ipu_teach.places import write_whole
 from ipu_teach.report.compare import compare as compared
 from ipu_teach.target import GIVEN
 from ipu_teach.types import Array

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import ModuleType
 
 from ipu_course.checking.notebooks import work_folder
+from ipu_teach._support.places import not_kept, write_whole
 from ipu_teach.errors import LessonError, did_you_mean, shown
-from ipu_teach.places import not_kept, write_whole
 
 __all__ = ["names", "take"]
 

@@ -59,6 +59,11 @@ class Group:
         return self.trace.prints or stopped or self.apart
 
     @property
+    def uncompiled(self) -> str:
+        """Of a scalar loop that CPython alone can run, the line and the function that need it."""
+        return self.scalar.uncompiled if self.scalar is not None and self.way == "scalar" else ""
+
+    @property
     def at_once(self) -> bool:
         """True for codelets that are written for all vertices of a group, and so need no trace:
         those with registers."""

@@ -31,7 +31,7 @@ from ipu_teach.cost.links import link_cycles
 from ipu_teach.cost.rearrange import copied, copy_cycles, edges, local
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.tile_map import TileMap, covered, joined, order_of, union
-from ipu_teach.schema import PerIpu, PerTile, column, since
+from ipu_teach.saving.schema import PerIpu, PerTile, column, since
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 

@@ -12,6 +12,8 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ipu_teach._support.flags import flagged
+from ipu_teach._support.progress import TrackedWork, working
 from ipu_teach.compile.programs import CopyStep, Node
 from ipu_teach.device import Device
 from ipu_teach.engine.backend import choose_backend, one_blas_thread
@@ -30,7 +32,6 @@ from ipu_teach.errors import (
     did_you_mean,
     shown,
 )
-from ipu_teach.flags import flagged
 from ipu_teach.graph import DataStream, Graph, Tensor
 from ipu_teach.graph.host_handles import HostAccess
 from ipu_teach.graph.layouts import is_whole
@@ -45,7 +46,6 @@ from ipu_teach.host.streams import (
     feed,
 )
 from ipu_teach.program import Program
-from ipu_teach.progress import TrackedWork, working
 from ipu_teach.report import ProgramRun, Recording, Report, print_profile_summary, tracepoint
 from ipu_teach.report.compiled import CompiledProfile
 from ipu_teach.report.host_times import ENGINE, TIMELINE

@@ -33,6 +33,8 @@ from weakref import WeakSet
 
 import numpy as np
 
+from ipu_teach._support.interrupts import Interrupts
+from ipu_teach._support.progress import working
 from ipu_teach.arguments import Among, Between, Count, Natural, Taken, check_calls, check_class
 from ipu_teach.device import IPUModel
 from ipu_teach.errors import InvalidOptionError, ModelError, NoHardwareError, WithoutSome, shown
@@ -64,8 +66,6 @@ from ipu_teach.frontends.pytorch.rows.likelihoods import IGNORED
 from ipu_teach.frontends.pytorch.tensors import filled, tensor_of
 from ipu_teach.frontends.session import Training, chosen, compiled, rate_of, spelt
 from ipu_teach.graph.source import caller, in_words
-from ipu_teach.interrupts import Interrupts
-from ipu_teach.progress import working
 from ipu_teach.schedules import GROUPED, SCHEDULES
 
 __all__ = [

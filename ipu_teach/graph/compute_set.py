@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ipu_teach._support.progress import growing
 from ipu_teach.errors import GraphObjectCreationError, shown
 from ipu_teach.graph import outline
 from ipu_teach.graph.templates import open_template
 from ipu_teach.graph.vertex import Vertex, is_template, no_compute
 from ipu_teach.graph.vertex_table import VertexTable
-from ipu_teach.progress import growing
 
 if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ipu_teach._support.flags import flagged
 from ipu_teach.device import Device, target_of
 from ipu_teach.errors import (
     GraphConnectionError,
@@ -23,7 +24,6 @@ from ipu_teach.errors import (
     WithoutSome,
     shown,
 )
-from ipu_teach.flags import flagged
 from ipu_teach.graph import dot, not_here, outline
 from ipu_teach.graph.clone import TensorCloneMethod, make_clone
 from ipu_teach.graph.codelet_registry import Codelets, Estimator, get_perf_estimate

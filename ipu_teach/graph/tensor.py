@@ -344,7 +344,7 @@ class Tensor(WithoutSome, WithoutValue):
         )
 
     def reshape_partial(self, dim_begin: int, dim_end: int, shape: int | Sequence[int]) -> Tensor:
-        """Give the dimensions from `dim_begin` up to, but not including, `dim_end` another shape."""
+        """Give the dimensions from `dim_begin` up to, not including, `dim_end` another shape."""
         self._check_dims("reshape_partial", dim_begin, dim_end)
         wanted = as_shape(shape)
         if wanted is None or prod(wanted) != prod(self.shape[dim_begin:dim_end]):
@@ -538,7 +538,10 @@ class Tensor(WithoutSome, WithoutValue):
         return bool(self.graph.constants_in(self))
 
     def is_parallel_writeable(self) -> bool:
-        """Whether vertices may write all elements at once: no element appears twice or is constant."""
+        """Whether vertices may write all elements at once.
+
+        No element may appear twice, and none may be constant.
+        """
         return not self.contains_aliases() and not self.contains_constant()
 
     def intersects_with(self, other: Tensor) -> bool:

@@ -161,7 +161,7 @@ class Field:
 
 
 class _FieldAccess:
-    """The descriptor of a declared field, which reads and writes the region of the running vertex."""
+    """The descriptor of a declared field: it reads and writes the region of the running vertex."""
 
     def __init__(self, owner: str, field: Field) -> None:
         self.owner = owner
@@ -394,7 +394,7 @@ def _misfit(field: Field, region: Any, value: Any) -> str:
 
 
 def _check_arguments(cls: type[Vertex]) -> None:
-    """Raise `VertexDefinitionError` if the signature of compute() does not fit its kind of vertex."""
+    """Raise `VertexDefinitionError` if compute() has wrong parameters for its kind of vertex."""
     method = cls.__dict__.get("compute")
     takes = "self, worker_id" if cls.context == "multi" else "self"
     if isinstance(method, FunctionType):

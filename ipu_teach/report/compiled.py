@@ -30,7 +30,7 @@ from ipu_teach.graph.source import in_words
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.report import profile as facts
-from ipu_teach.report.profile import WAYS, Profile
+from ipu_teach.report.profile import CPYTHON_ALONE, WAYS, Profile
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
@@ -65,8 +65,12 @@ class CompiledProfile(Profile):
             groups = [
                 g for listed in self.model.groups.values() for g in listed if g.table.codelet is c
             ]
-            slowest = max(groups, key=lambda g: WAYS.index(g.way), default=None)
+            slowest = max(
+                groups, key=lambda g: (WAYS.index(g.way), bool(g.uncompiled)), default=None
+            )
             way, reason = (slowest.way, slowest.unbatched) if slowest else (WAYS[0], "")
+            if slowest and slowest.uncompiled:
+                way = CPYTHON_ALONE + slowest.uncompiled
             if c in self._looped:
                 way, reason = WAYS[-1], "; ".join(filter(None, (reason, self._looped[c])))
             declared = tuple((name, field.declaration()) for name, field in c.fields.items())

@@ -21,12 +21,21 @@ from ipu_teach.cost.ledger import MemoryLedger
 from ipu_teach.cost.model import together
 from ipu_teach.cost.transfers import Transfers
 from ipu_teach.graph.variable_table import without_replica
-from ipu_teach.schema import NOTE, TEXT, checked, index, numbers, since, whole
+from ipu_teach.saving.schema import NOTE, TEXT, checked, index, numbers, since, whole
 from ipu_teach.target import COUNTED, GROUNDS, Target
 from ipu_teach.types import Array
 
 # how a codelet runs, the slowest last; of several ways a report names that
 WAYS = ("batch", "scalar", "loop")
+# how a scalar loop runs that cannot be compiled; the line and the function follow
+CPYTHON_ALONE = "CPython alone: "
+
+
+def is_way(text: str) -> bool:
+    """Return whether `text` says how a codelet runs."""
+    return text in WAYS or text.startswith(CPYTHON_ALONE)
+
+
 # what libpva's visitors call a node of that kind
 LIBPVA = {"Execute": "on_tile_execute", "Copy": "do_exchange"}
 NO_SYNC, INTERNAL, EXTERNAL = 0, 1, 2  # which tiles wait for each other before a step
@@ -53,7 +62,7 @@ def named_replicas(variables: Iterable[VariableFacts], target: Target) -> int:
 @dataclass(frozen=True)
 class CodeletFacts:
     """A vertex class. `fields`: name and declaration. `sources`: (method, its text) for those whose
-    text is to be had. `way`: how its vertices run: "batch", "scalar" or "loop"; `unbatched`: why
+    text is to be had. `way`: how its vertices run, see `Report.ways`; `unbatched`: why
     not as one batch, if not. `ground`: on what its cycles rest, one of `target.GROUNDS`."""
 
     name: str

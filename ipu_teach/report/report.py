@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ipu_teach.archive import read_whole, write_whole
+from ipu_teach._support.flags import flagged
 from ipu_teach.cost import StepCost
 from ipu_teach.cost.grounds import shares
 from ipu_teach.cost.ledger import STATE, MemoryLedger
@@ -32,7 +32,6 @@ from ipu_teach.errors import (
     did_you_mean,
     shown,
 )
-from ipu_teach.flags import flagged
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.variable_table import of_replica
 from ipu_teach.report import debug, insights, operations, query, why
@@ -45,6 +44,7 @@ from ipu_teach.report.settings import InstrumentationSettings, PoplarVersion
 from ipu_teach.report.table import Table
 from ipu_teach.report.walk import joints
 from ipu_teach.report.writer import REPORT, Besides, digest, serialize
+from ipu_teach.saving.archive import read_whole, write_whole
 from ipu_teach.target import Target, changed
 from ipu_teach.types import Array
 
@@ -652,8 +652,10 @@ class Report(WithoutSome):
     def ways(self) -> dict[str, str]:
         """How the host runs each codelet, all its vertices at once if it can.
 
-        "batch": all vertices at once; "scalar": a loop over the elements of each; "loop": vertex by
-        vertex, in plain Python. Of a codelet that is run in several ways, the slowest.
+        "batch": all vertices at once; "scalar": a loop over the elements of each, compiled where
+        that pays; "CPython alone: line 9, np.sort": such a loop that cannot be compiled, and what
+        prevents it; "loop": vertex by vertex, in plain Python. Of a codelet that is run in several
+        ways, the slowest.
         """
         return {c.name: c.way for c in self.profile.codelets}
 

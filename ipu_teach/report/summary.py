@@ -8,9 +8,9 @@ from typing import TextIO
 
 import numpy as np
 
+from ipu_teach._support.flags import flagged
 from ipu_teach.cost.phases import HOST, LINKS, STREAMING
 from ipu_teach.errors import InvalidOptionError, did_you_mean, shown
-from ipu_teach.flags import flagged
 from ipu_teach.report.query import IpuRow, folded
 from ipu_teach.report.report import Report
 from ipu_teach.report.table import Table, plain
@@ -238,9 +238,8 @@ def _vertex_types(report: Report) -> list[str]:
     lines = []
     for name, cycles in by_codelet.items():
         value = "no estimate" if name in report.unknown_codelets else f"{cycles:,}"
-        lines.append(
-            f"{name:<{width}}{f'({instances[name]}':>6} instances):{value:>13}{WAYS[ways[name]]}"
-        )
+        way = WAYS.get(ways[name], f"  (ran in {ways[name]})")
+        lines.append(f"{name:<{width}}{f'({instances[name]}':>6} instances):{value:>13}{way}")
     return lines
 
 

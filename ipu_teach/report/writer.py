@@ -15,8 +15,6 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from ipu_teach import schema as s
-from ipu_teach.archive import MOST_NODES, Format
 from ipu_teach.cost import StepCost
 from ipu_teach.cost.ledger import CATEGORIES, MemoryLedger
 from ipu_teach.cost.transfers import Transfers
@@ -25,7 +23,6 @@ from ipu_teach.graph.layouts import MOST_DIMENSIONS
 from ipu_teach.report.host_trace import HOST, HostTrace
 from ipu_teach.report.log import RunLog
 from ipu_teach.report.profile import (
-    WAYS,
     CodeletFacts,
     ComputeSetFacts,
     Profile,
@@ -33,10 +30,13 @@ from ipu_teach.report.profile import (
     RowsMoved,
     StepFacts,
     VariableFacts,
+    is_way,
     named_replicas,
 )
 from ipu_teach.report.query import live_runs
 from ipu_teach.report.settings import InstrumentationSettings
+from ipu_teach.saving import schema as s
+from ipu_teach.saving.archive import MOST_NODES, Format
 from ipu_teach.types import Array
 
 REPORT = Format("report", 5, "Report.save", ReportLoadError, ReportNotFoundError)
@@ -87,7 +87,7 @@ class Notes:
     steps: Annotated[tuple[str, ...], LINES]
     parts: tuple[Annotated[tuple[str, ...], LINES], ...]
     unbatched: tuple[str, ...]
-    ways: tuple[Annotated[str, s.checked(s.TEXT, WAYS.__contains__, "how a codelet runs")], ...]
+    ways: tuple[Annotated[str, s.checked(s.TEXT, is_way, "how a codelet runs")], ...]
     sources: tuple[tuple[tuple[str, str], ...], ...]
     moves: Annotated[tuple[tuple[RowsMoved, ...], ...], s.since(5)] = ()
 

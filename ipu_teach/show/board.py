@@ -23,7 +23,7 @@ from ipu_teach.show.measures import (
     OF_LETTER,
     ROW,
 )
-from ipu_teach.show.scene import Board, Detail, Flows, Message, Scene, Trail
+from ipu_teach.show.scene import Board, Detail, Flows, Message, Scene, Sheet, Trail
 from ipu_teach.show.shapes import Boxes, Outline, Shape, Stroke, Words, rectangles
 from ipu_teach.types import Array
 
@@ -270,6 +270,21 @@ def _links(scene: Scene, places: Places, links: tuple[Message, ...]) -> Iterator
         )
         yield Boxes(code, rectangles(right - 56, y - 9, 56.0, 16.0))
         yield Words(right - 28, y + 3, f"{link.size:,} B", 11, "middle", code)
+
+
+def paint_sheet(scene: Scene, mark: Sheet, frame: int) -> Iterator[Shape]:
+    """A tensor of two dimensions as an image, in the colours of its cells."""
+    board = scene.mark(mark.of)
+    assert isinstance(board, Board)
+    yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
+    codes = value_codes(board, scene.numbers[board.name].at(frame))
+    rows = -(-len(mark.place) // mark.columns)
+    side = min(mark.width / mark.columns, mark.height / rows)
+    x, y = mark.x + mark.place % mark.columns * side, mark.y + mark.place // mark.columns * side
+    for code in np.unique(codes).tolist():
+        at = codes == code
+        yield Boxes(code, rectangles(x[at], y[at], side, side))
+    yield from rim(float(x[board.focus]), float(y[board.focus]), side, side, 2)
 
 
 def paint_detail(scene: Scene, mark: Detail, frame: int) -> Iterator[Shape]:

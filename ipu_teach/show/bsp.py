@@ -19,10 +19,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from ipu_teach._support.flags import flagged
 from ipu_teach.cost.phases import COMPUTE, HOST, STREAMING, SYNC
 from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import InvalidOptionError, counted
-from ipu_teach.flags import flagged
 from ipu_teach.report import Recording, Report, Why
 from ipu_teach.show.content import report_of, with_content
 from ipu_teach.show.measures import MOST_SPOKES, SMALLEST_LABEL

@@ -15,9 +15,9 @@ from math import ceil
 
 import numpy as np
 
+from ipu_teach._support.flags import flagged
 from ipu_teach.cost.ledger import BUFFERS, LANDING, VARIABLES
 from ipu_teach.errors import InvalidOptionError, counted, did_you_mean, shown
-from ipu_teach.flags import flagged
 from ipu_teach.report import Report
 from ipu_teach.report.query import VariableRow, folded
 from ipu_teach.show import palette

@@ -7,7 +7,14 @@ from textwrap import wrap
 
 import numpy as np
 
-from ipu_teach.show.board import paint_board, paint_detail, paint_packets, paint_trail, rim
+from ipu_teach.show.board import (
+    paint_board,
+    paint_detail,
+    paint_packets,
+    paint_sheet,
+    paint_trail,
+    rim,
+)
 from ipu_teach.show.measures import (
     BAR,
     MOST_RECTANGLES,
@@ -34,6 +41,7 @@ from ipu_teach.show.scene import (
     Painted,
     Partners,
     Scene,
+    Sheet,
     Still,
     Tape,
     Track,
@@ -101,6 +109,8 @@ def paint(
                 yield from paint_matrix(scene, mark, still)
             case Board():
                 yield from paint_board(scene, mark, frame, progress)
+            case Sheet():
+                yield from paint_sheet(scene, mark, frame)
             case Detail():
                 yield from paint_detail(scene, mark, frame)
             case Trail():

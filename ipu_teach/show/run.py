@@ -27,7 +27,7 @@ from ipu_teach.show.content import said
 from ipu_teach.show.measures import GUTTER, HEAD, LINE, ROW
 from ipu_teach.show.origins import Elements, Names, Step
 from ipu_teach.show.palette import REST, STATE, STATES
-from ipu_teach.show.panels import LEFT, Panels
+from ipu_teach.show.panels import LEFT, RIGHT, Panels
 from ipu_teach.show.report_facts import (
     At,
     model_of,
@@ -47,6 +47,7 @@ from ipu_teach.show.scene import (
     Message,
     Origins,
     Scene,
+    Sheet,
     Still,
     Table,
     Track,
@@ -63,6 +64,7 @@ WAIT, CHANGE = BEATS.index(palette.WAIT), BEATS.index(palette.CHANGE)
 UNWRITTEN = len(BEATS)
 STEPS = UNWRITTEN + 2  # the first code of the values
 
+HIGHEST = 220.0  # of a tensor as an image
 MOST_TILES = 64
 MOST_CELLS = 512
 MOST_TENSORS = 6
@@ -236,11 +238,18 @@ class _Maker:
         board_high = Places(board).tall
         panels, tall = Panels(), max(board_high, 200.0)
         panels.put(board, right=edge, high=board_high)
+        image = self._sheet(edge + 24)
+        if image is not None:
+            panels.put(image, left=edge + 24, high=image.height)
+        down = 0.0 if image is None else image.height + 26
+        listed = LINE * int(np.bincount(self.box).max()) + 4
         panels.put(
             Detail("detail", of="board"),
             left=edge + 24,
-            high=min(tall, LINE * int(np.bincount(self.box).max()) + 4),
+            down=down,
+            high=max(5.0 * LINE, min(tall - down, listed)),
         )
+        tall = max(tall, panels.bottom - panels.y)
         panels.marks.append(Flows("messages", "board"))
         panels.bottom = panels.y + tall
         panels.below(32)
@@ -262,6 +271,24 @@ class _Maker:
             numbers={"board": numbers},
             data={"rounds": self.rounds, "times": self.times},
             clock=clock if self.report.target.num_sets > 1 else None,
+        )
+
+    def _sheet(self, left: float) -> Sheet | None:
+        """The one tensor as an image, if it has two dimensions and all of it is drawn."""
+        shape = self.tracks[0].tensor.shape
+        if len(self.tracks) > 1 or len(shape) != 2 or min(shape) < 2:
+            return None
+        if len(self.box) < self.tracks[0].tensor.num_elements:
+            return None
+        side = min((RIGHT - left) / shape[1], HIGHEST / shape[0])
+        heading = f"{label(self.titles[0], 20)} as an image of {shape[0]} x {shape[1]}"
+        return Sheet(
+            "sheet",
+            heading,
+            of="board",
+            columns=shape[1],
+            place=self.own[0],
+            height=side * shape[0],
         )
 
     # Frames

@@ -417,6 +417,15 @@ class Board(Box):
         return element(self.names[name], self.shapes[name], index)
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Sheet(Aside):
+    """The cells of a board as an image of so many columns: cell i of the board is pixel `place[i]`,
+    row by row."""
+
+    columns: int
+    place: Array
+
+
 class Detail(Aside):
     """The cells of the box of a board in which the chosen cell stands, as a list with their
     numbers."""
@@ -430,6 +439,7 @@ Mark = (
     Cells
     | Lanes
     | Flows
+    | Sheet
     | Track
     | Flame
     | Tape

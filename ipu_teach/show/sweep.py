@@ -13,8 +13,8 @@ from numbers import Real
 
 import numpy as np
 
+from ipu_teach._support.flags import flagged
 from ipu_teach.errors import InvalidOptionError, counted, shown
-from ipu_teach.flags import flagged
 from ipu_teach.report import Report
 from ipu_teach.show import palette
 from ipu_teach.show.panels import Panels, painted, side_by_side

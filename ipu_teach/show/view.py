@@ -18,8 +18,8 @@ from importlib import resources
 from pathlib import Path
 from urllib.parse import quote
 
+from ipu_teach._support.flags import flagged
 from ipu_teach.errors import InvalidOptionError, NotHereImportError, did_you_mean, shown
-from ipu_teach.flags import flagged
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.show.scene import WIDTH, Painted, Scene
 from ipu_teach.show.svg import svg

@@ -21,14 +21,14 @@ from functools import partial
 from html import escape
 from typing import Any
 
+from ipu_teach._support.flags import flagged
+from ipu_teach._support.outcomes import check_travels, outcomes
 from ipu_teach.cost.phases import HOST, LINKS, STREAMING
 from ipu_teach.device import Device, IPUModel
 from ipu_teach.engine.engine import Engine
 from ipu_teach.engine.executable import Executable
 from ipu_teach.errors import GraphMemoryAllocationError, InvalidOptionError, counted, shown
-from ipu_teach.flags import flagged
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.outcomes import check_travels, outcomes
 from ipu_teach.report import Report
 from ipu_teach.report.html import tabled
 

@@ -484,7 +484,7 @@ class Arrays(VariableWalk):
         longest = max(parts, key=lambda v: len(v.dims))
         py = form.format(*(v.py for v in parts))
         for v in parts:
-            self._fits(v, longest, py, node)
+            self._fits(v, longest, node)
         types = [v.type for v in parts]
         at, count = len(self.operations), self.count
         t = make(types, types)[0] if make else self.type_of(f, types, node)
@@ -492,7 +492,7 @@ class Arrays(VariableWalk):
         self.count = count
         self.refuse_if(t not in SAMPLES, node, py)
         if make is None:
-            self.by_python(node, py)
+            self.by_python(node)
         fused = name in ("add", "subtract") and any(v.scaled and v.type == t for v in parts)
         self.spend_on_all("vec", longest, FUSED if fused else name, t)
 
@@ -514,10 +514,10 @@ class Arrays(VariableWalk):
             product and not all(v.dims for v in parts),
         )
 
-    def _fits(self, v: Vec, to: Vec, what: str, node: ast.AST) -> None:
+    def _fits(self, v: Vec, to: Vec, node: ast.AST) -> None:
         """Elements meet one by one; what numpy stretches is left to it."""
         if v.dims and len(v.dims) < len(to.dims):
-            self.by_python(node, what)
+            self.by_python(node)
         for n, m in zip(v.dims, to.dims, strict=False):
             if n != m:
                 self.bail(f"{n} != {m}", node)
@@ -547,9 +547,9 @@ class Arrays(VariableWalk):
             value = Num(slots, value.py, data=value.data)
         v, t, whole = self.as_vec(value, node), to.type, self._spans(to)
         self.refuse_if(len(v.dims) > len(to.dims), node, "a matrix stored in a vector")
-        self._fits(v, whole, v.py, node)
+        self._fits(v, whole, node)
         if t not in FLOATS and v.type != t and v.dims:
-            self.by_python(node, "an array stored as whole numbers of another type")
+            self.by_python(node)
         if to.buf in v.bufs:  # numpy takes all of the right side first
             laid = self._laid_out(v, False)
             v = replace(v, item=lambda k: f"{laid.buf}[{k}]")
@@ -582,7 +582,7 @@ class Arrays(VariableWalk):
         # a local array of halves holds singles
         singles = half and exact and (isinstance(value, Vec) or value.local)
         if len(v.dims) > 1 or self.multi or singles or "u8" in (t, v.type):
-            self.by_python(node, py)
+            self.by_python(node)
             return Num({t: ZERO[SLOT[t]]}, py, data=True, bound=reach([t]))
         if not exact:
             total, k = self.named(begin or v.item("0")), self.new("i")
@@ -637,7 +637,7 @@ class Arrays(VariableWalk):
             and t not in ("f2", "b1")
         )
         if not plain or self.multi or (form != "({} @ {})" and dims):
-            self.by_python(node, py)
+            self.by_python(node)
         else:
             one, two = (
                 q if isinstance(q, Arr) else self._laid_out(v, False) for q, v in ((a, x), (b, y))
@@ -675,7 +675,7 @@ class Arrays(VariableWalk):
         if t not in SAMPLES:
             self.refuse(node, f"{home}{f.__name__}()")
         if f not in DENSE or named:
-            self.by_python(node, f"{home}{f.__name__}()")
+            self.by_python(node)
         if f is np.linalg.qr:
             return self._factors(args[0], t, node)
         if f in DENSE:
@@ -725,7 +725,7 @@ class Arrays(VariableWalk):
         else:
             self.emit(f"product_loop({loop}, {ends}, {out}, {n}, {p}, {p}, {n}, 1, {p}, 1, {p})")
         if self.multi:
-            self.by_python(node, f"np.linalg.{f.__name__}()")
+            self.by_python(node)
         if not dims:
             x = self.named(self.convert(f"{out}[0]", "f8", t, node))
             return Num({t: x}, name, data=True)
@@ -756,7 +756,7 @@ class Arrays(VariableWalk):
         sides, second = f"{made}, 0, {scales}, 0, {out}", self.loop_at(DENSE[np.linalg.qr], "dd->d")
         self.emit(f"product_loop({second}, {sides}, {m}, {n}, {k}, {n}, 1, {n}, {k}, 1)")
         if self.multi:
-            self.by_python(node, "np.linalg.qr()")
+            self.by_python(node)
 
         def upper(e: str) -> str:
             return f"({made}[{e}] if {e} % {n} >= {e} // {n} else 0.0)"

@@ -6,7 +6,6 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
-import math
 from collections.abc import Hashable
 from dataclasses import replace
 from itertools import product
@@ -17,17 +16,13 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.compile.purity import enclosed
-from ipu_teach.compile.scalar.arithmetic import BINARY
-from ipu_teach.compile.scalar.arrays import Arrays, nested
+from ipu_teach.compile.scalar.arrays import nested
+from ipu_teach.compile.scalar.functions import Functions
 from ipu_teach.compile.scalar.kinds import (
-    FLOATS,
     INTS,
     SAMPLES,
-    SLOT,
-    ZERO,
     dtype_of,
     held_dtype,
-    kind_of,
     numpys,
 )
 from ipu_teach.compile.scalar.values import (
@@ -41,133 +36,21 @@ from ipu_teach.compile.scalar.values import (
     StaticValue,
     Vec,
 )
-from ipu_teach.compile.scalar.writer import Make
-from ipu_teach.compile.trace import DENSE, ELEMENTWISE, REDUCTIONS, ROUNDED, STATIC_SHAPE
+from ipu_teach.compile.trace import DENSE, ELEMENTWISE, REDUCTIONS, STATIC_SHAPE
 from ipu_teach.graph.vertex import Vertex
 
-# Functions whose result IEEE fixes to the bit, and how the compiled text says them.
-EXACT: dict[Any, str] = {
-    abs: "abs",
-    np.sqrt: "np.sqrt",
-    np.fabs: "abs",
-    np.absolute: "abs",
-    np.floor: "np.floor",
-    np.ceil: "np.ceil",
-    np.trunc: "np.trunc",
-    np.rint: "np.rint",
-    np.negative: "-",
-    np.positive: "",
-    np.square: "square",
-}
-BY_OPERATOR = {getattr(np, name): sign for sign, _, name in BINARY.values() if sign != "**"}
-# What numpy computes in its own way: its own loop is called.
-BY_LOOP = frozenset(
-    (
-        np.exp,
-        np.log,
-        np.sin,
-        np.cos,
-        np.tan,
-        np.tanh,
-        np.exp2,
-        np.log2,
-        np.log10,
-        np.log1p,
-        np.expm1,
-        np.sinh,
-        np.cosh,
-        np.arcsin,
-        np.arccos,
-        np.reciprocal,
-        np.cbrt,
-        np.arctan,
-    )
-)
-UNSTEADY = frozenset((np.cbrt, np.arctan))  # whose half has another path for a number by itself
-MATH = frozenset(
-    (
-        math.sqrt,
-        math.exp,
-        math.log,
-        math.sin,
-        math.cos,
-        math.tan,
-        math.tanh,
-        math.atan,
-        math.atan2,
-        math.fabs,
-        math.log1p,
-        math.expm1,
-        math.sinh,
-        math.cosh,
-        math.asin,
-        math.acos,
-        math.log2,
-        math.log10,
-    )
-)
-NUMPYS = {
-    "atan": "arctan",
-    "atan2": "arctan2",
-    "fabs": "absolute",
-    "asin": "arcsin",
-    "acos": "arccos",
-    "round": "rint",
-}
-NUMBERS = frozenset(type(sample) for sample in SAMPLES.values())
-# Of Python's functions those of which the compiled text has no exact one.
-OTHER_MATH = frozenset(
-    (
-        math.acosh,
-        math.asinh,
-        math.atanh,
-        math.copysign,
-        math.erf,
-        math.erfc,
-        math.fmod,
-        math.gamma,
-        math.hypot,
-        math.isfinite,
-        math.isinf,
-        math.isnan,
-        math.lgamma,
-        math.pow,
-        round,
-    )
-)
-DOMAIN = {
-    math.log: "{} > 0.0",
-    math.log2: "{} > 0.0",
-    math.log10: "{} > 0.0",
-    math.log1p: "{} > -1.0",
-    math.asin: "abs({}) <= 1.0",
-    math.acos: "abs({}) <= 1.0",
-}
-WHOLE = {math.floor: "np.floor", math.ceil: "np.ceil", round: "np.rint"}  # which give whole numbers
 LIKE = (np.zeros_like, np.ones_like, np.empty_like)
 MAKERS = (np.zeros, np.ones, np.empty, np.full, *LIKE)
 # Functions of arrays that CPython's text calls as they are.
 BY_NUMPY = (
     STATIC_SHAPE
     | ELEMENTWISE
-    | {
-        *DENSE,
-        np.arange,
-        np.linspace,
-        np.isnan,
-        np.isinf,
-        np.isfinite,
-        np.sign,
-        np.power,
-        np.arctan2,
-        np.hypot,
-        np.astype,
-    }
+    | {*DENSE, np.arange, np.linspace, np.power, np.arctan2, np.hypot, np.astype}
 )
 MOST_CALLS = 8  # functions within functions
 
 
-class Calls(Arrays):
+class Calls(Functions):
     """What a call comes to."""
 
     def v_Call(self, node: ast.Call) -> Any:
@@ -237,39 +120,19 @@ class Calls(Arrays):
             and all(isinstance(a, (Arr, Vec)) for a in args)
         ):
             return self.product(args[0], args[1], "np.dot({}, {})", node)
-        if f in BY_NUMPY:
+        if f in (pow, divmod) and len(args) == 2:
+            x, y = map(self.single, args, node.args)
+            return self.binary(ast.Pow, x, y, node) if f is pow else self._divmod(x, y, node)
+        if f in BY_NUMPY and (given or not self.is_compiled(f, args)):
             return self.by_numpy(f, args, {k: self.value(v) for k, v in given.items()}, node)
-        return self._of_numbers(f, args, node)
+        return self.of_numbers(f, args, node)
 
-    def _of_numbers(self, f: Any, args: list[Any], node: ast.Call) -> Any:
-        """One of Python's functions or numpy's, of numbers; of numpy's also of whole regions."""
-        make, ufunc = self._make_of(f, args, node), f is abs or isinstance(f, np.ufunc)
-        if make is None or len(args) != (getattr(f, "nin", 1) if ufunc else len(node.args)):
-            self.refuse(
-                node, f"{ast.unparse(node.func)}()", INSTEAD.get(getattr(f, "__name__", ""), "")
-            )
-        form = f"{text_of(f)}({', '.join('{}' for _ in args)})"
-        name = "absolute" if f is abs else f.__name__
-        if ufunc and any(isinstance(a, (Arr, Vec)) for a in args):
-            return self.mapped(
-                f, args, make if f is abs or f in ROUNDED else None, name, form, node
-            )
-        nums = (
-            [self.single(a, node) for a in args]
-            if ufunc
-            else [self.single(*x) for x in zip(args, node.args, strict=True)]
+    def _divmod(self, a: Num, b: Num, node: ast.Call) -> list[Any]:
+        """Return the quotient and the remainder of whole numbers."""
+        self.refuse_if(
+            not (a.alts.keys() | b.alts.keys()) <= INTS, node, "divmod() of floats", "// and %"
         )
-        slots, tag = self.dispatch(nums, make)
-        data, bound = any(a.data for a in nums), nums[0].bound if f in (abs, int) else None
-        if f is int and FLOATS & nums[0].alts.keys():  # of floats no bound is known
-            bound = None
-        if ufunc:
-            self.priced(name, slots, data)
-        elif not isinstance(f, type):
-            self.spend(NUMPYS.get(name, name), "float32", data=data)
-        elif f is not bool:
-            self.spend(data=data)
-        return Num(slots, form.format(*(a.py for a in nums)), tag, data, bound=bound)
+        return [self.binary(ast.FloorDiv, a, b, node), self.binary(ast.Mod, a, b, node)]
 
     def _len(self, node: ast.Call) -> Num:
         value = self.value(node.args[0])
@@ -278,76 +141,6 @@ class Calls(Arrays):
         known = value.value if isinstance(value, StaticValue) else value
         self.refuse_if(not isinstance(known, (list, tuple, str, np.ndarray)), node, "len()")
         return self.constant(len(known))
-
-    def _make_of(self, f: Any, args: list[Any], node: ast.AST) -> Make | None:
-        """How the compiled text works it out; None for what it does not know."""
-        if f in EXACT:
-            return lambda ts, xs: self._exact(f, ts[0], xs[0], node)
-        if f in BY_OPERATOR:  # which make numpy's numbers of Python's
-            return self.arith(BY_OPERATOR[f], f, node, [None, None], [None, None])
-        if f is np.maximum or f is np.minimum:
-            return lambda ts, xs: self._extreme(f, ts, xs, node)
-        if f in BY_LOOP:
-            return lambda ts, xs: self._looped(f, ts[0], xs[0], node)
-        if isinstance(f, type) and f in NUMBERS and len(args) == 1:
-            to = kind_of(f(0))
-            return lambda ts, xs: (to, self.put(xs[0], ts[0], to, node))
-        return self._math(f, args, node) if f in MATH or f in WHOLE or f in OTHER_MATH else None
-
-    def _exact(self, f: Any, t: str, x: str, node: ast.AST) -> tuple[str, str]:
-        r = self.type_of(f, [t], node)
-        self.refuse_if(
-            r not in SAMPLES or (r in INTS and EXACT[f] == "np.sqrt"), node, f"{text_of(f)} of {t}"
-        )
-        x, g = self.convert(x, t, r, node), EXACT[f]
-        if g == "square":
-            return r, self.wrapped(f"({x} * {x})", r)
-        if r in INTS:
-            self.refuse_if(g == "np.rint", node, f"{text_of(f)} of whole numbers")
-            g = "" if g.startswith("np.") else g
-            if r in ("wi", "u8", "i8"):
-                return r, x if r[0] == "u" and g == "abs" else f"{g}({x})"
-        return r, self.wrapped(f"{g}({x})", r)
-
-    def _extreme(self, f: Any, ts: list[str], xs: list[str], node: ast.AST) -> tuple[str, str]:
-        r = self.type_of(f, ts, node)
-        a, b = (self.convert(x, t, r, node) for x, t in zip(xs, ts, strict=True))
-        if r in FLOATS:  # which of two zeros it is depends on the processor
-            self.bail(f"{a} == 0 and {b} == 0 and np.signbit({a}) != np.signbit({b})", node)
-        return r, f"{'np_max' if f is np.maximum else 'np_min'}({a}, {b})"
-
-    def _looped(self, f: Any, t: str, x: str, node: ast.AST) -> tuple[str, str]:
-        r = self.type_of(f, [t], node)
-        if r not in FLOATS or (r == "f2" and f in UNSTEADY):
-            self.refuse(node, f"np.{f.__name__} of {t}")
-        return r, self.by_loop(f, r, [self.convert(x, t, r, node)])
-
-    def _math(self, f: Any, args: list[Any], node: ast.AST) -> Make:
-        """Python's functions of numbers. Some of them give whole numbers, and of some the compiled
-        text has no exact one."""
-
-        def make(ts: list[str], xs: list[str]) -> tuple[str, str]:
-            if whole:
-                r = self.type_of(f, ts, node)
-                return r, self.put(
-                    f"{WHOLE[f]}({xs[0]})" if ts[0] in FLOATS else xs[0], ts[0], r, node
-                )
-            if f in OTHER_MATH:
-                r = self.type_of(f, [a.const or t for a, t in zip(args, ts, strict=True)], node)
-                return r, ZERO[SLOT[r]]
-            xs = [self.put(x, t, "wf", node) for x, t in zip(xs, ts, strict=True)]
-            text = f"np.sqrt({xs[0]})" if f is math.sqrt else f"math.{f.__name__}({', '.join(xs)})"
-            name = self.named(
-                f"{text} if {DOMAIN[f].format(xs[0])} else np.nan" if f in DOMAIN else text
-            )
-            # errors, and what is infinite, are Python's to say
-            self.bail(f"not ({name} - {name} == 0.0)", node)
-            return "wf", name
-
-        whole = len(args) == 1 and f in WHOLE
-        if f in OTHER_MATH and not whole:
-            self.by_python(node, f"{text_of(f)}()")
-        return make
 
     def _better(self, f: Any, best: Num, item: Num, node: ast.AST) -> Num:
         """The builtin max or min: `item` where it is strictly better than `best`."""
@@ -530,15 +323,6 @@ class Calls(Arrays):
             else:
                 found[name] = self.known_ahead(parameter.default)
         return found
-
-
-def text_of(f: Any) -> str:
-    """A function as CPython's text calls it."""
-    if f in (abs, int, float, bool, round):
-        return str(f.__name__)
-    if isinstance(f, type):
-        return numpys(f)
-    return f"{'math' if inspect.isbuiltin(f) else 'np'}.{f.__name__}"
 
 
 def stored_names(tree: ast.AST) -> set[str]:

@@ -631,7 +631,7 @@ class Statements(Expressions):
         found = self.num(ast.copy_location(ast.Name(own + "A", ast.Load()), node))
         if f is sum and "wf" in found.alts and COMPENSATED:
             self.summed.add(place)
-            self.by_python(node, "sum() of Python's floats")
+            self.by_python(node)
             self.emit(None, f"{total} = sum({own}l)")
         return found
 

@@ -46,6 +46,8 @@ COLUMN = "a column"  # of what np.linalg solves for
 TALL = "a row more"  # than a square has
 WIDE = "a column more"
 
+MOST_SHOWN = 40  # characters of a statement that a report names
+
 Make = Callable[[list[str], list[str]], tuple[str, str]]
 
 
@@ -210,11 +212,13 @@ class Writer:
         of."""
         self.emit(f"if {condition}: return {getattr(node, 'lineno', 0) or self.line or 1}")
 
-    def by_python(self, node: ast.AST, what: str) -> None:
+    def by_python(self, node: ast.AST) -> None:
         """Something that the compiled text cannot do with the same bits: CPython's runs alone."""
-        self.uncompiled = (
-            self.uncompiled or f"line {getattr(node, 'lineno', 0) or self.line}: {what}"
-        )
+        if not self.uncompiled:
+            text = ast.unparse(node.func if isinstance(node, ast.Call) else node)
+            if len(text) > MOST_SHOWN:
+                text = text[: MOST_SHOWN - 1] + "…"
+            self.uncompiled = f"line {getattr(node, 'lineno', 0) or self.line}, {text}"
 
     def reached(self, way: Callable[[], None]) -> bool:
         """Walk something. False if it reads what only an earlier turn of a loop assigns."""

@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from ipu_teach import datasets
-from ipu_teach.places import write_whole
-from ipu_teach.progress import working
+from ipu_teach._support.places import write_whole
+from ipu_teach._support.progress import working
 from ipu_teach.types import Array
 
 Loop = Callable[..., int]
@@ -155,10 +155,26 @@ def addresses(loops: Sequence[tuple[Any, str]]) -> Array | None:
     )
 
 
+_callbacks: list[Any] = []  # which live as long as compiled loops may call them
+
+
+def _in_c(function: Callable[..., float], count: int) -> int:
+    """Return the address of a C function of `count` doubles that calls one of Python's.
+
+    Such a function must be written in C, as those of `math` are: no Python code runs in the call,
+    so that no interruption is raised there. What it raises would be lost.
+    """
+    double = ctypes.c_double
+    _callbacks.append(ctypes.CFUNCTYPE(double, *[double] * count)(function))
+    return int(ctypes.cast(_callbacks[-1], ctypes.c_void_p).value or 0)
+
+
 @cache
 def _address(ufunc: Any, types: str) -> tuple[int, int] | None:
     """(function, data) of the loop of `ufunc` for `types`, if the object's fields hold what Python
-    says of it."""
+    says of it; a function that is no ufunc is called by way of C."""
+    if not isinstance(ufunc, np.ufunc):
+        return _in_c(ufunc, len(types) - len("->d")), 0
     counts = [ctypes.c_int.from_address(id(ufunc) + _NIN + 4 * k).value for k in range(3)]
     ntypes = ctypes.c_int.from_address(id(ufunc) + _NTYPES).value
     if (

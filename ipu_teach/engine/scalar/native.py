@@ -76,15 +76,15 @@ def _whole(n):
 
 
 def _one_element(context, builder, signature, args):
-    """numpy's inner loop for one element of each operand."""
+    """numpy's inner loop for one element of each operand, with the steps that numpy gives for one:
+    some loops have another path for arrays, whose last bit may differ."""
     kind = context.get_value_type(signature.return_type)
     p8 = ir.IntType(8).as_pointer()
     places = [cgutils.alloca_once(builder, kind) for _ in args[1:]]
     for place, x in zip(places[:-1], args[2:], strict=True):
         builder.store(x, place)
-    size = _whole(context.get_abi_sizeof(kind))
     ends = [builder.bitcast(place, p8) for place in places]
-    _called(builder, args[0], args[1], ends, [size] * len(ends), [_whole(1)])
+    _called(builder, args[0], args[1], ends, [_whole(0)] * len(ends), [_whole(1)])
     return builder.load(places[-1])
 
 
@@ -98,6 +98,34 @@ def call_loop1(typingctx, function, data, x):
 def call_loop2(typingctx, function, data, x, y):
     """The bits of np.remainder(x, y)."""
     return x(types.int64, types.int64, x, x), _one_element
+
+
+def _of_doubles(context, builder, signature, args):
+    """A C function of doubles, by its address."""
+    double = ir.DoubleType()
+    kind = ir.FunctionType(double, [double] * len(args[2:])).as_pointer()
+    return builder.call(builder.inttoptr(args[0], kind), args[2:])
+
+
+@intrinsic
+def call_double1(typingctx, function, data, x):
+    """math.erf(x)."""
+    double = types.float64
+    return double(types.int64, types.int64, double), _of_doubles
+
+
+@intrinsic
+def call_double2(typingctx, function, data, x, y):
+    """math.hypot(x, y)."""
+    double = types.float64
+    return double(types.int64, types.int64, double, double), _of_doubles
+
+
+@intrinsic
+def call_double3(typingctx, function, data, x, y, z):
+    """math.hypot(x, y, z)."""
+    double = types.float64
+    return double(types.int64, types.int64, double, double, double), _of_doubles
 
 
 @intrinsic

@@ -2,30 +2,25 @@
 elements.
 
 A long row is cut into chunks, which are sorted on tiles of their own and merged: `sort_plan`
-chooses how many, and how. Many rows are shared evenly among the tiles. A search for the largest
-element takes a row on one worker, 3 cycles an element (PopLibs' estimate). Equal elements keep
-their order, also when the largest come first. NaN counts as larger than all.
+chooses how many, and how. Many rows are shared evenly among the tiles. Equal elements keep their
+order, also when the largest come first. NaN counts as larger than all. Searches for the largest or
+smallest element are in `extremes`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar, Generic, TypeVar
 
-import numpy as np
-
-from ipu_teach.cost import vertices
 from ipu_teach.errors import shown
-from ipu_teach.graph import Graph, Input, Output, SupervisorVertex, Tensor, Vector
+from ipu_teach.graph import Graph, Tensor
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.poplibs.laying import shared, step, typed
 from ipu_teach.poplibs.library import OWN, advised, check_alike, described, library, refused
+from ipu_teach.poplibs.popops.extremes import add_extremes
 from ipu_teach.poplibs.popops.operands import check_takes
 from ipu_teach.poplibs.popops.ordering import Ordering
 from ipu_teach.program import Copy, Sequence as Program
-from ipu_teach.target import Target
-from ipu_teach.types import QUARTER, UNSIGNED_INT
+from ipu_teach.types import QUARTER
 
 __all__ = [
     "SortOrder",
@@ -42,9 +37,6 @@ __all__ = [
     "top_k_key_value",
     "top_k_with_permutation",
 ]
-
-K = TypeVar("K")
-_WORDS = {True: "largest", False: "smallest"}
 
 
 class SortOrder(Enum):
@@ -72,24 +64,6 @@ class TopKParams:
         return self.sort_order is SortOrder.DESCENDING or (
             self.sort_order is SortOrder.NONE and self.largest
         )
-
-
-class Extreme(SupervisorVertex, Generic[K]):
-    """place = where the largest (or smallest) element of each row stands, the first of equals; best
-    = that element."""
-
-    x: Input[Vector[Vector[K]]]
-    place: Output[Vector[UNSIGNED_INT]]
-    best: Output[Vector[K]]
-    largest: ClassVar[bool]
-
-    def compute(self) -> None:
-        self.place = np.argmax(self.x, axis=1) if self.largest else np.argmin(self.x, axis=1)
-        self.best = np.max(self.x, axis=1) if self.largest else np.min(self.x, axis=1)
-
-    def cycles(self, target: Target) -> int:
-        workers = target.num_worker_contexts
-        return workers * -(-len(self.x) // workers) * int(vertices.max_class(self.x.shape[1]))
 
 
 @library
@@ -245,17 +219,8 @@ def _extreme(
     _check_order("x", x)
     if x.rank == 0 or x.shape[-1] == 0:
         raise refused("was given rows without elements.", x, "give a tensor with a last dimension.")
-    place = graph.add_variable(UNSIGNED_INT, x.shape[:-1], f"{name}/place")
-    best = graph.add_variable(x.dtype, x.shape[:-1], f"{name}/best")
-    fields = {
-        "x": x.reshape((_rows(x), x.shape[-1])),
-        "place": place.flatten(),
-        "best": best.flatten(),
-    }
-    codelet = typed(Extreme, [x.dtype, _WORDS[largest]], {K: x.dtype}, largest=largest)
-    work = shared(graph, fields, graph.target.num_tiles)
-    step(graph, prog, name, codelet, work, ["place", "best"])
-    return place, best
+    places, best = add_extremes(graph, x.reshape((_rows(x), x.shape[-1])), largest, prog, name)
+    return places.reshape(x.shape[:-1]), best.reshape(x.shape[:-1])
 
 
 def _rows(x: Tensor) -> int:

@@ -151,8 +151,8 @@ EXTRA.run = (kit) => {
     board.height += grown;
     if (grown) for (const m of scene.marks) if (m.y > board.y + (narrow ? 0 : 99)) m.y += grown;
     // Room for the longest text, so that nothing moves.
-    happens.style.minHeight = narrow ? "5.6em" : "2.8em";
-    watched.style.minHeight = narrow ? "4.2em" : "1.4em";
+    happens.style.minHeight = narrow ? "7em" : "2.8em";
+    watched.style.minHeight = narrow ? "5.6em" : "1.4em";
     source.style.minHeight = "";
     const heights = (scene.sources || []).map((text) => {
       source.textContent = text;

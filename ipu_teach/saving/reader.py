@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach import program as p, schema as s
-from ipu_teach.archive import MOST_NODES
+from ipu_teach import program as p
 from ipu_teach.compile.freeze import FrozenGraph
 from ipu_teach.errors import ExecutableLoadError, shown
 from ipu_teach.graph import Graph, ReplicatedStreamMode, Tensor, Vertex
@@ -27,8 +26,9 @@ from ipu_teach.graph.mapping import Tiles
 from ipu_teach.graph.tile_map import covered
 from ipu_teach.graph.variable_table import ALIGNMENT, MOST_BYTES
 from ipu_teach.graph.vertex_table import MOST_CYCLES, VertexTable
-from ipu_teach.saved import writer as w
-from ipu_teach.saved.codelet_sources import resolve
+from ipu_teach.saving import schema as s, writer as w
+from ipu_teach.saving.archive import MOST_NODES
+from ipu_teach.saving.codelet_sources import resolve
 from ipu_teach.types import UNSIGNED_INT, Array, DType
 
 MOST_PIECES = 2**28  # elements of a view that are looked at one by one

@@ -16,8 +16,8 @@ from concurrent.futures import CancelledError, Executor, Future, as_completed
 from dataclasses import dataclass
 from typing import Any
 
+from ipu_teach._support.progress import working
 from ipu_teach.errors import InvalidOptionError, shown
-from ipu_teach.progress import working
 
 
 @dataclass(frozen=True, eq=False)

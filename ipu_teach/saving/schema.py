@@ -37,8 +37,8 @@ from typing import (
 
 import numpy as np
 
-from ipu_teach.archive import Format, unpack
 from ipu_teach.errors import IPUTeachError, shown
+from ipu_teach.saving.archive import Format, unpack
 from ipu_teach.target import BY_HAND, Target, make_target
 from ipu_teach.types import Array
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ipu_teach.errors import LessonError
 
-PACKAGE = Path(__file__).resolve().parent
+PACKAGE = Path(__file__).resolve().parents[1]
 CARRIED = "carried"  # the folder of a package in a wheel
 FULL = (errno.ENOSPC, errno.EDQUOT)
 NOT_KEPT = (*FULL, errno.EACCES, errno.EPERM, errno.EROFS)

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from ipu_teach import program as p, schema as s
-from ipu_teach.archive import MOST_NODES, Format
+from ipu_teach import program as p
 from ipu_teach.compile import Compiled, programs as c
 from ipu_teach.compile.freeze import FrozenGraph, FrozenTable
 from ipu_teach.errors import ExecutableLoadError, NotOfferedError, did_you_mean
@@ -24,7 +23,9 @@ from ipu_teach.graph import DataStream, RemoteBuffer, Tensor
 from ipu_teach.graph.layouts import MOST_DIMENSIONS, Layout
 from ipu_teach.graph.replicas import MOST_REPLICAS
 from ipu_teach.graph.variable_table import ALIGNMENT, MOST_BYTES
-from ipu_teach.saved.codelet_sources import DTYPES, described
+from ipu_teach.saving import schema as s
+from ipu_teach.saving.archive import MOST_NODES, Format
+from ipu_teach.saving.codelet_sources import DTYPES, described
 from ipu_teach.types import UNSIGNED_INT, Array, DType, dtype_named
 
 EXECUTABLE = Format("executable", 3, "Executable.save", ExecutableLoadError, ExecutableLoadError)

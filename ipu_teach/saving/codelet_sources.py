@@ -20,7 +20,7 @@ import numpy as np
 
 from ipu_teach.errors import ExecutableLoadError, shown
 from ipu_teach.graph.vertex import SupervisorVertex, Vertex, template
-from ipu_teach.schema import TEXT, HeaderValue, many, pair, whole
+from ipu_teach.saving.schema import TEXT, HeaderValue, many, pair, whole
 from ipu_teach.types import ALL, DType, dtype_named
 
 DTYPES = {dtype.__name__: dtype for dtype in ALL}

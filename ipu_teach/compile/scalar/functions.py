@@ -1,0 +1,374 @@
+"""Functions of single numbers, Python's and numpy's, with the same bits in the compiled text.
+
+- A function whose result IEEE fixes is written as an expression.
+- Of other functions of numpy's, numpy's own loop is called, as numpy calls it for one number.
+- Of other functions of `math`, the function itself is called, as a C function of doubles.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+from typing import Any
+
+import numpy as np
+
+from ipu_teach.compile.scalar.arithmetic import BINARY
+from ipu_teach.compile.scalar.arrays import Arrays
+from ipu_teach.compile.scalar.kinds import (
+    BOOLS,
+    FLOATS,
+    INTS,
+    SAMPLES,
+    SLOT,
+    ZERO,
+    kind_of,
+    numpys,
+)
+from ipu_teach.compile.scalar.values import INSTEAD, Arr, Num, Vec
+from ipu_teach.compile.scalar.writer import Make
+from ipu_teach.compile.trace import ROUNDED
+
+# Functions whose result IEEE fixes to the bit, and how the compiled text says them.
+EXACT: dict[Any, str] = {
+    abs: "abs",
+    np.sqrt: "np.sqrt",
+    np.fabs: "abs",
+    np.absolute: "abs",
+    np.floor: "np.floor",
+    np.ceil: "np.ceil",
+    np.trunc: "np.trunc",
+    np.rint: "np.rint",
+    np.round: "np.rint",
+    np.negative: "-",
+    np.positive: "",
+    np.square: "square",
+}
+# Questions about a number: the expression for floats, and for whole numbers.
+TESTS: dict[Any, tuple[str, str]] = {
+    np.isnan: ("({0} != {0})", "False"),
+    np.isinf: ("(abs({0}) == np.inf)", "False"),
+    np.isfinite: ("({0} - {0} == 0)", "True"),
+    np.signbit: ("np.signbit({0})", "({0} < 0)"),
+    math.isnan: ("({0} != {0})", "False"),
+    math.isinf: ("(abs({0}) == np.inf)", "False"),
+    math.isfinite: ("({0} - {0} == 0)", "True"),
+}
+LOGICAL = {
+    np.logical_and: "({} and {})",
+    np.logical_or: "({} or {})",
+    np.logical_xor: "({} != {})",
+    np.logical_not: "(not {})",
+}
+# The larger or the smaller of two numbers. The last two leave a NaN out: floats by numpy's loop.
+EXTREMES = {np.maximum: "np_max", np.minimum: "np_min", np.fmax: "np_max", np.fmin: "np_min"}
+BY_OPERATOR = {getattr(np, name): sign for sign, _, name in BINARY.values() if sign != "**"}
+# What numpy computes in its own way: its own loop is called.
+BY_LOOP = frozenset(
+    (
+        np.exp,
+        np.log,
+        np.sin,
+        np.cos,
+        np.tan,
+        np.tanh,
+        np.exp2,
+        np.log2,
+        np.log10,
+        np.log1p,
+        np.expm1,
+        np.sinh,
+        np.cosh,
+        np.arcsin,
+        np.arccos,
+        np.reciprocal,
+        np.cbrt,
+        np.arctan,
+        np.arcsinh,
+        np.arccosh,
+        np.arctanh,
+        np.degrees,
+        np.radians,
+        np.rad2deg,
+        np.deg2rad,
+        np.sign,
+        np.hypot,
+        np.arctan2,
+        np.power,
+        np.fmod,
+        np.logaddexp,
+        np.logaddexp2,
+        np.heaviside,
+    )
+)
+# Functions of `math` of which numba has one with the same bits.
+MATH = frozenset(
+    (
+        math.sqrt,
+        math.exp,
+        math.log,
+        math.sin,
+        math.cos,
+        math.tan,
+        math.tanh,
+        math.atan,
+        math.atan2,
+        math.fabs,
+        math.log1p,
+        math.expm1,
+        math.sinh,
+        math.cosh,
+        math.asin,
+        math.acos,
+        math.log2,
+        math.log10,
+    )
+)
+DOMAIN = {
+    math.log: "{} > 0.0",
+    math.log2: "{} > 0.0",
+    math.log10: "{} > 0.0",
+    math.log1p: "{} > -1.0",
+    math.asin: "abs({}) <= 1.0",
+    math.acos: "abs({}) <= 1.0",
+}
+_NO_POLE = "({0} > 0.0 or {0} != np.floor({0}))"
+_DIVIDES = "abs({0}) < np.inf and {1} != 0.0"
+# Functions of `math` that are called themselves, and where they raise nothing: elsewhere CPython's
+# text runs. With fewer numbers of arguments than Python takes; those since 3.11 where they are.
+CALLED: dict[Any, str] = {
+    math.erf: "",
+    math.erfc: "",
+    math.hypot: "",
+    math.asinh: "",
+    math.acosh: "not {0} < 1.0",
+    math.atanh: "abs({0}) < 1.0",
+    math.gamma: f"1e-300 < abs({{0}}) < 170.0 and {_NO_POLE}",
+    math.lgamma: f"abs({{0}}) < 1e300 and {_NO_POLE}",
+    math.fmod: _DIVIDES,
+    math.remainder: _DIVIDES,
+    math.pow: (
+        "abs({0}) < np.inf and abs({1}) < np.inf and ({0} != 0.0 or {1} >= 0.0) and "
+        "({0} >= 0.0 or {1} == np.floor({1})) and "
+        "({0} == 0.0 or abs({1} * math.log(abs({0}))) < 700.0)"
+    ),
+    math.degrees: "",
+    math.radians: "",
+}
+CALLED |= {
+    getattr(math, name): condition
+    for name, condition in (("exp2", "abs({0}) < 1000.0"), ("cbrt", ""))
+    if hasattr(math, name)
+}
+MOST_ARGUMENTS = 3  # of a function that is called so
+# Which give whole numbers.
+WHOLE = {math.floor: "np.floor", math.ceil: "np.ceil", math.trunc: "np.trunc", round: "np.rint"}
+# numpy's names of Python's functions, by which they are priced
+NUMPYS = {
+    "acos": "arccos",
+    "acosh": "arccosh",
+    "asin": "arcsin",
+    "asinh": "arcsinh",
+    "atan": "arctan",
+    "atan2": "arctan2",
+    "atanh": "arctanh",
+    "fabs": "absolute",
+    "pow": "power",
+    "round": "rint",
+}
+NUMBERS = frozenset(type(sample) for sample in SAMPLES.values())
+
+
+class Functions(Arrays):
+    """What a function of numbers comes to."""
+
+    def is_compiled(self, f: Any, args: list[Any]) -> bool:
+        """Return whether `f`, one of numpy's functions of arrays, has a form for these numbers."""
+        count = {np.round: 1, np.where: 3, np.clip: 3}.get(f, getattr(f, "nin", 0))
+        return len(args) == count and all(isinstance(a, Num) for a in args)
+
+    def of_numbers(self, f: Any, args: list[Any], node: ast.Call) -> Any:
+        """One of Python's functions or numpy's, of numbers; of numpy's also of whole regions."""
+        make, ufunc = self._make_of(f, args, node), f is abs or isinstance(f, np.ufunc)
+        if make is None or len(args) != (getattr(f, "nin", 1) if ufunc else len(node.args)):
+            self.refuse(
+                node, f"{ast.unparse(node.func)}()", INSTEAD.get(getattr(f, "__name__", ""), "")
+            )
+        form = f"{text_of(f)}({', '.join('{}' for _ in args)})"
+        name = "absolute" if f is abs else f.__name__
+        if ufunc and any(isinstance(a, (Arr, Vec)) for a in args):
+            return self.mapped(
+                f, args, make if f is abs or f in ROUNDED or f in TESTS else None, name, form, node
+            )
+        nums = (
+            [self.single(a, node) for a in args]
+            if ufunc
+            else [self.single(*x) for x in zip(args, node.args, strict=True)]
+        )
+        slots, tag = self.dispatch(nums, make)
+        data, bound = any(a.data for a in nums), nums[0].bound if f in (abs, int) else None
+        if f is int and FLOATS & nums[0].alts.keys():  # of floats no bound is known
+            bound = None
+        if ufunc:
+            self.priced(name, slots, data)
+        elif not isinstance(f, type):
+            self.spend(NUMPYS.get(name, name), "float32", data=data)
+        elif f is not bool:
+            self.spend(data=data)
+        return Num(slots, form.format(*(a.py for a in nums)), tag, data, bound=bound)
+
+    def _make_of(self, f: Any, args: list[Any], node: ast.AST) -> Make | None:
+        """How the compiled text works it out; None for what it does not know."""
+        if f in EXACT:
+            return lambda ts, xs: self._exact(f, ts[0], xs[0], node)
+        if f in TESTS:
+            return lambda ts, xs: self._test(f, ts[0], xs[0], node)
+        if f in LOGICAL:
+            return lambda ts, xs: (
+                "b1",
+                LOGICAL[f].format(
+                    *(self.convert(x, t, "b1", node) for x, t in zip(xs, ts, strict=True))
+                ),
+            )
+        if f in BY_OPERATOR:  # which make numpy's numbers of Python's
+            return self.arith(BY_OPERATOR[f], f, node, [None, None], [None, None])
+        if f in EXTREMES:
+            return lambda ts, xs: self._extreme(f, ts, xs, node)
+        if f is np.clip:
+            return lambda ts, xs: self._clipped(ts, xs, node)
+        if f is np.where:
+            return lambda ts, xs: self._chosen(ts, xs, node)
+        if f in (np.copysign, math.copysign):
+            return lambda ts, xs: self._with_sign(f, ts, xs, node)
+        if f in BY_LOOP:
+            return lambda ts, xs: self._looped(f, args, ts, xs, node)
+        if isinstance(f, type) and f in NUMBERS and len(args) == 1:
+            to = kind_of(f(0))
+            return lambda ts, xs: (to, self.put(xs[0], ts[0], to, node))
+        if f in WHOLE and len(args) == 1:
+            return lambda ts, xs: self._whole(f, ts[0], xs[0], node)
+        if f in CALLED and len(args) <= MOST_ARGUMENTS:
+            return lambda ts, xs: self._called(f, ts, xs, node)
+        if f is round:
+            return lambda ts, xs: self._alone(
+                f, [a.const or t for a, t in zip(args, ts, strict=True)], node
+            )
+        return (lambda ts, xs: self._math(f, ts, xs, node)) if f in MATH else None
+
+    def _alone(self, f: Any, operands: list[Any], node: ast.AST) -> tuple[str, str]:
+        """What CPython's text alone works out with the same bits."""
+        r = self.type_of(f, operands, node)
+        self.refuse_if(r not in SAMPLES, node, f"{text_of(f)} of {operands[0]}")
+        self.by_python(node)
+        return r, ZERO[SLOT[r]]
+
+    def _exact(self, f: Any, t: str, x: str, node: ast.AST) -> tuple[str, str]:
+        r = self.type_of(f, [t], node)
+        self.refuse_if(
+            r not in SAMPLES or (r in INTS and EXACT[f] == "np.sqrt"), node, f"{text_of(f)} of {t}"
+        )
+        x, g = self.convert(x, t, r, node), EXACT[f]
+        if g == "square":
+            return r, self.wrapped(f"({x} * {x})", r)
+        if r in INTS:
+            self.refuse_if(f is np.rint, node, f"{text_of(f)} of whole numbers")
+            g = "" if g.startswith("np.") else g
+            if r in ("wi", "u8", "i8"):
+                return r, x if r[0] == "u" and g == "abs" else f"{g}({x})"
+        return r, self.wrapped(f"{g}({x})", r)
+
+    def _test(self, f: Any, t: str, x: str, node: ast.AST) -> tuple[str, str]:
+        r = self.type_of(f, [t], node)
+        if t not in FLOATS:
+            return r, TESTS[f][1].format(self.convert(x, t, "i8" if t in BOOLS else t, node))
+        if f is np.signbit:
+            self._bail_if_nan(x, node)
+        return r, TESTS[f][0].format(x)
+
+    def _bail_if_nan(self, x: str, node: ast.AST) -> None:
+        """Leave it to CPython's text: which sign a NaN has depends on who computed it."""
+        self.bail(f"{x} != {x}", node)
+
+    def _with_sign(self, f: Any, ts: list[str], xs: list[str], node: ast.AST) -> tuple[str, str]:
+        r = self.type_of(f, ts, node)
+        a, b = (self.put(x, t, r, node) for x, t in zip(xs, ts, strict=True))
+        self._bail_if_nan(b, node)
+        return r, f"np.copysign({a}, {b})"
+
+    def _extreme(self, f: Any, ts: list[str], xs: list[str], node: ast.AST) -> tuple[str, str]:
+        r = self.type_of(f, ts, node)
+        a, b = (self.convert(x, t, r, node) for x, t in zip(xs, ts, strict=True))
+        if r in FLOATS and f in (np.fmax, np.fmin):
+            return r, self.by_loop(f, r, [a, b])
+        return r, self._better_of(EXTREMES[f], r, a, b, node)
+
+    def _better_of(self, name: str, r: str, a: str, b: str, node: ast.AST) -> str:
+        if r in FLOATS:  # which of two zeros it is depends on the processor
+            self.bail(f"{a} == 0 and {b} == 0 and np.signbit({a}) != np.signbit({b})", node)
+        return f"{name}({a}, {b})"
+
+    def _clipped(self, ts: list[str], xs: list[str], node: ast.AST) -> tuple[str, str]:
+        r = self.type_of(np.clip, ts, node)
+        if r not in FLOATS:
+            return self._alone(np.clip, list(ts), node)
+        x, low, high = (self.convert(x, t, r, node) for x, t in zip(xs, ts, strict=True))
+        x = self.named(self._better_of("np_max", r, x, low, node))
+        return r, self._better_of("np_min", r, x, high, node)
+
+    def _chosen(self, ts: list[str], xs: list[str], node: ast.AST) -> tuple[str, str]:
+        r = self.type_of(chosen_number, ts, node)
+        a, b = (self.put(x, t, r, node) for x, t in zip(xs[1:], ts[1:], strict=True))
+        return r, f"({a} if {self.convert(xs[0], ts[0], 'b1', node)} else {b})"
+
+    def _looped(
+        self, f: Any, args: list[Num], ts: list[str], xs: list[str], node: ast.AST
+    ) -> tuple[str, str]:
+        if f is np.power and not set(ts) & FLOATS:
+            return self.arith("**", f, node, [a.const for a in args], [None, None])(ts, xs)
+        r = self.type_of(f, ts, node)
+        if f is np.sign and r in INTS - {"u8"}:
+            x = self.convert(xs[0], ts[0], r, node)
+            return r, f"(np.int64({x} > 0) - np.int64({x} < 0))"
+        if r not in FLOATS and f is np.sign:
+            return self._alone(f, ts, node)
+        self.refuse_if(r not in FLOATS, node, f"np.{f.__name__} of {ts[0]}")
+        return r, self.by_loop(
+            f, r, [self.convert(x, t, r, node) for x, t in zip(xs, ts, strict=True)]
+        )
+
+    def _whole(self, f: Any, t: str, x: str, node: ast.AST) -> tuple[str, str]:
+        """Python's functions that give whole numbers."""
+        r = self.type_of(f, [t], node)
+        return r, self.put(f"{WHOLE[f]}({x})" if t in FLOATS else x, t, r, node)
+
+    def _called(self, f: Any, ts: list[str], xs: list[str], node: ast.AST) -> tuple[str, str]:
+        xs = [self.named(self.put(x, t, "wf", node)) for x, t in zip(xs, ts, strict=True)]
+        if CALLED[f]:
+            self.bail(f"not ({CALLED[f].format(*xs)})", node)
+        loop = self.loop_at(f, f"{'d' * len(xs)}->d")
+        return "wf", f"call_double{len(xs)}({loop}, {', '.join(xs)})"
+
+    def _math(self, f: Any, ts: list[str], xs: list[str], node: ast.AST) -> tuple[str, str]:
+        xs = [self.put(x, t, "wf", node) for x, t in zip(xs, ts, strict=True)]
+        text = f"np.sqrt({xs[0]})" if f is math.sqrt else f"math.{f.__name__}({', '.join(xs)})"
+        name = self.named(
+            f"{text} if {DOMAIN[f].format(xs[0])} else np.nan" if f in DOMAIN else text
+        )
+        # errors, and what is infinite, are Python's to say
+        self.bail(f"not ({name} - {name} == 0.0)", node)
+        return "wf", name
+
+
+def chosen_number(condition: Any, a: Any, b: Any) -> Any:
+    """np.where of numbers, as a number."""
+    return np.where(condition, a, b)[()]
+
+
+def text_of(f: Any) -> str:
+    """A function as CPython's text calls it."""
+    if f in (abs, int, float, bool, round):
+        return str(f.__name__)
+    if isinstance(f, type):
+        return numpys(f)
+    return f"{'math' if inspect.isbuiltin(f) else 'np'}.{f.__name__}"
