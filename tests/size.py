@@ -24,7 +24,7 @@ BUDGETS = {
     "tiny": 235,
     GROUND: 4760,
     "graph": 3960,
-    ENGINE: 10715,
+    ENGINE: 10865,
     "cost": 3380,
     "report": 4325,
     "saved": 780,
