@@ -21,6 +21,7 @@ from ipu_teach.engine.scalar import compiled, run as scalar_run
 from ipu_teach.engine.scalar.functions import program_of
 from ipu_teach.errors import CodeletError
 from ipu_teach.report import Report
+from ipu_teach.report.summary import summary_text
 from ipu_teach.target import make_target
 from ipu_teach.types import Array, DType
 
@@ -247,7 +248,7 @@ def test_a_report_says_what_keeps_a_loop_in_cpython(tmp_path: Path, at_once: lis
     way = f"CPython alone: line {Ordered.compute.__code__.co_firstlineno + 2}, np.sort"
     assert engine.report.ways() == {"Ordered": way}
     assert Report.deserialize(engine.report.serialize()).ways() == {"Ordered": way}
-    assert f"(ran in {way})" in engine.report.profile_summary()
+    assert f"(ran in {way})" in summary_text(engine.report)
 
 
 def test_the_time_to_compile_is_the_processors_and_grows_with_the_text(
