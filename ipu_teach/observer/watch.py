@@ -39,6 +39,7 @@ from ipu_teach.engine.scalar.count import beside
 from ipu_teach.engine.scalar.fields import index_of, parts_of
 from ipu_teach.engine.scalar.function_text import python_text
 from ipu_teach.engine.scalar.functions import FOREVER
+from ipu_teach.flags import checks
 from ipu_teach.graph.codelet_registry import said_cycles, vertex_class
 from ipu_teach.graph.vertex import Vertex, regions_of, run_on, workers
 from ipu_teach.target import Target, make_target
@@ -50,6 +51,7 @@ MOST_NUMBERS = 16  # of an array among the locals
 _OWN = re.compile("g_\\d+(?:[A-Zl]$|_)|.*_m$")
 
 
+@checks("target")
 def observe(codelet: type[Vertex], target: Target | None = None, /, **values: Any) -> Observed:
     """Run one vertex on host values, as `Vertex.call` does, and tell what its lines cost and what
     its loops did.

@@ -14,6 +14,7 @@ from html import escape
 from typing import Any
 
 from ipu_teach.errors import InvalidOptionError, IPUTeachError, shown
+from ipu_teach.flags import checks
 from ipu_teach.show.view import View, own_script, player, with_scripts
 
 Setting = Sequence[Any]
@@ -58,6 +59,7 @@ class Explore:
         display(live | {"text/plain": self._offer()}, raw=True)
 
 
+@checks("build")
 def explore(build: Callable[..., View], **settings: Setting) -> Explore:
     """A picture that is made anew as sliders move.
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from ipu_teach.cost.ledger import BUFFERS, LANDING, VARIABLES
 from ipu_teach.errors import InvalidOptionError, counted, did_you_mean, shown
-from ipu_teach.flags import flagged
+from ipu_teach.flags import checks
 from ipu_teach.report import Report
 from ipu_teach.report.query import VariableRow, folded
 from ipu_teach.show import palette
@@ -50,7 +50,7 @@ HIGH = 104.0  # of a curve
 PITCH = 15.0  # of a lane
 
 
-@flagged
+@checks("axis")
 def liveness(
     report: Report,
     other: Report | None = None,

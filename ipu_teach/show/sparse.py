@@ -14,6 +14,7 @@ from math import isfinite
 import numpy as np
 
 from ipu_teach.errors import InvalidOptionError, counted, shown
+from ipu_teach.flags import checks
 from ipu_teach.poplibs.popsparse import CSRMatrix
 from ipu_teach.poplibs.popsparse.buckets import EMPTY, PLACES, Cut
 from ipu_teach.poplibs.popsparse.dynamic import Partitioner
@@ -195,6 +196,7 @@ def _steps(cut: Cut, rounds: int, done: int) -> tuple[Shape, ...]:
     return (*found, Words(wide, BAR + 14, "modelled cycles, planned", 11, "end", "soft"))
 
 
+@checks("unit")
 def crossing(cycles: Mapping[str, Mapping[float, float]], unit: str = "modelled cycles") -> View:
     """What several products take by density, as curves, a frame for each density:
     `show.crossing({"dense": {1 / 2: 900, 1 / 4: 900}, "blocks of 16": {1 / 2: 700, 1 / 4: 400}})`.

@@ -19,6 +19,7 @@ from ipu_teach.cost.lines import line_cycles, start_of
 from ipu_teach.cost.model import CostModel, StepCost
 from ipu_teach.cost.schedule import shared_out
 from ipu_teach.errors import InvalidOptionError, counted, did_you_mean, shown
+from ipu_teach.flags import checks
 from ipu_teach.graph.variable_table import without_replica
 from ipu_teach.report import Report
 from ipu_teach.show import palette
@@ -63,6 +64,7 @@ class Held(NamedTuple):
     start: int
 
 
+@checks("tile", "step")
 def tile(report: Report, tile: int | None = None, step: str | int | None = None) -> View:
     """A tile, by its number, in the steps of a run in which it executes vertices, or in one of
     them.

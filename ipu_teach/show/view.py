@@ -18,7 +18,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from ipu_teach.errors import InvalidOptionError, NotHereImportError, did_you_mean, shown
-from ipu_teach.flags import flagged
+from ipu_teach.flags import checks, flagged
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.show.scene import WIDTH, Painted, Scene
 from ipu_teach.show.svg import svg
@@ -67,6 +67,7 @@ class View:
     def _repr_html_(self) -> str:
         return self.html()
 
+    @checks("role")
     def html(self, role: str = "") -> str:
         """The view as an HTML element; `role` is one more class for it."""
         # An end of an element within an attribute is what cleaners of pages take for an attack.
@@ -78,6 +79,7 @@ class View:
         live = table(self.scene) + script(self.scene)
         return f'<div class="ipu-view{" " + role if role else ""}">{image}{live}</div>'
 
+    @checks("path")
     def save(
         self,
         path: str | Path,
