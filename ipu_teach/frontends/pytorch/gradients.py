@@ -68,10 +68,12 @@ class DeviceLoss(torch.Tensor):  # type: ignore[misc]
         return self.as_subclass(torch.Tensor)
 
     def __repr__(self, **options: Any) -> str:
-        return self._plain().__repr__(**options)
+        text: str = self._plain().__repr__(**options)
+        return text
 
     def __format__(self, spec: str) -> str:
-        return self._plain().__format__(spec)
+        text: str = self._plain().__format__(spec)
+        return text
 
     def __deepcopy__(self, memo: dict[int, Any]) -> torch.Tensor:
         return self._plain().__deepcopy__(memo)
