@@ -97,7 +97,7 @@ def timeline(
     if which and (blocks is None or not which.keys() <= set(WHICH)):
         raise InvalidOptionError(f"""show.timeline() was given {", ".join(sorted(which))}.
             next:  say whose blocks, blocks=0, and pick them with {", ".join(WHICH)}.""")
-    reports = [checked(one, "timeline") for one in (report, other or report)]
+    reports = [checked(one, "timeline") for one in (report, report if other is None else other)]
     seen_whole("timeline", other, at)
     if blocks is not None and other is not None:
         raise InvalidOptionError("""show.timeline() was given blocks of two reports.
