@@ -15,6 +15,7 @@ from nbclient import NotebookClient
 from nbconvert import HTMLExporter
 
 from ipu_teach import show
+from ipu_teach.show.paint import headline_height
 from ipu_teach.show.scene import number
 
 from . import programs
@@ -205,7 +206,7 @@ def test_pictures_have_the_shares_that_the_words_say(page: Any, tmp_path: Path, 
     for dark in (False, True):
         page.emulate_media(color_scheme="dark" if dark else "light")
         page.goto((tmp_path / "large.html").as_uri())
-        drawn = seen(page.screenshot())
+        drawn = seen(page.screenshot())[round(4 * headline_height(scene)) :]  # below the title
         assert programs.waiting_seen(drawn, scene, where, 4, dark) == pytest.approx(
             where.waiting, abs=0.02
         )
