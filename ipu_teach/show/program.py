@@ -219,7 +219,7 @@ def _title(
         sums[place.title] = sums.get(place.title, 0) + max(spent[place])
     title, cycles = max(sums.items(), key=lambda item: item[1])
     often = len({id(place) for place in leaves if place.title == title})
-    where = f", at {often} places," * (often > 1)
+    where = ", at several places," * (often > 1)
     return f"{label(title, 48)}{where} takes {100 * cycles / total:.1f} % of the cycles"
 
 
