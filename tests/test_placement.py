@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ipu_teach.golden.programs import profile
 from libraries import run
 
 from ipu_teach import FLOAT, HALF, INT, Graph, IPUModel, Tensor
@@ -16,6 +15,7 @@ from ipu_teach.poplibs import poplin, popnn, popops, poputil
 from ipu_teach.poplibs.popops import expr
 from ipu_teach.program import Sequence
 from ipu_teach.types import DType
+from validation.programs import profile
 
 BATCH, CHANNELS, SIDE = 4, 8, 6
 SHAPE = (BATCH, CHANNELS, SIDE, SIDE)
