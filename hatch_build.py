@@ -1,5 +1,7 @@
-"""What a wheel carries from beside the package: notebooks, pages, digits and captured graphs, where
-`ipu_teach/places.py` looks for them."""
+"""Add to a wheel what stands beside the packages: notebooks, pages, digits and captured graphs.
+
+`ipu_teach/_support/places.py` looks for them in the folder `carried` of each package.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +10,17 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-PATTERNS = (
-    "notebooks/*.ipynb",
-    "notebooks/solutions/*.ipynb",
-    "docs/*.md",
-    "docs/*.html",
-    "datasets/digits8.npz",
-    "datasets/*.model",
-    "datasets/SOURCE.md",
-)
+CARRIED = {
+    "ipu_teach": ("datasets/digits8.npz", "datasets/*.model", "datasets/SOURCE.md"),
+    "ipu_course": (
+        "notebooks/*.ipynb",
+        "notebooks/solutions/*.ipynb",
+        "docs/*.md",
+        "docs/*.html",
+        "validation/*.py",
+        "validation/*.csv",
+    ),
+}
 
 
 class CourseHook(BuildHookInterface):
@@ -26,11 +30,11 @@ class CourseHook(BuildHookInterface):
         """Called by hatchling before it writes a wheel; `version` is "standard" or "editable"."""
         if version == "standard":
             root = Path(self.root)
-            found = {
-                path: path.relative_to(root).as_posix()
-                for pattern in PATTERNS
-                for path in root.glob(pattern)
-            }
             build_data["force_include"].update(
-                {str(path): f"ipu_teach/course/{name}" for path, name in found.items()}
+                {
+                    str(path): f"{package}/carried/{path.relative_to(root).as_posix()}"
+                    for package, patterns in CARRIED.items()
+                    for pattern in patterns
+                    for path in root.glob(pattern)
+                }
             )

@@ -1,7 +1,7 @@
 """python3 run.py [JOB] [arguments]: a job of the kit, in an environment that the first use makes.
 
 .venv stands beside this file, and nothing outside this folder is installed. Without a job it opens
-the first lesson. The jobs, which `ipu-teach` has by the same names, stand in ipu_teach/jobs.py.
+the first lesson. The jobs, which `ipu-teach` has by the same names, stand in ipu_course/jobs.py.
 """
 # Written so that any Python can read it, an old one too: that one must be able to say that it is
 # too old.
@@ -258,7 +258,7 @@ def do(what, command, env):
         raise SetupFailed(why[0], unreached=why[1], said=said)
     if re.search("no space left|not enough space|quota exceeded", text, re.IGNORECASE):
         raise SetupFailed(
-            "the disk is full: about 700 MB are needed. Make room, then run the same command again"
+            "the disk is full: about 600 MB are needed. Make room, then run the same command again"
         )
     sys.stderr.write(text)
     stands = "; what it said stands above. " if text.strip() else "; it said nothing. "
@@ -468,6 +468,12 @@ def mend(old):
             os.replace(path + ".new", path)
 
 
+def from_wheels(folders):
+    """The options with which uv takes packages from these folders alone; none without folders."""
+    links = [word for folder in folders for word in ("--find-links", folder)]
+    return ["--offline", "--no-index"] + links if folders else []
+
+
 def build(want):
     """Make .venv-new, and put it where .venv is; with what somebody added to .venv, where its
     Python is still right."""
@@ -479,18 +485,16 @@ def build(want):
     folders = carried()
     options = []
     if folders:
-        text = "setting up .venv, once, from the wheels in this folder: about 125 packages, "
-        say(text + "600 MB on disk")
+        text = "setting up .venv, once, from the wheels in this folder: about 110 packages, "
+        say(text + "500 MB on disk")
         check_wheels(folders)
         uv = unpacked_uv(folders, env)
         env["UV_CACHE_DIR"] = CACHE  # on the same disk, so that nothing lies there twice
-        options = ["--offline", "--no-index"] + [
-            word for folder in folders for word in ("--find-links", folder)
-        ]
+        options = from_wheels(folders)
     else:
         uv = find_uv(env)
         installer = None if uv else uv_installer(env)
-        say("setting up .venv, once: about 125 packages, 210 MB to fetch and 600 MB on disk")
+        say("setting up .venv, once: about 110 packages, 150 MB to fetch and 500 MB on disk")
         uv = uv or fetched_uv(installer, env)
     try:
         remove(NEW)
@@ -501,7 +505,9 @@ def build(want):
         make = uv + ["venv", "-q", "--relocatable", "--allow-existing"] + options
         do("making .venv", make + ["--python", sys.executable, NEW], env)
         install = ["pip", "install", "-q", "--python", python_of(NEW)] + options
-        wanted = ["pip", "-r", "requirements.lock", "-e", "."]
+        # What lessons need; the tools for tests come with the first job that needs them, and stay.
+        extras = "lab,test" if keep and has_modules(["pytest"]) else "lab"
+        wanted = ["pip", "-c", "requirements.lock", "-e", ".[" + extras + "]"]
         do("installing the packages", uv + install + wanted, env)
         # Matplotlib lists the fonts once per user and says so on stderr, which would stand in the
         # first lesson's output.
@@ -586,23 +592,36 @@ def setup():
         turn.close()
 
 
+SIZES = {"test": "21 packages for tests, 65 MB to fetch and 205 MB on disk"}
+
+
+def has_modules(modules):
+    """Whether .venv has all of these modules."""
+    question = "import importlib.util as u; assert all(map(u.find_spec, " + repr(modules) + "))"
+    return silent([PYTHON, "-c", question]) == 0
+
+
 def add_extra(name, modules):
     """Put an extra of pyproject.toml into .venv, where a module of it is missing; what the lock
     names stays as it is."""
-    question = "import importlib.util as u; assert all(map(u.find_spec, " + repr(modules) + "))"
-    if silent([PYTHON, "-c", question]) == 0:
+    if has_modules(modules):
         return
     turn = one_at_a_time()
     env = setup_environment()
     try:
+        folders = carried()
         uv = find_uv(env) or fetched_uv(uv_installer(env), env)
-        say("adding what this job needs to .venv, once: the extra `" + name + "`")
+        size = ": " + SIZES[name] if name in SIZES else ""
+        say("adding what this job needs to .venv, once: the extra `" + name + "`" + size)
         install = ["pip", "install", "-q", "--python", PYTHON, "-c", "requirements.lock"]
+        install += from_wheels(folders)
         do("installing the packages", uv + install + ["-e", ".[" + name + "]"], env)
     except SetupFailed as failure:
         text = str(failure)
         if failure.unreached:
             text += ". " + failure.unreached + ", then run the same command again" + failure.said
+        elif folders:
+            text += ". A pack has it if it was made by: python3 run.py pack --tests"
         stop("this job needs the extra `" + name + "` of pyproject.toml: " + text, 1)
     finally:
         turn.close()
@@ -615,23 +634,25 @@ def main():
         here = sys.version.split()[0] + "; " + advice
         stop("Python 3.10 or newer is needed, and this is " + here, 2)
     words = sys.argv[1:] or ["lab"]
-    jobs = runpy.run_path(os.path.join(ROOT, "ipu_teach", "jobs.py"))
+    jobs = runpy.run_path(os.path.join(ROOT, "ipu_course", "jobs.py"))
     jobs["answer"]("python3 run.py", words)
     try:
-        setup()
-        if words[0] == "site" and words[1:] != ["--help"]:
-            add_extra("docs", ["sphinx", "myst_nb", "pydata_sphinx_theme"])
+        if words[0] not in jobs["BARE"]:
+            setup()
+        if words[0] in jobs["EXTRAS"] and words[1:] != ["--help"]:
+            add_extra(*jobs["EXTRAS"][words[0]])
     except KeyboardInterrupt:
         stop("set-up stopped; the next run takes it up again", 130)
     except OSError as error:
-        advice = {errno.ENOSPC: "the disk is full, and 700 MB are needed"}
+        advice = {errno.ENOSPC: "the disk is full, and 600 MB are needed"}
         copied = "copy this folder to where you may write, and close what runs from its .venv"
         advice.update(dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), copied))
         text = str(error) + ". " + advice.get(error.errno, "").capitalize()
         stop("set-up cannot go on: " + text, 1)
     command = [PYTHON, "-m", "ipu_teach"] + words
     if words[0] in jobs["SCRIPTS"]:  # which runs even where the kit itself cannot be imported
-        command = [PYTHON, os.path.join(ROOT, jobs["SCRIPTS"][words[0]])] + words[1:]
+        python = sys.executable if words[0] in jobs["BARE"] else PYTHON
+        command = [python, os.path.join(ROOT, jobs["SCRIPTS"][words[0]])] + words[1:]
     if os.name != "nt":
         sys.stdout.flush()
         os.execv(command[0], command)  # this process becomes the job: its status, its Ctrl-C

@@ -31,9 +31,9 @@ def all_rows(in_browser: bool = False, peers: bool = False) -> list[Row]:
         from bench import browser
 
         return list(browser.ROWS)
-    from bench import gpu, graphs, heat, kernels, networks, replicas, scalar, sparse, waiting
+    from bench import gpu, graphs, heat, kernels, networks, order, replicas, scalar, sparse, waiting
 
-    rooms = (kernels, heat, sparse, scalar, graphs, replicas, waiting, networks, gpu)
+    rooms = (kernels, heat, sparse, scalar, graphs, replicas, waiting, networks, order, gpu)
     return [row for room in rooms for row in room.ROWS]
 
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ipu_teach.lessons.exercise import Exercise, catalogue
-from ipu_teach.lessons.mistakes import Mistake, all_mistakes
+from ipu_course.checking.exercise import Exercise, catalogue
+from ipu_course.checking.mistakes import Mistake, all_mistakes
 
 PAGE = Path(__file__).with_name("mistakes.md")
 

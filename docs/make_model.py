@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from ipu_teach.cost.traced import OPERATIONS, UNIT, array_cycles
-from ipu_teach.golden import printed
 from ipu_teach.target import PRESETS, Target, ground, make_target, source
+from validation import printed
 
 PAGE = Path(__file__).with_name("model.md")
 

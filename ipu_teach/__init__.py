@@ -6,155 +6,42 @@ Start with the lessons (`python3 run.py`), or with the program in README, which 
     from ipu_teach.program import Copy, Execute, Repeat, Sequence
 
 To read how it works, begin with `tiny.py`, the machine in one file; docs/inside.md goes on.
+
+The names are those of `_api.py`, which is loaded when the first of them is used, so that
+`from ipu_teach import tiny` loads numpy and nothing else.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-from ipu_teach import program
-from ipu_teach.cost.lines import Observed
-from ipu_teach.device import Device, DeviceManager, IPUModel, TargetType
-from ipu_teach.elsewhere import not_in as _not_in
-from ipu_teach.engine import Engine, Executable, compile_graph
-from ipu_teach.errors import IPUTeachError, PoplarError
-from ipu_teach.graph import (
-    ComputeSet,
-    DataStream,
-    DebugContext,
-    Graph,
-    InOut,
-    Input,
-    MultiVertex,
-    Output,
-    RemoteBuffer,
-    ReplicatedStreamMode,
-    SupervisorVertex,
-    Tensor,
-    TensorCloneMethod,
-    UpsampleMethod,
-    VariableMappingMethod,
-    Vector,
-    VectorLayout,
-    VectorList,
-    Vertex,
-    append,
-    codelet,
-    concat,
-    same_view,
-)
-from ipu_teach.host import StreamCallback
-from ipu_teach.observer import observe
-from ipu_teach.register_steps import (
-    FloatingPointBehaviour,
-    get_hw_seeds,
-    set_floating_point_behaviour,
-    set_hw_seeds,
-    set_stochastic_rounding,
-)
-from ipu_teach.report import (
-    Report,
-    compare,
-    counter,
-    open_report,
-    print_profile_summary,
-    tracepoint,
-)
-from ipu_teach.sweeps import Sweep, sweep
-from ipu_teach.target import Target
-from ipu_teach.types import (
-    BOOL,
-    CHAR,
-    FLOAT,
-    HALF,
-    INT,
-    LONGLONG,
-    QUARTER,
-    SHORT,
-    SIGNED_CHAR,
-    UNSIGNED_CHAR,
-    UNSIGNED_INT,
-    UNSIGNED_LONGLONG,
-    UNSIGNED_SHORT,
-    QuarterFormat,
-    QuarterMetadata,
-)
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "BOOL",
-    "CHAR",
-    "FLOAT",
-    "HALF",
-    "INT",
-    "LONGLONG",
-    "QUARTER",
-    "SHORT",
-    "SIGNED_CHAR",
-    "UNSIGNED_CHAR",
-    "UNSIGNED_INT",
-    "UNSIGNED_LONGLONG",
-    "UNSIGNED_SHORT",
-    "ComputeSet",
-    "DataStream",
-    "DebugContext",
-    "Device",
-    "DeviceManager",
-    "Engine",
-    "Executable",
-    "FloatingPointBehaviour",
-    "Graph",
-    "IPUModel",
-    "IPUTeachError",
-    "InOut",
-    "Input",
-    "MultiVertex",
-    "Observed",
-    "Output",
-    "PoplarError",
-    "QuarterFormat",
-    "QuarterMetadata",
-    "RemoteBuffer",
-    "ReplicatedStreamMode",
-    "Report",
-    "StreamCallback",
-    "SupervisorVertex",
-    "Sweep",
-    "Target",
-    "TargetType",
-    "Tensor",
-    "TensorCloneMethod",
-    "UpsampleMethod",
-    "VariableMappingMethod",
-    "Vector",
-    "VectorLayout",
-    "VectorList",
-    "Vertex",
-    "append",
-    "codelet",
-    "compare",
-    "compile_graph",
-    "concat",
-    "counter",
-    "get_hw_seeds",
-    "observe",
-    "open_report",
-    "print_profile_summary",
-    "program",
-    "same_view",
-    "set_floating_point_behaviour",
-    "set_hw_seeds",
-    "set_stochastic_rounding",
-    "sweep",
-    "tracepoint",
-]
+if TYPE_CHECKING:
+    from ipu_teach._api import *
+    from ipu_teach._api import __all__ as __all__
 
-if not TYPE_CHECKING:  # a type checker is to complain about unknown names
+else:  # a type checker is to complain about unknown names
+    import sys
+    from importlib import import_module
+    from importlib.util import find_spec
 
     def __getattr__(name: str) -> Any:
-        if name in ("poplibs", "show"):  # imported where they are used
-            return import_module(f"ipu_teach.{name}")
-        raise _not_in(
+        """Return a public name, or a module of this package, and load it if need be."""
+        if name.startswith("_") and name != "__all__":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        is_module = find_spec(f"{__name__}.{name}") is not None
+        asking = sys._getframe(1).f_code.co_filename
+        if is_module and asking.startswith("<frozen importlib"):
+            raise AttributeError(name)  # `from ipu_teach import tiny` imports the module next
+        api = vars(import_module("ipu_teach._api"))
+        names = {public: api[public] for public in api.get("__all__", ()) if public in api}
+        globals().update(names)
+        if name == "__all__":
+            return api[name]
+        if name in names:
+            return names[name]
+        if is_module:
+            return import_module(f"{__name__}.{name}")
+        raise import_module("ipu_teach._support.elsewhere").not_in(
             "ipu_teach",
             name,
             {
@@ -162,5 +49,8 @@ if not TYPE_CHECKING:  # a type checker is to complain about unknown names
                 "DOUBLE": "FLOAT; no tile computes in 64 bits.",
                 "poplar": "import ipu_teach as poplar.",
             },
-            __all__,
+            names,
         )
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__getattr__("__all__")})

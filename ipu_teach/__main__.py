@@ -1,8 +1,8 @@
-"""`python -m ipu_teach` is `ipu-teach`."""
+"""Start `ipu-teach`, the command line of the course, by `python -m ipu_teach`."""
 
 import sys
 
-from ipu_teach.cli import main
+from ipu_course.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

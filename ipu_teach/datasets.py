@@ -1,20 +1,20 @@
-"""Handwritten digits to train on: a small set that comes with the kit, and MNIST.
+"""Handwritten digits to train on: a small set that is part of the kit, and MNIST.
 
-`digits()` needs nothing but the kit. `mnist()` reads the four files of MNIST (LeCun, Cortes and
-Burges, 1998) from `$IPU_TEACH_DATA/mnist` or from the user's cache folder, and downloads them into
-that folder where neither has them. Both return a `Dataset` of 28x28 images, so that a program runs
-on either without a change.
+`digits()` needs only the kit. `mnist()` reads the four files of MNIST (LeCun, Cortes and Burges,
+1998) from `$IPU_TEACH_DATA/mnist` or from the user's cache folder, and downloads them into the
+cache folder if neither has them. Both return a `Dataset` of 28x28 images, so a program can use
+either without a change.
 
-What the module chose where there was a choice:
+Design choices:
 
-* The first folder that holds MNIST wins, and `IPU_TEACH_DATA` comes first. A folder with the test
-  half alone counts: its first 8,000 images are then the training half, its last 2,000 the test
-  half.
-* Files already on disk are checked for form and for size, not by md5: they may have been unpacked
-  or packed again. What is downloaded is checked by md5 before it gets its name.
-* No connection is not an error (`mnist()` says so in one line and returns the digits). A server
-  that answers with an error, with other bytes, or that falls silent, is an error, since the user
-  can do something about it.
+* The first folder that has MNIST is used, and `IPU_TEACH_DATA` comes first. A folder with only the
+  test set is enough: its first 8,000 images then become the training set, and its last 2,000 the
+  test set.
+* Files on disk are checked for format and size, but not by md5, as they may have been unpacked or
+  packed again. A download is checked by md5 before the file gets its final name.
+* A missing connection is not an error: `mnist()` prints a line and returns the digits. A server
+  that answers with an error or with wrong bytes, or stops answering, is an error, as the user can
+  act on it.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ipu_teach._support.flags import flagged
+from ipu_teach._support.places import bundled
 from ipu_teach.errors import DatasetError, shown
-from ipu_teach.flags import flagged
-from ipu_teach.places import bundled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,15 +47,16 @@ if TYPE_CHECKING:
 __all__ = ["Dataset", "digits", "load", "mnist", "read_idx"]
 
 DEFAULT_URL = "https://ossci-datasets.s3.amazonaws.com/mnist/"
-"""Where `mnist()` downloads from unless `IPU_TEACH_MNIST_URL` names another place: the mirror that
-torchvision uses."""
+"""The address from which `mnist()` downloads, unless `IPU_TEACH_MNIST_URL` is set.
+
+It is the mirror that torchvision uses.
+"""
 
 TIMEOUT = 20.0
-"""Seconds without a single byte after which a download counts as stalled."""
+"""Seconds without any data after which a download counts as stalled."""
 
-# The md5 of each packed file, as torchvision lists them. In this order, so that a download that was
-# interrupted never leaves the test half alone behind, which would be read as a folder that holds
-# nothing else on purpose.
+# The md5 of each packed file, from torchvision's list. The training set comes first, so that an
+# interrupted download never leaves a folder with only the test set, which is a valid folder.
 _MD5 = {
     "train-images-idx3-ubyte": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
     "train-labels-idx1-ubyte": "d53e105ee54ea40749a09fcbcd1e9432",
@@ -67,7 +68,7 @@ _COUNTS = {"train": 60_000, "t10k": 10_000}
 _HALF_SPLIT = 8_000
 
 _DIGITS_FILE = bundled("datasets") / "digits8.npz"
-# Each array of that file: its dtype, its shape, and the largest number in it.
+# the arrays of that file: dtype, shape and largest number
 _DIGITS = {"images": ("u1", (1797, 8, 8), 16), "labels": ("u1", (1797,), 9)}
 _DIGITS |= {"train_index": ("<u2", (1500,), 1796), "test_index": ("<u2", (297,), 1796)}
 _RESTORE = "Restore the file with `git checkout datasets/digits8.npz`, or install the kit again."
@@ -86,15 +87,15 @@ _REPLACE = (
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Dataset:
-    """Images of handwritten digits and what they show, in two halves.
+    """Images of handwritten digits with their labels, in a training set and a test set.
 
-    name:          "digits", "mnist", or "mnist-t10k" where the test half of MNIST was split in two
+    name:          "digits", "mnist", or "mnist-t10k" if the test set of MNIST was split in two
     train_images:  uint8, shape (n, 28, 28), 0 is background and 255 is ink
     train_labels:  uint8, shape (n,), 0 to 9
     test_images:   uint8, shape (m, 28, 28)
     test_labels:   uint8, shape (m,)
 
-    The arrays are new in every call that returns a dataset: changing them changes nobody else's.
+    Each call returns new arrays, which the caller may change.
     """
 
     name: str
@@ -112,7 +113,7 @@ class Dataset:
 
 
 def load(name: str) -> Dataset:
-    """The dataset called `name`: "digits" (see `digits`) or "mnist" (see `mnist`).
+    """Return the dataset `name`: "digits" (see `digits`) or "mnist" (see `mnist`).
 
     Raises DatasetError for any other name.
     """
@@ -126,26 +127,25 @@ def load(name: str) -> Dataset:
         once.""")
 
 
-# ------------------------------------------------------------------------------------------ the
-# digits
+# --- the digits -----------------------------------------------------------------------------------
 
 
 def digits() -> Dataset:
-    """The 1,797 digits that come with the kit, 1,500 to train on and 297 to test on, scaled from
-    8x8 to 28x28.
+    """Return the 1,797 digits of the kit, 1,500 to train on and 297 to test on, as 28x28 images.
 
-    Source: the test half of "Optical Recognition of Handwritten Digits", Alpaydin and Kaynak, UCI,
-    1998; each pixel of the 8x8 original counts the ink in a block of 4x4, 0 to 16. The split is
-    stored in the file: each class is in both halves in proportion (see datasets/SOURCE.md).
+    Source: the test set of "Optical Recognition of Handwritten Digits", Alpaydin and Kaynak, UCI,
+    1998. A pixel of the 8x8 originals is the number of ink pixels in a block of 4x4, 0 to 16. The
+    split is stored in the file; both sets have each class in the same proportion (see
+    datasets/SOURCE.md).
 
-    The scaling is bilinear, with the centres of the pixels aligned at the outer edges, and in
-    integers only, so every machine gets the same bytes. Along each axis, pixel i of 28 lies at 4i -
-    5 fourteenths of a pixel of the original, held within 0 and 98 (that is, 7 pixels): its two
-    neighbours q and q + 1, q = (4i - 5) div 14, weigh 14 - r and r, r = (4i - 5) mod 14. Rows times
-    columns give weights that add up to 196, so with S the weighted sum of the four neighbours, at
-    most 16 * 196 = 3136, the pixel is (255 * S + 1568) div 3136: 255 S / 3136, rounded half up.
+    The images are scaled from 8x8 by bilinear interpolation, with the outer edges aligned. It uses
+    only integers, so every machine gets the same bytes. Along each axis, pixel i of 28 is at
+    position (4i - 5) / 14 of the original, clipped to 0 and 7. With q = (4i - 5) div 14 and
+    r = (4i - 5) mod 14, its neighbours q and q + 1 have the weights 14 - r and r. The products of
+    the weights of both axes add up to 196. With S, the weighted sum of the four neighbours, at most
+    16 * 196 = 3136, the pixel is (255 * S + 1568) div 3136: 255 S / 3136, rounded half up.
 
-    Raises DatasetError where the file is missing or damaged.
+    Raises DatasetError if the file is missing or damaged.
     """
     try:
         with zipfile.ZipFile(_DIGITS_FILE) as file:
@@ -157,7 +157,7 @@ def digits() -> Dataset:
             digits8.npz is missing.
             where: {_DIGITS_FILE}
             next:  {_RESTORE}""") from None
-    # damaged bytes fail in as many ways as there are lines in the readers
+    # damaged bytes make the readers fail with many kinds of error
     except Exception as error:
         raise DatasetError(f"""The digits that come with the kit cannot be read: digits8.npz is
             damaged ({_one_line(error)}).
@@ -168,8 +168,10 @@ def digits() -> Dataset:
 
 
 def _member(file: zipfile.ZipFile, name: str) -> NDArray[Any]:
-    """An array of the digits, as `_DIGITS` has it. Its header is checked before its values are
-    read; it may claim anything."""
+    """Return an array of the digits, which must match its entry in `_DIGITS`.
+
+    Its header may be damaged, and is checked before its values are read.
+    """
     kind, shape, most = _DIGITS[name]
     dtype, member = np.dtype(kind), file.getinfo(f"{name}.npy")
     if member.file_size > 2 * dtype.itemsize * math.prod(shape):
@@ -189,7 +191,7 @@ def _member(file: zipfile.ZipFile, name: str) -> NDArray[Any]:
 
 
 def _scale(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """(n, 8, 8) uint8, 0 to 16, to (n, 28, 28) uint8, 0 to 255. The formula stands in `digits`."""
+    """Scale uint8[n, 8, 8] from 0 to 16 to uint8[n, 28, 28] from 0 to 255, see `digits`."""
     weights = np.zeros((28, 8), dtype=np.int32)
     for i in range(28):
         low, rest = divmod(min(max(4 * i - 5, 0), 98), 14)
@@ -199,29 +201,29 @@ def _scale(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return ((255 * sums + 1568) // 3136).astype(np.uint8)
 
 
-# -----------------------------------------------------------------------------------------------
-# MNIST
+# --- MNIST ----------------------------------------------------------------------------------------
 
 
 @flagged
 def mnist(download: bool = True, *, timeout: float = TIMEOUT) -> Dataset:
-    """MNIST: 60,000 images to train on and 10,000 to test on.
+    """Return MNIST: 60,000 images to train on and 10,000 to test on.
 
-    Looks for the four files, packed (`train-images-idx3-ubyte.gz` and so on) or unpacked (without
-    `.gz`), in `$IPU_TEACH_DATA/mnist`, then in the cache folder (`$XDG_CACHE_HOME/ipu_teach/mnist`;
-    without that variable `~/.cache/ipu_teach/mnist`, on macOS `~/Library/Caches/ipu_teach/mnist`,
-    on Windows `%LOCALAPPDATA%/ipu_teach/mnist`). Where a folder holds the test half alone, that
-    half is split, first 8,000 to train and last 2,000 to test, and a line says so.
+    The four files may be packed (`train-images-idx3-ubyte.gz` and so on) or unpacked (without
+    `.gz`). They are read from `$IPU_TEACH_DATA/mnist` or from the cache folder,
+    `$XDG_CACHE_HOME/ipu_teach/mnist`. Without that variable, it is `~/.cache/ipu_teach/mnist`, on
+    macOS `~/Library/Caches/ipu_teach/mnist`, on Windows `%LOCALAPPDATA%/ipu_teach/mnist`. A folder
+    with only the test set is split, the first 8,000 images to train and the last 2,000 to test,
+    and a line says so.
 
-    Where neither folder has them, they are downloaded into the cache folder, about 11 MB, from the
-    address in `IPU_TEACH_MNIST_URL` or else from `DEFAULT_URL`, with a progress bar. A download
-    that was interrupted goes on where it stopped, if the server can do that. `timeout`, in seconds,
-    is how long a server may stay silent. Without a connection a line says so, and the answer is
-    `digits()`. With `download=False` nothing is downloaded.
+    If neither folder has the files, they are downloaded into the cache folder, about 11 MB, with a
+    progress bar. The address is that in `IPU_TEACH_MNIST_URL` or else `DEFAULT_URL`. An interrupted
+    download continues where it stopped, if the server supports that. `timeout` is how many seconds
+    a server may be silent. Without a connection, a line says so and `digits()` is returned. With
+    `download=False` nothing is downloaded.
 
-    Raises DatasetError where a file is not what its name says, where nothing was found and
-    `download` is false, where the server answers with an error or with other bytes or falls silent,
-    or where the cache folder cannot be written.
+    Raises DatasetError if a file is damaged or has other contents than its name says, if the files
+    are missing and `download` is False, if the server answers with an error or with wrong bytes or
+    stops answering, or if the cache folder cannot be written.
     """
     folders = _folders()
     for folder in folders:
@@ -252,7 +254,7 @@ def mnist(download: bool = True, *, timeout: float = TIMEOUT) -> Dataset:
 
 
 def _folders() -> list[Path]:
-    """Where MNIST may lie; the last one is the cache folder, the only one that is ever written."""
+    """Return the folders that may have MNIST; only the last one, the cache folder, is written."""
     chosen = os.environ.get("IPU_TEACH_DATA", "")
     return ([Path(chosen).expanduser() / "mnist"] if chosen else []) + [
         cache_folder() / "ipu_teach" / "mnist"
@@ -260,7 +262,7 @@ def _folders() -> list[Path]:
 
 
 def cache_folder() -> Path:
-    """Where a user's programs keep what can be had again."""
+    """Return the folder for data that a user's programs can fetch again."""
     xdg = os.environ.get("XDG_CACHE_HOME", "")
     if xdg and Path(xdg).is_absolute():  # the XDG standard says to ignore a relative path
         return Path(xdg)
@@ -279,12 +281,14 @@ def cache_folder() -> Path:
 
 
 def _find(folder: Path) -> dict[str, Path]:
-    """Which of the four files `folder` holds; a packed one goes before an unpacked one, for it
-    carries a checksum."""
+    """Return the paths of those of the four files that are in `folder`, by name.
+
+    A packed file takes precedence, as it has a checksum.
+    """
     found = {}
     for stem in _MD5:
         for path in (folder / f"{stem}.gz", folder / stem):
-            # unlike Path.is_file, no error for a folder that may not be read
+            # unlike Path.is_file, this raises no error for an unreadable folder
             if os.path.isfile(path):
                 found[stem] = path
                 break
@@ -302,7 +306,7 @@ def _split_test_half(folder: Path, found: Mapping[str, Path]) -> Dataset:
         f"train on and its last {len(images) - _HALF_SPLIT:,} to test on."
     )
     cut = _HALF_SPLIT
-    # Copies, so that neither half keeps the other's memory alive.
+    # copies, so that neither set keeps the memory of the other alive
     return Dataset(
         "mnist-t10k",
         images[:cut].copy(),
@@ -341,24 +345,23 @@ def _read_half(found: Mapping[str, Path], half: str) -> tuple[NDArray[np.uint8],
     return images, labels
 
 
-# ------------------------------------------------------------------------------------------- IDX
-# files
+# --- IDX files ------------------------------------------------------------------------------------
 
 
 def read_idx(path: str | os.PathLike[str]) -> NDArray[np.uint8]:
-    """The array in an IDX file of unsigned bytes, packed with gzip or not.
+    """Return the array in an IDX file of unsigned bytes, packed with gzip or not.
 
-    An IDX file is a header and the values, nothing else. The header: two zero bytes, the code of
-    the dtype (0x08: unsigned byte), the number of dimensions, and each dimension as a big-endian
-    32-bit integer. Whether the file is packed is read from its first two bytes. Source: LeCun,
-    Cortes and Burges, "The MNIST database", 1998.
+    An IDX file is a header and the values. The header has two zero bytes, the code of the dtype
+    (0x08: unsigned byte), the number of dimensions, and each dimension as a big-endian 32-bit
+    integer. The first two bytes show whether the file is packed. Source: LeCun, Cortes and Burges,
+    "The MNIST database", 1998.
 
-    Returns a new uint8 array of the shape that the header gives. Memory grows with what the file
-    really holds, never with what its header claims.
+    The result is a new uint8 array of the shape in the header. Memory grows with the data that is
+    read, whatever size the header claims.
 
-    Raises DatasetError, which names the file, where it is missing, empty, cut short, damaged,
-    longer than its header says, larger than 1 GiB by its header, named .gz but not packed, not an
-    IDX file, or of another dtype.
+    Raises DatasetError, which names the file, if it is missing, empty, cut short or damaged, longer
+    than its header says, larger than 1 GiB by its header, named .gz but not packed, not an IDX
+    file, or of another dtype.
     """
     file = Path(path)
     try:
@@ -423,8 +426,7 @@ def _parse(file: Path, stream: IO[bytes] | gzip.GzipFile) -> NDArray[np.uint8]:
             f"cannot be what its header claims: {claim}, where 1 GiB in 32 dimensions is the most.",
         )
     body = bytearray()
-    # Piece by piece, since read(count) would set aside whatever the header claims before it reads a
-    # byte.
+    # in pieces, as read(count) would allocate the size that the header claims
     while len(body) <= count and (piece := stream.read(min(1 << 20, count + 1 - len(body)))):
         body += piece
     if len(body) < count:
@@ -448,8 +450,7 @@ def _one_line(error: object) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-# --------------------------------------------------------------------------------------------
-# download
+# --- download -------------------------------------------------------------------------------------
 
 
 class _OfflineError(Exception):
@@ -457,7 +458,7 @@ class _OfflineError(Exception):
 
 
 class _DroppedError(Exception):
-    """The transfer ended early; another attempt may go on from there."""
+    """The transfer ended early; another attempt may continue it."""
 
 
 def _base_url() -> str:
@@ -479,7 +480,7 @@ def _base_url() -> str:
 
 
 def _download(url: str, final: Path, md5: str, timeout: float) -> None:
-    """Fetch `url` into `final`, which appears complete and checked or not at all."""
+    """Download `url` to `final`, which appears only once it is complete and checked."""
     try:
         final.parent.mkdir(parents=True, exist_ok=True)
         part = _claim(final, timeout)
@@ -487,8 +488,7 @@ def _download(url: str, final: Path, md5: str, timeout: float) -> None:
             _fill(url, part, md5, timeout)
             os.replace(part, final)
         finally:
-            # Whatever ended the transfer, an interrupt too: leave what is there for a later call to
-            # go on with.
+            # after an error or an interrupt, a later call continues with the part that is there
             with contextlib.suppress(OSError):
                 os.replace(part, final.with_name(f"{final.name}.part"))
     except OSError as error:
@@ -500,12 +500,11 @@ def _download(url: str, final: Path, md5: str, timeout: float) -> None:
 
 
 def _claim(final: Path, timeout: float) -> Path:
-    """A part file that belongs to this call alone: what an earlier call left, if anything, else a
-    new name.
+    """Return a path for partial data that only this call uses.
 
-    Two programs may download at once. A rename has one winner, so what was left is taken by one of
-    them; a running download writes at least once in `timeout` seconds, so one that has been idle
-    for longer was killed.
+    It has the data of an earlier, unfinished download, if there is one. Two programs may download
+    at once. Only one of them can rename the file of the earlier download. A running download writes
+    at least once in `timeout` seconds, so a file that is older than twice that was abandoned.
     """
     mine = final.with_name(f"{final.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
     for left in sorted(final.parent.glob(f"{final.name}.*part")):
@@ -523,7 +522,7 @@ def _claim(final: Path, timeout: float) -> Path:
 
 
 def _fill(url: str, part: Path, md5: str, timeout: float) -> None:
-    """Bring `part` to the state where its md5 is right, or raise."""
+    """Download the rest of `part` until its md5 is right, or raise `DatasetError`."""
     problem = ""
     for _ in range(_ATTEMPTS):
         resumed = part.exists() and part.stat().st_size > 0
@@ -564,8 +563,10 @@ def _md5(path: Path) -> str:
 
 
 def _fetch(url: str, part: Path, timeout: float) -> None:
-    """One request: append to `part` what it lacks, or write it anew where the server cannot go on
-    in the middle."""
+    """Send one request, and append the rest of the file to `part`.
+
+    If the server cannot continue in the middle, `part` is written from its beginning.
+    """
     import http.client
     import urllib.error
     import urllib.request
@@ -579,7 +580,7 @@ def _fetch(url: str, part: Path, timeout: float) -> None:
         response: HTTPResponse = urllib.request.urlopen(request, timeout=timeout)
     except urllib.error.HTTPError as error:
         error.close()
-        # there is nothing after `have`: it was no beginning of this file
+        # the file has no bytes after `have`, so `part` was not the beginning of this file
         if error.code == 416 and have:
             part.unlink()
             raise _DroppedError(
@@ -619,11 +620,11 @@ def _fetch(url: str, part: Path, timeout: float) -> None:
                 if not piece:
                     break
                 file.write(piece)
-                # the time of the last write tells other programs that this one is alive
+                # the time of the last write shows other programs that this one is running
                 file.flush()
                 have += len(piece)
                 bar.update(len(piece))
-                # no file of MNIST is so long: stop here, the md5 will refuse it
+                # no file of MNIST is so long, and its md5 will be wrong
                 if have > _LARGEST_DOWNLOAD:
                     total = None
                     break

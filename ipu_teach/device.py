@@ -1,5 +1,4 @@
-"""IPUModel, which describes a simulated IPU, the Device that it makes, and the DeviceManager, which
-lends some."""
+"""Simulated devices: `IPUModel` describes one, and a `DeviceManager` has a pool of them."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from ipu_teach.target import Target, changed, make_target, unknown_field
 
 
 class TargetType(Enum):
-    """Kinds of device. The kit has no IPU hardware behind it; it models one."""
+    """The kinds of device. The kit has no IPU hardware: it models an IPU."""
 
     IPU = "IPU"
     IPU_MODEL = "IPU_MODEL"
@@ -28,11 +27,11 @@ class TargetType(Enum):
 
 
 class Device(WithoutSome):
-    """A simulated machine that an Engine is loaded on. `target` describes it; `id` tells two
-    devices apart.
+    """A simulated machine on which an Engine is loaded.
 
-    A device from a `DeviceManager` is attached by one program at a time, as hardware would be; one
-    that was made by `IPUModel.create_device` needs no attaching.
+    `target` describes the machine, and `id` is unique. A device of a `DeviceManager` is attached by
+    one program at a time, as hardware would be. A device made by `IPUModel.create_device` need not
+    be attached.
     """
 
     _made = 0
@@ -51,32 +50,32 @@ class Device(WithoutSome):
 
     @classmethod
     def create_cpu_device(cls) -> Device:
-        """A device of one tile with one worker and no limit of memory to speak of, for trying
-        values only."""
+        """Return a device of one tile with one worker and 1 TB of memory, to try values only."""
         target = make_target(tiles_per_ipu=1, num_worker_contexts=1, memory_bytes_per_tile=2**40)
         return cls(target, TargetType.CPU)
 
     @classmethod
     def create_simulator_device(cls, target: Target) -> Device:
-        """A device of any target; in this kit every device is a simulated one."""
+        """Return a device for any target; in this kit every device is simulated."""
         return cls(target)
 
     def attach(self) -> bool:
-        """Take the device for this program. False if it is taken already."""
+        """Attach the device to this program. Return False if it is attached already."""
         if self.is_attached:
             return False
         self.is_attached = True
         return True
 
     def detach(self) -> None:
-        """Give the device back."""
+        """Make the device available to other programs."""
         self.is_attached = False
 
     def create_virtual_device(self, tiles: int | Sequence[int]) -> Device:
-        """A device of fewer tiles: the first `tiles` of each IPU, or of a single IPU those in a
-        list, numbered anew.
+        """Return a device with fewer tiles.
 
-        All tiles are alike, so only how many there are matters. Raises `InvalidMachineModelError`.
+        `tiles` is the number of tiles on each IPU or, for a single IPU, a list of different tiles.
+        The tiles of the new device are numbered from 0. Tiles differ only in their number, so the
+        list is used only for its length. Raises `InvalidMachineModelError`.
         """
         have, single = self.target.tiles_per_ipu, self.target.num_ipus == 1
         if isinstance(tiles, int):
@@ -95,13 +94,12 @@ class Device(WithoutSome):
 
     @property
     def has_gateway(self) -> bool:
-        """Whether there is a gateway between the IPUs and their host: not in this model, which has
-        a plain host link."""
+        """Whether a gateway connects the IPUs and their host: False, the model has a host link."""
         return False
 
     @property
     def supports_remote_buffers(self) -> bool:
-        """Whether there is memory beside the tiles, for `Graph.add_remote_buffer`: always."""
+        """Whether the device has streaming memory for `Graph.add_remote_buffer`: always True."""
         return True
 
     def __repr__(self) -> str:
@@ -114,10 +112,10 @@ class Device(WithoutSome):
 
 
 class DeviceManager(WithoutSome):
-    """A pool of simulated devices, found and attached as hardware would be: one of each of 1, 2, 4,
-    8 and 16 IPUs.
+    """A pool of simulated devices with 1, 2, 4, 8 and 16 IPUs, one of each.
 
-    A device of another number of IPUs joins the pool when it is first asked for.
+    Programs get and attach them as they would hardware. A device with another number of IPUs is
+    added to the pool when a program first asks for it.
     """
 
     def __init__(self, version: str = "ipu2") -> None:
@@ -126,21 +124,21 @@ class DeviceManager(WithoutSome):
 
     @classmethod
     def create_device_manager(cls) -> DeviceManager:
-        """A new manager, with a pool of its own."""
+        """Return a new manager, with its own pool."""
         return cls()
 
     @property
     def num_devices(self) -> int:
-        """Devices in the pool."""
+        """The number of devices in the pool."""
         return len(self._devices)
 
     def get_devices(
         self, target_type: TargetType = TargetType.IPU_MODEL, num_ipus: int | None = None
     ) -> list[Device]:
-        """The devices of a kind, with exactly `num_ipus` IPUs if that is given: any number that
-        `IPUModel` takes.
+        """Return the devices of a kind, with exactly `num_ipus` IPUs if that is given.
 
-        There is no hardware: asking for `TargetType.IPU` raises `NoHardwareError`.
+        `num_ipus` may be any number that `IPUModel` accepts. `TargetType.IPU` raises
+        `NoHardwareError`, as there is no hardware.
         """
         if target_type is TargetType.IPU:
             raise NoHardwareError("""No IPU hardware is attached: this kit simulates the chip.
@@ -156,7 +154,7 @@ class DeviceManager(WithoutSome):
         return [d for d in self._devices if num_ipus is None or d.target.num_ipus == num_ipus]
 
     def get_device(self, number: int) -> Device:
-        """Device `number` of the pool, counted from 0."""
+        """Return device `number` of the pool, counted from 0."""
         if not isinstance(number, int) or not 0 <= number < len(self._devices):
             raise InvalidOptionError(f"""There is no device {shown(number)}.
                 next:  the pool has the devices 0 to {len(self._devices) - 1}.""")
@@ -167,20 +165,21 @@ class DeviceManager(WithoutSome):
 
 
 class IPUModel:
-    """A model of one or more IPUs, from 1 tile up.
+    """A description of one or more simulated IPUs, with 1 tile or more each.
 
-    `version` is "ipu1" (GC2), "ipu2" (GC200), "bow" or "c600". Any field of `Target` may be changed
-    by name, here or later:
+    `version` is "ipu1" (GC2), "ipu2" (GC200), "bow" or "c600". Any field of `Target` can be set by
+    name, here or later:
 
         model = IPUModel("ipu2", tiles_per_ipu=13)
         model.num_ipus = 2
 
-    `machine` is "m2000", "bow2000", "pod16" or "pod64": all its IPUs, or num_ipus=8 of them, a
-    power of two, as it gives them. Without one there may be any number, on a ladder of their own.
+    `machine` is "m2000", "bow2000", "pod16" or "pod64". It has all the IPUs of that machine or,
+    with `num_ipus`, a part of them: a power of two. Without `machine`, any number of IPUs is joined
+    by a ladder of links.
 
-    Values are those the machine would give; time is modelled. A field that does not exist, or a
-    value that no machine has, raises `InvalidMachineModelError`. A device keeps the description
-    with which it was created.
+    Values are those that the machine would compute; time is modelled. An unknown field, or a value
+    that no machine has, raises `InvalidMachineModelError`. Later changes of the model do not change
+    a device that it has created.
     """
 
     target: Target
@@ -189,7 +188,7 @@ class IPUModel:
         object.__setattr__(self, "target", make_target(version, **fields))
 
     def create_device(self) -> Device:
-        """A new device of this description."""
+        """Return a new device that matches this description."""
         return Device(self.target)
 
     def __getattr__(self, name: str) -> Any:
@@ -210,6 +209,6 @@ class IPUModel:
 
 
 def target_of(given: object) -> Target | None:
-    """The target that `given` is, or is a device of; None if it is neither."""
+    """Return `given` if it is a target, its target if it is a device, and None otherwise."""
     target = given.target if isinstance(given, Device) else given
     return target if isinstance(target, Target) else None

@@ -1,8 +1,7 @@
-"""Every exception a learner can meet.
+"""All exceptions of the kit.
 
-Each says three things: what was tried, where it went wrong, and what to do next. The class names
-are those of Poplar, in Python's spelling, so that a search for one finds the original's
-documentation too.
+The message of each says what happened, where, and what to do next. The class names are those of
+Poplar, in Python's spelling, so a search for one also finds Poplar's documentation.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from ipu_teach.tracebacks import shortened
+from ipu_teach._support.tracebacks import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -22,17 +21,21 @@ _LABEL = re.compile(r"\n +(where|line|next): +")
 
 
 def counted(number: int, one: str, several: str = "") -> str:
-    """A number with its noun: 1 tile, 1,472 tiles. `several` is for nouns that take more than an
-    s."""
+    """Return a number with its noun: "1 tile", "1,472 tiles".
+
+    `several` is the plural, if it is not `one` with an s.
+    """
     return f"{number:,} {one if number == 1 else several or one + 's'}"
 
 
 def shown(value: object) -> str:
-    """`value` as an error quotes it: its repr on one line of at most 80 characters, without
-    addresses."""
+    """Return the repr of `value` as errors quote it: one line of at most 80 characters.
+
+    Memory addresses are left out.
+    """
     try:
         text = " ".join(repr(value).split())
-    except Exception:  # a repr may fail, and that of a number of many thousand digits does
+    except Exception:  # a repr may fail; that of an integer of many thousand digits does
         text = f"<{type(value).__name__}>"
     if isinstance(value, type) and text.startswith("<class "):
         text = text[8:-2].replace("__main__.", "")
@@ -41,8 +44,10 @@ def shown(value: object) -> str:
 
 
 def did_you_mean(name: object, known: Iterable[str], alike: float = 0.6) -> str:
-    """The words "did you mean …? " with the closest of the `known` names, or nothing if none is
-    `alike`, of 1."""
+    """Return "did you mean …? " with the nearest of the `known` names, or "" if none is near.
+
+    `alike` is the least similarity, from 0 to 1, of difflib.
+    """
     folded = {k.replace("_", "").lower(): k for k in known}
     wanted = name.replace("_", "").lower() if isinstance(name, str) else ""
     near = get_close_matches(wanted, folded, 1, alike)
@@ -50,21 +55,21 @@ def did_you_mean(name: object, known: Iterable[str], alike: float = 0.6) -> str:
 
 
 class IPUTeachError(Exception):
-    '''The root of every error the kit raises.
+    '''The base class of all errors that the kit raises.
 
-    `tried` is the sentence that says what went wrong, `where` names the place (vertex, field,
-    element, tile), `line` the line of the learner's program that made it, `next_step` is the
-    advice. All of them appear in `str(error)`.
+    `tried` is a sentence that says what went wrong, `where` names the place (vertex, field,
+    element, tile), `line` is the line of the user's program, and `next_step` is the advice. All of
+    them appear in `str(error)`.
 
-    An error of several lines is written as it is printed, indented as the code around it:
+    Write an error of several lines as it is printed, indented like the code around it:
 
         raise PoplarIndexError(f"""sub_sample() was given the stride {shown(stride)}.
             where: {self!r}
             next:  use a whole number of 1 or more.""")
 
-    A line that begins with none of the three words goes on with the one before. The keywords are
-    for a text that is put together, or that quotes one of several lines: with one of them given,
-    the text stays as it is.
+    A line that begins with none of the three words continues the line before it. Use the keyword
+    arguments for a text that is computed, or that quotes several lines: with one of them, `tried`
+    is not split.
     '''
 
     def __init__(self, tried: str, *, where: str = "", line: str = "", next_step: str = "") -> None:
@@ -84,14 +89,14 @@ class IPUTeachError(Exception):
         )
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows, which calls this."""
+        """Return the lines that IPython shows, which calls this method."""
         from IPython import get_ipython
 
         return shortened(self, get_ipython())
 
 
 class PoplarError(IPUTeachError):
-    """Something is wrong with a graph, a program or a run."""
+    """An error in a graph, a program or a run."""
 
 
 class PoplibsError(IPUTeachError):
@@ -99,32 +104,31 @@ class PoplibsError(IPUTeachError):
 
 
 class ModelError(IPUTeachError):
-    """A model cannot be: tensors that an operation cannot take, or what the device does not
-    have."""
+    """A model cannot be built: an operation cannot take its tensors, or the device lacks it."""
 
 
 class UnknownOperationError(ModelError):
-    """A model asks for an operation that the table of them does not have."""
+    """A model uses an operation that is not in the table of operations."""
 
 
 class ModelLoadError(ModelError):
-    """A file is no graph of a model, or is damaged."""
+    """A file does not contain the graph of a model, or is damaged."""
 
 
 class DatasetError(IPUTeachError):
-    """A data file is missing, truncated, corrupt or not what its name says."""
+    """A data file is missing, truncated or corrupt, or has other contents than its name says."""
 
 
 class LessonError(IPUTeachError):
-    """A lesson was asked for that does not exist, or could not be run to its end."""
+    """A lesson does not exist, or could not be run to its end."""
 
 
 class UnknownExerciseError(LessonError):
-    """There is no exercise or prediction of that name."""
+    """No exercise or prediction has the given name."""
 
 
 class AnswerKindError(LessonError):
-    """check() or predict() was given another kind of thing than the exercise asks for."""
+    """check() or predict() got a different kind of object than the exercise asks for."""
 
 
 class LessonSourceError(LessonError):
@@ -132,11 +136,11 @@ class LessonSourceError(LessonError):
 
 
 class GraphObjectCreationError(PoplarError):
-    """A call to a Graph was given arguments it cannot use."""
+    """A method of Graph got arguments that it cannot use."""
 
 
 class TensorCreationError(PoplarError):
-    """A variable or constant has a shape, type or value that cannot be."""
+    """A variable or constant has an impossible shape, type or value."""
 
 
 class PoplarIndexError(PoplarError, IndexError):
@@ -144,12 +148,11 @@ class PoplarIndexError(PoplarError, IndexError):
 
 
 class PoplarTypeError(PoplarError, TypeError):
-    """Element types do not match, or something is no element type at all."""
+    """Element types do not match, or an object is not an element type."""
 
 
 class DeviceValueError(PoplarError, TypeError):
-    """A tensor was used as if it were a number: what it holds is on the device, and not there while
-    a program is written."""
+    """A tensor was used as a number, but its elements are on the device and not yet computed."""
 
 
 class TensorMetadataError(PoplarError):
@@ -158,15 +161,15 @@ class TensorMetadataError(PoplarError):
 
 
 class UnknownVertexTypeError(PoplarError):
-    """There is no codelet of that name."""
+    """No codelet has the given name."""
 
 
 class GraphObjectLoadError(PoplarError):
-    """Codelets could not be loaded: the module failed, holds none, or a name is taken."""
+    """Codelets could not be loaded: the module failed or has none, or a name is in use."""
 
 
 class FileLoadError(GraphObjectLoadError):
-    """There is no such codelet file, or it is no Python file."""
+    """A codelet file does not exist, or is not a Python file."""
 
 
 class ParseError(GraphObjectLoadError):
@@ -174,46 +177,48 @@ class ParseError(GraphObjectLoadError):
 
 
 class NoSizeSpecifiedError(PoplarError):
-    """A Vector of state, or a list that is connected part by part, was given no size."""
+    """A Vector of state, or a list of regions that is connected part by part, has no size."""
 
 
 class InvalidPerfEstimateError(PoplarError):
-    """A perf estimator, or a codelet's own cycles(), failed or gave no whole number of cycles."""
+    """A perf estimator or a codelet's cycles() failed, or did not return an integer."""
 
 
 class UnknownFieldError(PoplarError):
-    """A vertex has no field of that name."""
+    """A vertex has no field of the given name."""
 
 
 class GraphConnectionError(PoplarError):
-    """A field is unconnected, or what is connected does not fit it."""
+    """A field is not connected, or is connected to a tensor that does not fit."""
 
 
 class ComputeSetRaceError(GraphConnectionError):
-    """Within one compute set an element is written twice, or written and read."""
+    """In one compute set, two vertices write an element, or one writes and another reads it."""
 
 
 class InvalidTileMappingError(PoplarError):
-    """A tensor element or a vertex has no tile, or a tile that does not exist."""
+    """An element of a tensor or a vertex is not mapped, or is mapped to a tile that is missing."""
 
 
 class ControlProgramError(PoplarError):
-    """A program is malformed: a copy whose sides do not match, a bad repeat count."""
+    """A program is malformed: the sides of a copy do not match, or a count is impossible."""
 
 
 class GraphMemoryAllocationError(PoplarError):
-    """The variables of a tile do not fit into its memory, or those of all into this computer's.
-    `bytes_per_tile` holds the modelled bytes of every tile.
+    """The data of a tile do not fit into its memory, or those of all tiles into this computer's.
 
-    `report` is the report of the compiled program, where compiling came that far, else None.
+    `bytes_per_tile` contains the modelled bytes of each tile: int64[tiles]. `report` is the report
+    of the compiled program, or None if compilation stopped before it.
     """
 
     bytes_per_tile: object = None
     report: Any = None
 
     def why(self) -> Any:
-        """The chain of causes: `report.why(error)`. Raises `InvalidOptionError` where compiling did
-        not come to a report."""
+        """Return the chain of causes, `report.why(error)`.
+
+        Raises `InvalidOptionError` if there is no report.
+        """
         if self.report is None:
             raise InvalidOptionError(
                 "This error has no report: it stopped the compiler.",
@@ -223,100 +228,105 @@ class GraphMemoryAllocationError(PoplarError):
 
 
 class HostMemoryWarning(IPUTeachError, UserWarning):
-    """A program needs more of this computer's memory than is free. It is shown, and not raised."""
+    """A program needs more of this computer's memory than is free: a warning, not an error."""
 
 
 class MatrixWarning(IPUTeachError, UserWarning):
-    """A codelet's function of np.linalg was given a matrix with a NaN in it, or `cholesky` one that
-    is not symmetric. numpy goes on, so this is shown, and not raised."""
+    """A codelet passed np.linalg a matrix with a NaN, or `cholesky` one that is not symmetric.
+
+    This is a warning, as numpy returns a result.
+    """
 
 
 class GraphReplicationError(PoplarError):
-    """A graph cannot be replicated so many times: the replicas have equal parts of the IPUs."""
+    """The IPUs cannot be divided equally between the replicas of a graph."""
 
 
 class InvalidMachineModelError(PoplarError):
-    """An IPUModel was given a field it does not have, or a value that no machine has."""
+    """An IPUModel has no such field, or no machine has the given value."""
 
 
 class UnknownMachineFieldError(InvalidMachineModelError, AttributeError):
-    """A machine was asked for a field that it does not have."""
+    """A description of a machine has no field of the given name."""
 
 
 class InvalidOptionError(PoplarError):
-    """An option was given a name or a value that does not exist."""
+    """An option does not exist, or does not accept the given value."""
 
 
 class MissingPerfEstimateError(PoplarError):
-    """A codelet's cycles are unknown: what it does cannot be counted, and it carries no
-    estimate."""
+    """The cycles of a codelet are unknown: they cannot be counted, and it has no estimate."""
 
 
 class StreamConnectionError(PoplarError):
-    """A stream is not connected, has run dry, or was handed something of the wrong size."""
+    """A stream is not connected, has no data left, or got data of the wrong size."""
 
 
 class TensorIOStateError(PoplarError):
-    """The host asked for device memory at a time when there is none, or under an unknown handle."""
+    """The host used device memory before it existed, or by an unknown handle."""
 
 
 class VertexDefinitionError(PoplarError):
-    """A vertex class declares fields that cannot be."""
+    """A vertex class declares impossible fields."""
 
 
 class CodeletError(PoplarError):
-    """A codelet's compute() failed, or did what its fields forbid."""
+    """A codelet's compute() failed, or used its fields in a forbidden way."""
 
 
 class UndeclaredNameError(CodeletError, AttributeError):
-    """A codelet's compute() uses a name of `self` that its class does not declare."""
+    """A codelet's compute() uses an attribute of `self` that its class does not declare."""
 
 
 class ApplicationRuntimeError(PoplarError):
-    """The program itself stopped the run: an Abort, a condition, or a Switch that no case fits."""
+    """The program stopped the run: an Abort, a condition, or a Switch without a fitting case."""
 
 
 class FloatingPointTrapError(ApplicationRuntimeError):
-    """An invalid operation, a division by zero or an overflow, where the engine's options make that
-    stop the run."""
+    """An invalid operation, a division by zero or an overflow stopped the run.
+
+    The engine's options decide which of them stop a run.
+    """
 
 
 class UninitialisedReadError(PoplarError):
-    """Something was read that nothing had written."""
+    """The program or the host read an element that nothing had written."""
 
 
 class NoHardwareError(PoplarError):
-    """Real hardware was asked for; there is none."""
+    """The program asked for real hardware, and there is none."""
 
 
 class NotOfferedError(PoplarError, AttributeError):
-    """Something of Poplar's that this kit does not have was asked for by its name."""
+    """The program used a name of Poplar that this kit does not have."""
 
 
 class UnknownNameError(PoplarError, AttributeError):
-    """A graph, a tensor or an engine was asked for something by a name that it has not."""
+    """A graph, a tensor, an engine or another object has no attribute of the given name."""
 
 
 class NotHereImportError(PoplarError, ImportError):
-    """A module was asked for a name that it has not, by `from … import`."""
+    """A module has no name that `from … import` asked for."""
 
 
 def missing(
     owner: str, name: str, instead: Mapping[str, str], known: Iterable[str]
 ) -> AttributeError:
-    """The error for the attribute `name` that `owner` has not; `instead` advises on those that
-    Poplar has there."""
+    """Return the error for an attribute `name` that `owner` does not have.
+
+    `instead` maps names of Poplar that the kit lacks to advice.
+    """
     if name in instead:
         return NotOfferedError(
             f"{owner}.{name} is not offered by this kit.", next_step=f"use instead: {instead[name]}"
         )
-    # Python and Jupyter ask for many of these, and expect this very answer
+    # Python and Jupyter look for many private names, and expect Python's own error
     if name.startswith("_"):
         return AttributeError(f"{owner} has no attribute {name!r}")
     offered = [k for k in known if not k.startswith("_")]
     # Poplar's getters without arguments are properties here
     getter = re.sub("^get_?(?=.)", "", name)
-    near = did_you_mean(name, offered, 0.7)  # among so many names, less would mislead
+    near = did_you_mean(name, offered, 0.7)  # among many names, a lower similarity misleads
     if getter != name and not near.startswith("did you mean 'get"):
         plain = did_you_mean(getter, offered, 0.7)
         near = f"{plain}Most getters are properties here, without brackets." if plain else near
@@ -325,13 +335,15 @@ def missing(
 
 
 class WithoutSome:
-    """A class whose counterpart in Poplar has more names: asking for one of those says what to use
-    instead."""
+    """A class that lacks some names of its counterpart in Poplar.
+
+    Using one of them raises an error that names the replacement, from `not_here`.
+    """
 
     __slots__ = ()
     not_here: ClassVar[Mapping[str, str]] = {}
 
-    if not TYPE_CHECKING:  # a type checker is to complain about unknown names
+    if not TYPE_CHECKING:  # so that a type checker still reports unknown names
 
         def __getattr__(self, name: str) -> NoReturn:
             raise missing(
@@ -343,20 +355,22 @@ class WithoutSome:
 
 
 class WithoutValue:
-    """A class whose objects name memory of the device: what Python asks of a number is refused,
-    with what to use instead."""
+    """A class whose objects stand for device memory and have no value while a program is written.
+
+    Using one as a number raises an error that names the replacement.
+    """
 
     __slots__ = ()
-    __array_ufunc__ = None  # numpy's numbers leave it to the methods below
+    __array_ufunc__ = None  # lets numpy's scalars call the methods below
 
-    if TYPE_CHECKING:  # what such a class has
+    if TYPE_CHECKING:  # attributes of the classes that use this one
 
         def _same(self, other: Any) -> bool:
-            """True if it names the same memory as another of its class."""
+            """Return whether it stands for the same memory as another object of its class."""
 
         @staticmethod
         def _line() -> str:
-            """The learner's line."""
+            """Return the line of the user's program."""
 
         def __hash__(self) -> int: ...
 
@@ -465,16 +479,16 @@ _refuse_numbers()
 
 
 class ProfilingDisabledError(PoplarError):
-    """The execution was asked for of a run that was not recorded."""
+    """The program asked for the profile of a run that was not recorded."""
 
 
 class ExecutableLoadError(PoplarError):
-    """A file is no executable of this kit, is damaged, or does not fit the codelets at hand."""
+    """A file is not an executable of this kit, is damaged, or needs different codelets."""
 
 
 class ReportLoadError(PoplarError):
-    """A file is no report of this kit, or is damaged."""
+    """A file is not a report of this kit, or is damaged."""
 
 
 class ReportNotFoundError(ReportLoadError, FileNotFoundError):
-    """There is no file of that name."""
+    """A file does not exist."""

@@ -12,7 +12,7 @@ from typing import ClassVar, NoReturn, cast
 
 import numpy as np
 
-from ipu_teach.elsewhere import not_in
+from ipu_teach._support.elsewhere import not_in
 from ipu_teach.errors import (
     ControlProgramError,
     PoplarTypeError,
@@ -38,7 +38,7 @@ from ipu_teach.types import (
 PREDICATES = (BOOL, INT, UNSIGNED_INT, SHORT, UNSIGNED_SHORT, CHAR, UNSIGNED_CHAR)
 CONTROLS = (INT, UNSIGNED_INT)
 
-MOST_REPEATS = 10**12  # of one Repeat; a step takes some microseconds
+MOST_REPEATS = 10**12  # a step takes a few microseconds, so a longer loop would never end
 
 
 class Program(WithoutSome):
@@ -46,21 +46,21 @@ class Program(WithoutSome):
 
     name = ""  # Poplar's debug context: what the program is called in reports and pictures
 
-    # the attributes that its text says, and those that hold the programs inside it
+    # names of attributes: those shown in the text of the program, and those that hold programs
     _said: ClassVar[tuple[str, ...]] = ()
     _inside: ClassVar[tuple[str, ...]] = ()
 
     def children(self) -> tuple[Program, ...]:
-        """The programs inside this one, in order."""
+        """Return the programs inside this one, in order."""
         return tuple(getattr(self, name) for name in self._inside)
 
     def to_string(self) -> str:
-        """The program as indented text, a line for each program in it."""
+        """Return the program as indented text, with a line for each program in it."""
         inner = [line for child in self.children() for line in child.to_string().split("\n")]
         return "\n".join([self._title(), *("  " + line for line in inner)])
 
     def _title(self, *inside: Program) -> str:
-        """What it is and says, with some of the programs inside it."""
+        """Return the line of text for this program, which shows the programs `inside` too."""
         values = (*(getattr(self, name) for name in self._said), *inside)
         words = (v.graph.describe(v) if isinstance(v, Tensor) else repr(v) for v in values)
         return f"{type(self).__name__}({', '.join(words)})"
@@ -91,13 +91,15 @@ def _program(given: object, where: str) -> Program:
         next:  give Execute, Copy, Repeat or Sequence.""")
 
 
-# can be walked through, and are no list of programs
+# iterable types that are not lists of programs
 _NO_LISTS = (str, bytes, dict, Tensor, np.ndarray)
 
 
 def _check_ordered(value: object, where: str, instead: str) -> None:
-    """Raise `ControlProgramError` for a set, whose order differs from one Python process to the
-    next. C++'s braces become one when they are typed into Python."""
+    """Raise `ControlProgramError` if `value` is a set, whose order differs between processes.
+
+    C++'s braces become a set when they are typed into Python.
+    """
     if isinstance(value, (set, frozenset)):
         raise ControlProgramError(f"""{where} got a set of {counted(len(value), "item")}, and a set
             has no order.
@@ -105,7 +107,10 @@ def _check_ordered(value: object, where: str, instead: str) -> None:
 
 
 class Sequence(Program):
-    """Programs one after another: `Sequence(a, b)`, `Sequence([a, b])`, or `add` them later."""
+    """Programs that run one after another: `Sequence(a, b)` or `Sequence([a, b])`.
+
+    `add` appends further programs.
+    """
 
     def __init__(self, *programs: Program | Iterable[Program], name: str = "") -> None:
         self.name = str(name)
@@ -117,12 +122,12 @@ class Sequence(Program):
                 self.add(item)
 
     def add(self, program: Program) -> Sequence:
-        """Append one program; returns self."""
+        """Append one program and return this Sequence."""
         _check_ordered(program, "Sequence", "add one program at a time: .add(first).add(second)")
         self.programs.append(_program(program, "Sequence"))
         return self
 
-    append = add  # as of a list
+    append = add  # the name that Python's lists use
 
     def children(self) -> tuple[Program, ...]:
         return tuple(self.programs)
@@ -136,10 +141,10 @@ class Sequence(Program):
 
 
 class Execute(Program):
-    """Run a compute set: one superstep of exchange, sync and compute.
+    """Run a compute set: one superstep of sync, exchange and compute.
 
-    `out`: a BOOL of one element that receives true if `compute()` of every vertex returned true (or
-    nothing).
+    `out` is a BOOL tensor of one element. It becomes true if `compute()` of every vertex returned
+    true or nothing, and false otherwise.
     """
 
     def __init__(self, compute_set: ComputeSet, out: Tensor | None = None, name: str = "") -> None:
@@ -158,16 +163,16 @@ Side = Tensor | DataStream | RemoteBuffer
 
 
 class Copy(Program):
-    """Move elements between tensors, or between a tensor and a stream or remote buffer, in the
-    order of the views.
+    """Copy elements between tensors, or between a tensor and a stream or remote buffer.
 
-    Both sides have the same number of elements and the same dtype; their shapes may differ. Raises
-    `ControlProgramError` and `PoplarTypeError`.
+    Elements are copied in the order of the two views. Both sides have the same number of elements
+    and the same dtype; their shapes may differ. Raises `ControlProgramError` and
+    `PoplarTypeError`.
 
-    With a remote buffer, `offset` is a tensor of row numbers (UNSIGNED_INT or INT), read on the
-    device whenever the copy runs; the tensor on the other side holds that many rows, one after
-    another. Without it the copy moves row 0. A row that the buffer does not have stops the run with
-    an `ApplicationRuntimeError`.
+    With a remote buffer, `offset` is a tensor of row numbers (UNSIGNED_INT or INT), which the
+    device reads each time the copy runs. The tensor on the other side holds one row for each
+    number, one after another. Without `offset` the copy moves row 0. A row number that the buffer
+    does not have stops the run with an `ApplicationRuntimeError`.
     """
 
     def __init__(
@@ -236,10 +241,10 @@ class Copy(Program):
 
 
 class CrossReplicaCopy(Copy):
-    """Move what `source` holds in each replica to `destination` in another, in one step.
+    """Copy `source` of each replica to `destination` of another replica, in one step.
 
-    `replica_map`: for each replica the one that its elements go to, a permutation: {0: 1, 1: 0}
-    swaps two. Raises `ControlProgramError` and `PoplarTypeError`.
+    `replica_map` maps each replica that sends to the replica that receives, and is a permutation:
+    {0: 1, 1: 0} swaps two. Raises `ControlProgramError` and `PoplarTypeError`.
     """
 
     source: Tensor
@@ -266,7 +271,7 @@ class CrossReplicaCopy(Copy):
 
     @property
     def sources(self) -> list[int]:
-        """By replica, the one that its elements come from."""
+        """The sending replica of each replica: list[replicas]."""
         return sorted(self.replica_map, key=self.replica_map.__getitem__)
 
     def _title(self, *inside: Program) -> str:
@@ -276,8 +281,10 @@ class CrossReplicaCopy(Copy):
 
 
 def _check_rows(source: Side, destination: Side, offset: object) -> int | None:
-    """How many rows a copy with a remote buffer moves; None for another copy. Raises
-    `ControlProgramError`."""
+    """Return the number of rows that a copy with a remote buffer moves; None for other copies.
+
+    Raises `ControlProgramError`.
+    """
     both = f"{source!r} to {destination!r}"
     sides = [side for side in (source, destination) if isinstance(side, RemoteBuffer)]
     if not sides:
@@ -317,8 +324,7 @@ def _check_rows(source: Side, destination: Side, offset: object) -> int | None:
 
 
 def _check_replicas(side: DataStream | RemoteBuffer, tensor: Side, both: str) -> None:
-    """Refuse what is of a replicated graph beside a tensor of its top-level graph, and the other
-    way round."""
+    """Raise `ControlProgramError` if only one of the two belongs to a replicated graph."""
     replication = tensor.graph.replication if isinstance(tensor, Tensor) else None
     if replication is not None and not replication.fits(side.replicas):
         raise ControlProgramError(f"""Copy was given a tensor of
@@ -331,7 +337,7 @@ def _check_replicas(side: DataStream | RemoteBuffer, tensor: Side, both: str) ->
 class Repeat(Program):
     """Run `body` `count` times; the count is fixed when the program is compiled and may be 0.
 
-    `name` is what reports and `show.program` call the loop.
+    Reports and `show.program` call the loop `name`.
     """
 
     _said = ("count",)
@@ -365,22 +371,27 @@ class _While(Program):
 
 
 class RepeatWhileTrue(_While):
-    """Run `condition`; while the single element `predicate` is not zero, run `body` and `condition`
-    again.
+    """Run `condition`; while `predicate` is not zero, run `body` and `condition` again.
 
-    The decision is made on the device, from what `condition` has just written. `predicate` is a
-    BOOL or an integer.
+    `predicate` is a tensor of one element, BOOL or integer, which the device reads after
+    `condition` has run.
     """
 
 
 class RepeatWhileFalse(_While):
-    """Run `condition`; while the single element `predicate` is zero, run `body` and `condition`
-    again."""
+    """Run `condition`; while `predicate` is zero, run `body` and `condition` again.
+
+    `predicate` is a tensor of one element, BOOL or integer, which the device reads after
+    `condition` has run.
+    """
 
 
 class If(Program):
-    """Run `then` if the single element `predicate` (BOOL or integer) is not zero, else
-    `otherwise`."""
+    """Run `then` if `predicate` is not zero, else `otherwise`.
+
+    `predicate` is a tensor of one element, BOOL or integer. Without `otherwise`, nothing runs in
+    its place.
+    """
 
     _said = ("predicate",)
     _inside = ("then", "otherwise")
@@ -399,11 +410,11 @@ class If(Program):
 
 
 class Switch(Program):
-    """Run the case whose number equals the single element `control` (INT or UNSIGNED_INT), else
-    `default`.
+    """Run the case whose number equals `control`, else `default`.
 
-    `cases`: (number, program) pairs or a dict; `add` appends one. Without a default nothing runs if
-    no case fits; with `switch_with_bounds_checking` that is an `ApplicationRuntimeError`.
+    `control` is a tensor of one element, INT or UNSIGNED_INT. `cases` is a dict or an iterable of
+    (number, program) pairs; `add` appends one. If no case fits and there is no default, nothing
+    runs. A Switch made by `switch_with_bounds_checking` raises an `ApplicationRuntimeError` then.
     """
 
     def __init__(
@@ -432,7 +443,7 @@ class Switch(Program):
     def switch_with_bounds_checking(
         cls, control: Tensor, cases: Mapping[int, Program] | Iterable[tuple[int, Program]] = ()
     ) -> Switch:
-        """A Switch that raises `ApplicationRuntimeError` when no case fits."""
+        """Return a Switch that raises `ApplicationRuntimeError` if no case fits."""
         made = cls(control, cases)
         made.checked = True
         return made
@@ -441,11 +452,11 @@ class Switch(Program):
     def switch_with_unreachable_default(
         cls, control: Tensor, cases: Mapping[int, Program] | Iterable[tuple[int, Program]] = ()
     ) -> Switch:
-        """A Switch whose author promises that some case fits. The kit checks the promise."""
+        """Return a Switch whose author promises that a case always fits; the kit checks it."""
         return cls.switch_with_bounds_checking(control, cases)
 
     def add(self, number: int, program: Program) -> Switch:
-        """Append the case `number`; returns self."""
+        """Append the case `number` and return this Switch."""
         if not is_whole(number) or int(number) in self.cases:
             raise ControlProgramError(
                 f"Switch was given the case {shown(number)}.",
@@ -462,8 +473,10 @@ class Switch(Program):
 
 
 class Call(Program):
-    """Run a function made with `graph.add_function(program)`. Its code exists once, however often
-    it is called."""
+    """Run a function made with `graph.add_function(program)`.
+
+    The code of the function exists once, however many calls there are.
+    """
 
     _inside = ("body",)
 
@@ -480,7 +493,7 @@ class Call(Program):
 
 
 class Block(Program):
-    """A program under a name, for the profile: `report.execution.blocks(tile)` says when it ran."""
+    """A program with a name in the profile: `report.execution.blocks(tile)` lists when it ran."""
 
     _said = ("name",)
     _inside = ("body",)
@@ -492,7 +505,7 @@ class Block(Program):
 
 @dataclass(frozen=True)
 class PrintTensorFmt:
-    """How PrintTensor writes numbers: Poplar's fields, in Python's spelling."""
+    """The format in which PrintTensor writes numbers: Poplar's fields, in snake_case."""
 
     summarise_threshold: int = 1000
     edge_items: int = 3
@@ -504,10 +517,9 @@ class PrintTensorFmt:
 
 
 class PrintTensor(Program):
-    """Print a tensor when the run comes here: `PrintTensor(tensor)` or `PrintTensor("title",
-    tensor)`.
+    """Print a tensor during the run: `PrintTensor(tensor)` or `PrintTensor("title", tensor)`.
 
-    It goes to standard error, or where `Engine.set_print_tensor_stream` says.
+    It is written to standard error, or to the file given to `Engine.set_print_tensor_stream`.
     """
 
     _said = ("title",)
@@ -528,7 +540,7 @@ class PrintTensor(Program):
 
 
 class WriteUndef(Program):
-    """Declare a tensor's contents dead. Reading it before it is written again is an error."""
+    """Mark a tensor as unwritten. Reading it before it is written again is an error."""
 
     _said = ("tensor",)
 
@@ -542,7 +554,7 @@ class WriteUndef(Program):
 
 
 class SyncType(Enum):
-    """How far a sync reaches: the tiles of one IPU, all IPUs of the device, or the host as well."""
+    """The participants of a sync: the tiles of one IPU, all IPUs, or all IPUs and the host."""
 
     INTERNAL = "INTERNAL"
     EXTERNAL = "EXTERNAL"
@@ -550,7 +562,7 @@ class SyncType(Enum):
 
 
 class Sync(Program):
-    """All tiles wait for each other."""
+    """Let all tiles wait for each other."""
 
     def __init__(self, sync_type: SyncType = SyncType.INTERNAL, name: str = "") -> None:
         self.name = _debug_name(name, "Sync")
@@ -573,8 +585,10 @@ class Abort(Program):
 
 
 class AbortOnCondition(Program):
-    """Stop the run with an `ApplicationRuntimeError` if the single element `predicate` (BOOL or
-    integer) is not zero."""
+    """Stop the run with an `ApplicationRuntimeError` if `predicate` is not zero.
+
+    `predicate` is a tensor of one element, BOOL or integer.
+    """
 
     _said = ("predicate", "message")
 
@@ -584,8 +598,10 @@ class AbortOnCondition(Program):
 
 
 class AssumeEqualAcrossReplicas(Program):
-    """Say that `tensor` holds the same in every replica. Where it does not, the run stops with an
-    `ApplicationRuntimeError`."""
+    """Assert that `tensor` has equal elements in all replicas.
+
+    If it does not, the run stops with an `ApplicationRuntimeError`.
+    """
 
     _said = ("tensor",)
 
@@ -600,8 +616,10 @@ class AssumeEqualAcrossReplicas(Program):
 
 
 class ErrorProgram(Program):
-    """Run `program`, which may print what led here, then stop with an `ApplicationRuntimeError`
-    that carries `message`."""
+    """Run `program`, then stop with an `ApplicationRuntimeError` that carries `message`.
+
+    The program may print the tensors that led to the error.
+    """
 
     _said = ("message",)
     _inside = ("body",)
@@ -615,11 +633,10 @@ class ErrorProgram(Program):
 
 
 class CycleStamp(Program):
-    """Write the modelled cycles since load, less those in `since` if given, as (low word, high
-    word) into `tensor`.
+    """Write the modelled cycles since load into `tensor`, less those in `since` if it is given.
 
-    Of several IPUs the clock of the one is read on which `tensor` lies. Made by `cycle_count` and
-    `cycle_stamp`.
+    The cycles are written as (low word, high word). With several IPUs, the clock is that of the
+    IPU on which `tensor` is mapped. `cycle_count` and `cycle_stamp` make such programs.
     """
 
     _said = ("tensor",)
@@ -632,10 +649,10 @@ class CycleStamp(Program):
 def cycle_stamp(
     graph: Graph, sequence: Sequence, tile: int, sync_type: SyncType = SyncType.INTERNAL
 ) -> Tensor:
-    """Append to `sequence` a sync and a stamp of the time: the returned UNSIGNED_INT[2] holds
-    modelled cycles since load.
+    """Append a sync and a time stamp to `sequence`, and return the tensor of the stamp.
 
-    The first element is the low 32 bits, the second the high ones.
+    The UNSIGNED_INT[2] on `tile` holds the modelled cycles since load: first the low 32 bits, then
+    the high 32 bits.
     """
     stamp = _stamp(graph, tile, "cycle_stamp")
     _program(sequence, "cycle_stamp")
@@ -650,11 +667,11 @@ def cycle_count(
     sync_type: SyncType | str = SyncType.INTERNAL,
     debug_context: str = "cycle_count",
 ) -> Tensor:
-    """Measure `sequence`: its programs are put between two stamps. The returned UNSIGNED_INT[2]
-    holds modelled cycles.
+    """Put the programs of `sequence` between two time stamps, and return the cycles between them.
 
-    The first element is the low 32 bits, the second the high ones. The sync before the first stamp
-    does not count. A name may stand in the place of the sync.
+    The UNSIGNED_INT[2] on `tile` holds the modelled cycles: first the low 32 bits, then the high
+    32 bits. The sync before the first stamp is not counted. `debug_context` may be given in place
+    of `sync_type`.
     """
     if not isinstance(sequence, Sequence):
         raise ControlProgramError(
@@ -684,7 +701,7 @@ def _stamp(graph: Graph, tile: int, name: str) -> Tensor:
 
 
 def _single(tensor: object, program: str, role: str, dtypes: tuple[type[DType], ...]) -> Tensor:
-    """`tensor` if it is a single element of one of the dtypes."""
+    """Return `tensor` if it has one element of one of the dtypes, else raise an error."""
     names = ", ".join(d.__name__ for d in dtypes)
     if not isinstance(tensor, Tensor):
         raise ControlProgramError(f"""{program} was given {shown(tensor)} as its {role}.

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from ipu_teach._support.flags import flagged
 from ipu_teach.errors import ControlProgramError, PoplarTypeError, shown
-from ipu_teach.flags import flagged
 from ipu_teach.graph import Graph, Tensor
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.registers import (

@@ -1,9 +1,9 @@
-"""Orders of work as plain lists: what a program does, layer by layer, before anybody builds it.
+"""Schedules: the order of work as a plain list, from which a program is built.
 
-Beside `tiny`, which runs what it is told in the order in which it is told, this says which order to
-tell it. A schedule is a list of steps; a loop over it builds the program, and checks and pictures
-read the same list. So with a chain of layers that computes some of them again, and with a pipeline:
-stages on IPUs of their own, each at work on another micro-batch.
+A loop over the list builds the program; checks and pictures read the same list. There are two kinds
+of schedule. `recompute` is for a chain of layers that recomputes some activations instead of
+keeping them. `pipeline_schedule` is for a pipeline: stages on different IPUs, which work on
+different micro-batches at the same time. `pipeline` builds the program of such a schedule.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
+from ipu_teach._support.flags import flagged
 from ipu_teach.arguments import Between, check_calls
 from ipu_teach.errors import ControlProgramError, InvalidOptionError, counted, shown
-from ipu_teach.flags import flagged
 from ipu_teach.graph import Graph, Tensor, concat
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.outline import bytes_by_tile
@@ -35,28 +35,29 @@ def _misuse(problem: str, advice: str) -> InvalidOptionError:
 
 
 class Step(NamedTuple):
-    """Something that is done with a layer: `FORWARD`, `RECOMPUTE` or `BACKWARD`. A tuple of its
-    kind and its layer, counted from 0."""
+    """A step of a schedule for layers: a tuple of its kind and its layer, counted from 0.
+
+    The kind is `FORWARD`, `RECOMPUTE` or `BACKWARD`.
+    """
 
     kind: str
     layer: int
 
 
 def recompute(layers: int, keep: Collection[int]) -> list[Step]:
-    """A chain of so many layers, forward and backward, where only the inputs of the layers in
-    `keep` are kept.
+    """Return the steps of a chain of layers that keeps only the inputs of the layers in `keep`.
 
-    A layer's backward needs its input. The input of layer 0 is there whatever `keep` says. All
-    others that are not kept are computed again, each once, from the last kept one before it, just
-    before their backward; those after the last kept one are alive still. So a chain of L equal
-    layers of which every k-th is kept holds L / k + k - 1 inputs at most, and computes
-    (L / k - 1) (k - 1) layers again.
+    The backward pass of a layer needs the layer's input. The input of layer 0 is always available.
+    An input that is not kept is recomputed once, from the nearest kept input before it, just before
+    the backward passes that need it. The inputs after the last kept one are still in memory when
+    the backward pass begins, and are not recomputed. A chain of L equal layers that keeps every
+    k-th input holds at most L / k + k - 1 inputs, and recomputes (L / k - 1) (k - 1) layers.
 
         for kind, layer in recompute(16, keep=range(0, 16, 4)):
             ...
 
-    Raises `InvalidOptionError` for a number in the place of `keep`, for an empty one, and for a
-    layer that there is not.
+    Raises `InvalidOptionError` if `keep` is a number, is empty, or names a layer that does not
+    exist.
     """
     if not is_whole(layers) or not 1 <= layers <= MOST:
         raise InvalidOptionError(f"""recompute() was given {shown(layers)} layers.
@@ -88,8 +89,10 @@ def recompute(layers: int, keep: Collection[int]) -> list[Step]:
 
 
 class Work(NamedTuple):
-    """What a stage of a pipeline does in a tick: `FORWARD` or `BACKWARD`, which stage, and with
-    which micro-batch, both counted from 0."""
+    """The work of a stage in one tick: a tuple of its kind, its stage and its micro-batch.
+
+    The kind is `FORWARD` or `BACKWARD`. Stages and micro-batches are counted from 0.
+    """
 
     kind: str
     stage: int
@@ -104,19 +107,21 @@ Given = Iterable[Iterable[tuple[str, int, int]]]
 def pipeline_schedule(
     stages: int, micro_batches: int, schedule: str = GROUPED, training: bool = True
 ) -> Ticks:
-    """Who does what when: a list of ticks, each the `Work` of the stages that are busy in it.
+    """Return the ticks of a pipeline: for each, the list of the `Work` of its busy stages.
 
-    - "grouped": all stages go forward, then all go backward, by turns.
+    - "grouped": ticks in which all busy stages go forward alternate with ticks in which they all go
+      backward.
     - "interleaved": a stage goes backward as soon as it can, while others go forward. It stores
-      half as much, and a tick lasts as long as a backward more often.
-    - "sequential": one stage at a time, to find out what is wrong.
+      half as many micro-batches, and more ticks last as long as a backward pass.
+    - "sequential": one stage works at a time, which helps to find errors.
 
     The names are those of Graphcore's `PipelineSchedule` (graphcore/tensorflow). Without `training`
-    there is nothing but forwards: micro-batch b is in stage s in tick b + s.
+    there are only forward passes: stage s works on micro-batch b in tick b + s.
 
-    Raises `InvalidOptionError` for numbers that are none, another schedule, and fewer micro-batches
-    than a pipeline wants to fill: one a stage (PopTorch, deviceIterations), and two where it trains
-    (popxl-addons, transforms/pipelining.py). "sequential" fills nothing, and takes any number.
+    Raises `InvalidOptionError` if a number is not a positive integer, if the schedule is unknown,
+    or if there are too few micro-batches to fill the pipeline. It needs one for each stage
+    (PopTorch, deviceIterations), or two to train (popxl-addons, transforms/pipelining.py).
+    "sequential" accepts any number.
     """
     for many, what in ((stages, "stages"), (micro_batches, "micro-batches")):
         if not is_whole(many) or not 1 <= many <= MOST:
@@ -152,8 +157,11 @@ def pipeline_schedule(
 
 
 def _interleaved(stages: int, micro_batches: int) -> Iterator[list[Work]]:
-    """A stage goes backward if it can, and else forward, as long as it holds no more than there are
-    stages from it on."""
+    """Yield the ticks of the interleaved schedule.
+
+    A stage goes backward if it can. Else it goes forward, as long as it holds at most as many
+    micro-batches as there are stages from it to the last one.
+    """
     done: set[Work] = set()
     forward, backward = [0] * stages, [0] * stages
     while backward[0] < micro_batches:
@@ -173,12 +181,13 @@ def _interleaved(stages: int, micro_batches: int) -> Iterator[list[Work]]:
 
 
 def stash(ticks: Given, stages: Annotated[int, Between(1, MOST)]) -> list[int]:
-    """How many micro-batches each stage holds at most from their forward to their backward, the one
-    at work included.
+    """Return, for each stage, the largest number of micro-batches that it holds at once.
 
-    Those that it stores besides are 2 (stages - 1 - s) for stage s of a grouped schedule, half as
-    many of an interleaved one, and none of a sequential one (graphcore/tensorflow,
-    pipeline_util.cc). A forward that no backward follows is not stored.
+    A stage holds a micro-batch from its forward pass to its backward pass; the one that it works on
+    counts too. In a grouped schedule, stage s stores 2 (stages - 1 - s) others, in an interleaved
+    one half as many, and in a sequential one none (graphcore/tensorflow, pipeline_util.cc). A
+    forward pass without a backward pass is not stored. Raises `InvalidOptionError` if the ticks
+    have a stage beyond `stages`.
     """
     every = [[Work(*one) for one in now] for now in ticks]
     back = {(s, b) for now in every for kind, s, b in now if kind == BACKWARD}
@@ -200,18 +209,20 @@ def stash(ticks: Given, stages: Annotated[int, Between(1, MOST)]) -> list[int]:
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """A stage of a pipeline, on an IPU of its own.
+    """A stage of a pipeline, on IPUs that no other stage uses.
 
-    `forward`: a program that reads `into` and leaves its result in `out`. To train, `backward`
-    reads `grad_out`, the gradient of `out`, and leaves `grad_into`, that of `into`; of the
-    forward's tensors it may read those in `keep`. The same programs serve all micro-batches.
+    `forward` is a program that reads `into` and writes its result to `out`. To train, `backward`
+    reads `grad_out`, the gradient of `out`, and writes `grad_into`, the gradient of `into`. Of the
+    tensors of the forward pass, it may read only those in `keep`. The same programs are used for
+    all micro-batches.
 
-    A stage may leave out what it does not use:
+    Some fields may be left out:
 
-    - the first one takes its data from anywhere and needs no `into`; the last one needs no `out`;
-    - a stage in front of which nothing is trained has no `grad_into`, and the stage before it no
-      `grad_out`; a stage that trains nothing and passes no gradient on has no `backward`;
-    - a stage whose `out` is a view of its `into` needs no work in `forward`.
+    - `into` of the first stage, which may get its data from anywhere, and `out` of the last one;
+    - `grad_into` of a stage if no stage before it is trained, and `grad_out` of the stage before;
+    - `backward` of a stage that trains nothing and passes no gradient on.
+
+    If `out` is a view of `into`, `forward` need not do any work.
     """
 
     forward: Program
@@ -229,16 +240,17 @@ def pipeline(
     ticks: Given,
     name: str = "pipeline",
 ) -> Programs:
-    """Build the program of `ticks`: in each tick the stages' programs, then one exchange.
+    """Build the program of `ticks`: in each tick the programs of the stages, then one exchange.
 
-    All results of a tick move on at once, also where one arrives in a place from which another
-    leaves. What a backward reads of its forward is stored in the meantime, as often as `stash`
-    says. Equal ticks that follow each other are a Repeat. Any schedule gives the same bits, if each
-    stage takes its micro-batches in order and works on memory of its own.
+    All results of a tick move to the next stages at once, even if one arrives in memory from which
+    another leaves. The tensors in `keep` are stored from the forward to the backward pass of a
+    micro-batch, in as many copies as `stash` returns. Equal ticks in a row become a Repeat. All
+    schedules give the same bits if each stage takes its micro-batches in order and the stages share
+    no memory.
 
     Raises `InvalidOptionError` for a stage without work, on an IPU of another stage, or with a
-    gradient that arrives in a tensor of `keep`; and `ControlProgramError` for a tick in which a
-    stage lacks what it reads, or would lose it.
+    gradient that arrives in a tensor of `keep`. Raises `ControlProgramError` for a tick in which
+    the input of a stage is missing, or would be overwritten before it is read.
     """
     every = [[Work(*one) for one in now] for now in ticks]
     is_training = any(work.kind == BACKWARD for now in every for work in now)
@@ -248,7 +260,8 @@ def pipeline(
             raise InvalidOptionError(f"""pipeline() was told to take stage {shown(s)} {shown(kind)}.
                 next:  there are {counted(len(stages), "stage")}, from 0; they go {FORWARD!r} and
                 {BACKWARD!r}.""")
-    slots: list[list[list[Tensor]]] = [  # what one micro-batch at a time keeps stays where it is
+    # a stage that holds one micro-batch at a time reads its tensors where they are
+    slots: list[list[list[Tensor]]] = [
         [[graph.clone(kept, f"{name}/stored{s}") for kept in stages[s].keep] for _ in range(many)]
         if many > 1
         else [[]]
@@ -280,8 +293,8 @@ class _Ticks:
     ) -> None:
         self.graph, self.stages, self.slots, self.name = graph, stages, slots, name
         self._departures: dict[tuple[str, int], tuple[Copy, Tensor]] = {}
-        # The tensor in which each input arrives, and each gradient: one of its own where the stage
-        # may use the memory of `into` or `grad_out` before it reads what has arrived.
+        # The tensor in which each input and each gradient arrives. It is a separate one if the
+        # stage may use the memory of `into` or `grad_out` before it reads what has arrived.
         self.into = [stage.into for stage in stages]
         self.grad_out = [stage.grad_out for stage in stages]
         for s, stage in enumerate(stages if is_training else ()):
@@ -319,11 +332,11 @@ class _Ticks:
                 save, source = self._departure(kind, s, source)
                 stored.append(save)
             copies.append(Copy(source, place))
-        # First move what stays within an IPU, then do one exchange between all IPUs.
+        # the copies within an IPU come first, so that one exchange between all IPUs follows
         return Programs(back, work, stored, copies)
 
     def _ends(self, kind: str, s: int) -> tuple[Tensor, Tensor] | None:
-        """The tensors between which a stage's result moves; None if nothing does."""
+        """Return the tensors between which a stage's result is copied; None without a copy."""
         to = s + 1 if kind == FORWARD else s - 1
         if to not in range(len(self.stages)):
             return None
@@ -333,10 +346,10 @@ class _Ticks:
         return None if source is None or place is None else (source, place)
 
     def _departure(self, kind: str, s: int, source: Tensor) -> tuple[Copy, Tensor]:
-        """For a result in whose memory another result may arrive: a copy that saves those elements
-        within the IPU, and the flat result with the saved ones in their places.
+        """Return a copy that saves the part of a result that arriving data would overwrite.
 
-        Without it the moves would conflict, and be an exchange each.
+        The second value is the flat result, in which the saved elements replace that part. Without
+        this copy the moves of a tick would conflict and need an exchange each.
         """
         if (kind, s) not in self._departures:
             ends = {
@@ -359,7 +372,7 @@ class _Ticks:
 
 
 def _brought(arrival: Tensor | None, read: Tensor | None) -> list[Program]:
-    """A copy to the tensor that a stage reads, if its data arrived in another."""
+    """Return a copy to the tensor that a stage reads, if its data arrived in a different one."""
     return [] if arrival is None or read is None or arrival is read else [Copy(arrival, read)]
 
 
@@ -368,8 +381,7 @@ def _shares_memory(tensor: Tensor, tensors: Iterable[Tensor | None]) -> bool:
 
 
 def _pieces(tensor: Tensor, places: Sequence[Tensor]) -> tuple[list[Tensor], list[bool]]:
-    """A flat tensor cut where it begins or ceases to share memory with one of `places`, and
-    whether each piece does."""
+    """Return the pieces of a flat tensor, and whether each shares memory with one of `places`."""
     start, stop = joined(*map(np.concatenate, zip(*(t.byte_extent() for t in places), strict=True)))
     low = tensor.positions() * tensor.dtype.size
     high = low + tensor.dtype.size
@@ -382,8 +394,11 @@ def _pieces(tensor: Tensor, places: Sequence[Tensor]) -> tuple[list[Tensor], lis
 def _in_slots(
     every: list[list[Work]], slots: list[int]
 ) -> Iterator[tuple[tuple[str, int, int], ...]]:
-    """Yield for each tick its (kind, stage, slot of what is kept). A forward that no backward
-    follows has the slot -1: it stores nothing. Raises `ControlProgramError`."""
+    """Yield (kind, stage, slot of the stored tensors) for the work of each tick.
+
+    The slot is -1 for a forward pass without a backward pass, which stores nothing. Raises
+    `ControlProgramError`.
+    """
     free, last = [list(range(many)) for many in slots], len(slots) - 1
     slot_of: dict[tuple[int, int], int] = {}
     back = {(s, b) for now in every for kind, s, b in now if kind == BACKWARD}
@@ -458,7 +473,7 @@ def _check_stages(graph: Graph, stages: Sequence[Stage], training: bool) -> None
 
 
 def _work(stage: Stage, name: str) -> set[int]:
-    """The tiles of a stage's program, or of a result that is a view of what the program reads."""
+    """Return the tiles of a stage's program, or of its result if that is a view of its input."""
     tiles = set(_tiles(getattr(stage, name)))
     ends = (stage.into, stage.out) if name == "forward" else (stage.grad_out, stage.grad_into)
     source, result = ends
@@ -473,7 +488,7 @@ def _no_work(s: int, stages: int, name: str) -> InvalidOptionError:
 
 
 def _tiles(program: Program | None) -> Iterator[int]:
-    """The tiles on which a program has vertices, or tensors that are copied; -1 for other work."""
+    """Yield the tiles of a program's vertices and copied tensors, and -1 for other work."""
     if isinstance(program, Execute):
         for table in program.compute_set.tables.values():
             yield from table.tiles

@@ -1,6 +1,6 @@
-"""One frozen description of a machine, and the presets ipu1, ipu2, bow and c600.
+"""The description of a machine, and the presets ipu1, ipu2, bow and c600.
 
-Every constant says its unit and its source. Sources in short:
+Every constant names its unit and its source. The short names of sources are:
 
 - Poplar docs: Graphcore's Poplar API reference, classes Target and IPUModel.
 - PopLibs: graphcore/poplibs, file as named.
@@ -10,7 +10,7 @@ Every constant says its unit and its source. Sources in short:
 - IPU1 study: Saghetti0/graphcore-ipu-research, research/ipu1/ipu1_consts.c.
 - Bow slides: Graphcore, "ImageNet training in a few minutes".
 
-Where a figure was derived from a published one, or assumed, its source says so.
+The source also says if a figure was derived from a published one, or assumed.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from ipu_teach.errors import (
 )
 from ipu_teach.types import QUARTER, Array, DType, as_dtype
 
-PRICES = COMPILED, BY_HAND = "compiled", "by hand"  # how a codelet of one's own is priced
-# who waits at a talk with the host alone, in PopART's words
+PRICES = COMPILED, BY_HAND = "compiled", "by hand"  # how a user's codelet is priced
+# PopART's names for the IPUs that wait while one exchanges data with the host
 SYNC_PATTERNS = FULL, SINGLE_PIPELINE, REPLICA_AND_LADDER = (
     "FULL",
     "SINGLE_PIPELINE",
     "REPLICA_AND_LADDER",
 )
-# by name: what it is called, its IPUs, and which versions of them it comes with
+# machine: (title, number of IPUs, versions of IPUs)
 MACHINES = {
     "m2000": ("IPU-M2000", 4, ("ipu2",)),
     "bow2000": ("Bow-2000", 4, ("bow",)),
@@ -47,7 +47,7 @@ MACHINES = {
     "pod64": ("Pod64", 64, ("ipu2", "bow")),
 }
 MESH, TORUS = "MESH", "TORUS"
-MOST_TILES = 2**22  # of all IPUs together: 2,849 full ones, whose tables by tile still fit a laptop
+MOST_TILES = 2**22  # 2,849 full IPUs, whose tables with an entry for each tile fit a laptop
 
 
 def _constant(
@@ -58,8 +58,7 @@ def _constant(
     most: float = 1e15,
     words: tuple[str, ...] = (),
 ) -> Any:
-    """A field of a machine: its value for ipu2, unit, source, and the least and the most that make
-    sense, or its words."""
+    """Return a field of `Target` with its value for ipu2, unit, source, and range or words."""
     return field(
         default=default,
         metadata={"unit": unit, "source": source, "least": least, "most": most, "words": words},
@@ -68,8 +67,10 @@ def _constant(
 
 @dataclass(frozen=True)
 class Target(WithoutSome):
-    """What a program is compiled for. Defaults are those of `ipu2`, the GC200. Make one with
-    `make_target`."""
+    """The machine that a program is compiled for. The defaults are those of `ipu2`, the GC200.
+
+    `make_target` makes one.
+    """
 
     ipu_version: str = _constant("ipu2", "name", "Poplar docs, IPUModel constructor")
     num_ipus: int = _constant(1, "IPUs", "Poplar docs, IPUModel::numIPUs", 1, MOST_TILES)
@@ -268,25 +269,29 @@ class Target(WithoutSome):
 
     @staticmethod
     def create_ipu_target(num_ipus: int = 1, version: str = "ipu2", **changes: Any) -> Target:
-        """The description of `num_ipus` IPUs without a device, to compile for. Raises
-        `InvalidMachineModelError`."""
+        """Return a target of `num_ipus` IPUs, to compile for without a device.
+
+        Raises `InvalidMachineModelError`.
+        """
         return make_target(version, num_ipus=num_ipus, **changes)
 
     @property
     def num_tiles(self) -> int:
-        """Tiles of all IPUs together."""
+        """The number of tiles on all IPUs together."""
         return self.num_ipus * self.tiles_per_ipu
 
     @property
     def sets(self) -> tuple[str, ...]:
-        """The sets of tiles that have a clock of their own, by name: the IPUs, and before each its
-        I/O tiles, if they have any."""
+        """The names of the sets of tiles that have their own clock.
+
+        Each IPU is a set. If there are I/O tiles, those of an IPU are a set before it.
+        """
         own = ("IPU {} I/O", "IPU {}") if self.io_tiles else ("IPU {}",)
         return tuple(name.format(ipu) for ipu in range(self.num_ipus) for name in own)
 
     @property
     def num_sets(self) -> int:
-        """How many `sets` there are."""
+        """The number of `sets`."""
         return self.num_ipus * (1 + (self.io_tiles > 0))
 
     @property
@@ -297,8 +302,10 @@ class Target(WithoutSome):
         return starts.reshape(-1)
 
     def set_of(self, tiles: Array) -> Array:
-        """int64[tiles]: in which of `sets` each tile is. Raises `PoplarTypeError` for what is no
-        whole number and no array of them."""
+        """Return int64[tiles]: the index in `sets` of the set that each tile belongs to.
+
+        Raises `PoplarTypeError` if `tiles` is neither an integer nor an array of integers.
+        """
         if np.asarray(tiles).dtype.kind not in "iu":
             raise PoplarTypeError(f"""Target.set_of() was given {shown(tiles)} as tiles.
                 next:  give the numbers of tiles, whole numbers.""")
@@ -326,36 +333,38 @@ class Target(WithoutSome):
 
     @property
     def type(self) -> str:
-        """What kind of machine, in libpva's words: always a model, "IPU_MODEL"."""
+        """The kind of machine, as libpva names it: always "IPU_MODEL"."""
         return "IPU_MODEL"
 
     @property
     def ipu_link_topology(self) -> str:
-        """How the IPUs are joined: by a ladder, which Poplar calls a "MESH"; all of a Pod64 by one
-        whose ends meet, a "TORUS" (Graphcore, datasheet of the IPU-POD128: a 2D torus)."""
+        """The arrangement of the links between IPUs: "MESH" (a ladder of links) or "TORUS".
+
+        The ends of the ladder are joined, as a "TORUS", only for all 64 IPUs of a Pod64 (Graphcore,
+        datasheet of the IPU-POD128: a 2D torus).
+        """
         return TORUS if (self.machine, self.num_ipus) == ("pod64", 64) else MESH
 
     @property
     def internal_sync_cycles(self) -> int:
-        """Cycles from the last tile's arrival at a sync inside one IPU to the start of the next
-        phase."""
+        """Cycles from the last tile's arrival at a sync in an IPU to the start of the next step."""
         return self.min_ipu_sync_delay + (
             self.auto_sync_delay if self.relative_sync_delay == "AUTO" else 0
         )
 
     @property
     def external_sync_cycles(self) -> int:
-        """Cycles that a sync of all IPUs takes beyond that inside each."""
+        """Extra cycles of a sync of all IPUs, compared with a sync inside each."""
         return sync_of(self.num_ipus, self)
 
     @property
     def host_bytes_per_cycle(self) -> float:
-        """Bytes that cross the host link in one tile cycle."""
+        """Bytes that the host link transfers in one tile cycle."""
         return self.host_bytes_per_second / self.tile_clock_frequency
 
     @property
     def streaming_bytes_per_cycle(self) -> float:
-        """Bytes that come from or go to streaming memory in one tile cycle, on each IPU."""
+        """Bytes that each IPU exchanges with streaming memory in one tile cycle."""
         return self.streaming_bytes_per_second / self.tile_clock_frequency
 
     @property
@@ -364,26 +373,28 @@ class Target(WithoutSome):
         return self.num_ipus * self.streaming_bytes
 
     def get_type_size(self, dtype: builtins.type[DType]) -> int:
-        """Bytes of one element of `dtype`."""
+        """Return the bytes of one element of `dtype`."""
         return as_dtype(dtype, "get_type_size()").size
 
     def get_vector_width(self, dtype: builtins.type[DType]) -> int:
-        """Elements of `dtype` that fill the data path: 2 for FLOAT, 4 for HALF on a 64-bit path."""
-        # of any format they are one byte
+        """Return the elements of `dtype` in a word of the data path: 2 FLOAT, 4 HALF in 64 bits."""
+        # QUARTER has no format here, and is one byte in each of its formats
         found = dtype if dtype is QUARTER else as_dtype(dtype, "get_vector_width()")
         return max(1, self.data_path_width // (8 * found.size))
 
 
 def sync_of(ipus: int, target: Target) -> int:
-    """Cycles that a sync of so many neighbouring IPUs takes beyond that inside each: more, the
-    longer the ladder of them."""
+    """Return the extra cycles of a sync of `ipus` neighbouring IPUs, compared with one inside each.
+
+    They grow with the length of the ladder that joins the IPUs.
+    """
     further = ipus // 2 // 2  # links after the first (PopLibs Util.cpp)
     return target.global_sync_cycles + math.ceil(
         further * target.global_sync_seconds_per_hop * target.tile_clock_frequency
     )
 
 
-# What differs from ipu2, each with its own source.
+# The fields that differ from ipu2, each with its own source
 _IPU1: dict[str, tuple[Any, str]] = {
     "ipu_version": ("ipu1", "Poplar docs, IPUModel constructor"),
     "tiles_per_ipu": (1216, "IPU1 study: 1,280 tiles, 64 of them spare"),
@@ -446,7 +457,7 @@ PRESETS: dict[str, dict[str, tuple[Any, str]]] = {
 }
 
 
-# What a figure can rest on, the firmest first, and how the sources of each begin.
+# The kinds of evidence for a figure, strongest first, and the beginnings of their sources
 GROUNDS = SILICON, GRAPHCORE, DATASHEET, COUNTED, GIVEN = (
     "silicon",
     "Graphcore's model or formulas",
@@ -475,8 +486,10 @@ _BEGIN = {
 
 
 def ground(target: Target, name: str) -> str:
-    """On what the figure `name` of a machine rests, one of `GROUNDS`: by its source, or `GIVEN` if
-    it is not the preset's."""
+    """Return the kind of evidence for field `name` of a machine, one of `GROUNDS`.
+
+    It follows from the source of the field, and is `GIVEN` if the value is not the preset's.
+    """
     version = target.ipu_version
     if getattr(target, name) != getattr(make_target(version), name):
         return GIVEN
@@ -484,7 +497,7 @@ def ground(target: Target, name: str) -> str:
 
 
 def source(version: str, name: str) -> str:
-    """Where the figure `name` of the preset `version` comes from."""
+    """Return the source of field `name` of the preset `version`."""
     _preset(version)
     if name not in Target.__dataclass_fields__:
         raise unknown_field(name)
@@ -494,8 +507,11 @@ def source(version: str, name: str) -> str:
 
 
 def make_target(version: str = "ipu2", **changes: Any) -> Target:
-    """The preset `version` with `changes`; of a machine all IPUs, if it is not said how many.
-    Raises `InvalidMachineModelError`, which names the field and what it accepts."""
+    """Return the preset `version` with `changes` to its fields.
+
+    With `machine` and without `num_ipus`, the target has all IPUs of the machine. Raises
+    `InvalidMachineModelError`, which names the field and the values that it accepts.
+    """
     base = {name: value for name, (value, _) in _preset(version).items()}
     if isinstance(name := changes.get("machine"), str) and name in MACHINES:
         changes = {"num_ipus": MACHINES[name][1], **changes}
@@ -503,7 +519,7 @@ def make_target(version: str = "ipu2", **changes: Any) -> Target:
 
 
 def changed(target: Target, **changes: Any) -> Target:
-    """`target` with other values for some of its fields. Raises `InvalidMachineModelError`."""
+    """Return `target` with `changes` to its fields. Raises `InvalidMachineModelError`."""
     known = {f.name: f for f in fields(Target) if f.name != "ipu_version"}
     for name, value in changes.items():
         if name == "ipu_version":
@@ -545,8 +561,11 @@ def _preset(version: object) -> dict[str, tuple[Any, str]]:
 
 
 def unknown_field(name: str) -> UnknownMachineFieldError:
-    """The error for a field that no machine has. One that begins with the word `name` is nearest:
-    tiles, tiles_per_ipu."""
+    """Return the error for an unknown field of a machine.
+
+    It suggests a field that begins with `name`, such as tiles_per_ipu for tiles, or else a field
+    that is spelled like it.
+    """
     known = [f.name for f in fields(Target)]
     longer = [field for field in known if field.startswith(f"{name}_")]
     near = did_you_mean(name, longer, 0) or did_you_mean(name, known)
@@ -555,7 +574,7 @@ def unknown_field(name: str) -> UnknownMachineFieldError:
 
 
 def _validated(name: str, value: Any, kind: Any, metadata: Any) -> Any:
-    """`value` as the plain number (or word) that the field `name` holds."""
+    """Return `value` as the number or text of field `name`, or raise an error."""
     if kind == "str":
         if not isinstance(value, str) or value not in metadata["words"]:
             raise InvalidMachineModelError(

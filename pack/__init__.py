@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import re
 import shutil
 import sys
 import time
@@ -16,7 +17,16 @@ from pathlib import Path
 
 from ipu_teach import __version__
 from pack import folder as pack_folder
-from pack.targets import DEFAULT_SYSTEMS, PYTHONS, SYSTEMS, PackError, Target, megabytes, read_lock
+from pack.targets import (
+    DEFAULT_SYSTEMS,
+    PYTHONS,
+    SYSTEMS,
+    PackError,
+    Target,
+    megabytes,
+    needed_names,
+    read_lock,
+)
 from pack.wheels import ANY, Store
 
 STOPPED = 130  # what a shell shows for a program that Ctrl-C ended
@@ -52,6 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="FILE",
         help="pack the folder into a zip, too",
     )
+    parser.add_argument(
+        "--tests", action="store_true", help="carry the tools for tests as well, 65 MB more"
+    )
     text = (
         "then set up from it here, in a folder of its own, without a network and with an empty "
         "home,\n"
@@ -69,6 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             folder,
             targets,
             folder.with_name(folder.name + ".zip") if options.zip is True else options.zip,
+            options.tests,
         )
         if options.trial is not None:
             from pack.trial import try_all
@@ -113,15 +127,31 @@ def chosen(systems: Sequence[str] | None, pythons: Sequence[str] | None) -> list
     ]
 
 
-def make(folder: Path, targets: Sequence[Target], archive: Path | None) -> None:
-    """Make a pack, and say what it holds; what is right of an earlier one, or of one half made, is
-    kept."""
+def lesson_packages() -> list[str]:
+    """Return what pyproject.toml asks for to run the lessons: its dependencies and the extra lab.
+
+    It is read by patterns, as Python 3.10 has no reader for such files.
+    """
+    text = (pack_folder.ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    lists = re.findall(r"^(dependencies|lab) = \[\n(.*?)^\]", text, re.MULTILINE | re.DOTALL)
+    return [name for _, block in lists for name in re.findall(r'^    "([\w.-]+)', block, re.M)]
+
+
+def make(
+    folder: Path, targets: Sequence[Target], archive: Path | None, tests: bool = False
+) -> None:
+    """Make a pack, and print what it holds; `tests` adds the tools for tests to what lessons need.
+
+    What is right of an earlier pack, or of one half made, is kept.
+    """
     pack_folder.check_place(folder)
     (folder / "wheels").mkdir(parents=True, exist_ok=True)
-    lock = read_lock((pack_folder.ROOT / "requirements.lock").read_text(encoding="utf-8"))
+    text = (pack_folder.ROOT / "requirements.lock").read_text(encoding="utf-8")
+    lock, names = read_lock(text), None if tests else needed_names(text, lesson_packages())
     said = ", ".join(dict.fromkeys(t.system.name for t in targets))
     said += " with Python " + ", ".join(dict.fromkeys(t.python for t in targets))
-    print(f"pack: for {said}: about {megabytes(targets):,} MB, in {folder}", flush=True)
+    about = "about" if tests else "at most"  # the figures were measured with the tools for tests
+    print(f"pack: for {said}: {about} {megabytes(targets):,} MB, in {folder}", flush=True)
     started = time.monotonic()
     store = Store(folder)
     kept = sum((folder / name).stat().st_size for name in store.sums)
@@ -134,7 +164,7 @@ def make(folder: Path, targets: Sequence[Target], archive: Path | None) -> None:
     used: set[str] = set()
     nowhere: list[str] = []
     for target in targets:
-        pins = target.pins(lock)
+        pins = target.pins(lock, names)
         missing = store.fetch(target, pins)
         nowhere += [f"{pin.replace('==', ' ')} for {target}" for pin in missing]
         serving = store.serving(target, pins)

@@ -25,6 +25,8 @@ KIT: tuple[str, ...] = (
     "deploy",
     "docs",
     "ipu_teach",
+    "ipu_course",
+    "validation",
     "notebooks",
     "pack",
     "tests",
@@ -33,12 +35,20 @@ KIT += (
     "CHANGELOG.md",
     "CITATION.cff",
     "CODE_OF_CONDUCT.md",
+    "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "LICENSE",
     "README.md",
     "SECURITY.md",
 )
-KIT += (".ci", ".devcontainer", ".github", ".gitignore", ".pre-commit-config.yaml")
+KIT += (
+    ".ci",
+    ".devcontainer",
+    ".github",
+    ".git-blame-ignore-revs",
+    ".gitignore",
+    ".pre-commit-config.yaml",
+)
 KIT += (
     "conftest.py",
     "environment.yml",
@@ -101,7 +111,7 @@ ipu_teach {version}: learn to program a tile machine, in Jupyter. No network is 
 2. Start it:
 {starts}   or, in a terminal in this folder: python3 run.py (on Windows: py run.py)
 
-The first start takes a minute or two and 600 MB of disk, and opens the first lesson in your
+The first start takes a minute or two and 500 MB of disk, and opens the first lesson in your
 browser. It needs one of Python {pythons}, which this folder does not bring.
 
 Of the wheels you need the folder any and the one for your system; the others may stay on the stick:

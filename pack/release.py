@@ -124,10 +124,13 @@ def tried(python: str, archive: Path) -> str:
 
 
 def changes() -> tuple[str, str]:
-    """What CHANGELOG.md says of this version: its heading, and the rest."""
+    """Return what CHANGELOG.md has for this version, or else for the next: heading and text."""
     text = (ROOT / "CHANGELOG.md").read_text("utf-8")
-    found = re.search(rf"(?ms)^## ({re.escape(__version__)}\b.*?)\n(.*?)(?=^## |\Z)", text)
-    return (found[1], found[2].strip()) if found else ("", "")
+    for version in (__version__, "Unreleased"):
+        section = rf"(?ms)^## (\[?{re.escape(version)}\b.*?)\n(.*?)(?=^## |\Z)"
+        if found := re.search(section, text):
+            return found[1], found[2].strip()
+    return "", ""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

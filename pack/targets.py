@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
 
@@ -156,11 +156,13 @@ class Target:
         """Whether it can install a wheel of this file's name."""
         return not self.tags.isdisjoint(_parsed(wheel)[2])
 
-    def pins(self, lock: Iterable[Requirement]) -> list[str]:
-        """What it needs: `name==version` of the lock's lines whose markers hold, and the tools by
-        their names."""
+    def pins(self, lock: Iterable[Requirement], names: Container[str] | None = None) -> list[str]:
+        """Return what it needs: `name==version` of the lock's lines whose markers hold, and the
+        tools by their names. `names` limits the lines to packages of these names."""
         found = []
         for pin in lock:
+            if names is not None and canonicalize_name(pin.name) not in names:
+                continue
             for patch in PATCHES:
                 full = f"{self.python}.{patch}"
                 known = {
@@ -182,6 +184,25 @@ def read_lock(text: str) -> list[Requirement]:
     """The lines of a lock, without its comments."""
     lines = (line.strip() for line in text.splitlines())
     return [Requirement(line) for line in lines if line and not line.startswith("#")]
+
+
+def needed_names(lock: str, wanted: Iterable[str]) -> frozenset[str]:
+    """Return the names of a lock's packages that are needed by the packages `wanted`, and theirs.
+
+    The comments of a lock say of each package by which others it is needed ("via").
+    """
+    dependents: dict[str, set[str]] = {}
+    package = ""
+    for line in lock.splitlines():
+        if line and not line.startswith((" ", "#")):
+            package = canonicalize_name(Requirement(line).name)
+            dependents.setdefault(package, set())
+        elif (words := line.strip(" #").removeprefix("via").strip()) and package:
+            dependents[package].add(canonicalize_name(words.partition(" ")[0]))
+    needed: set[str] = {canonicalize_name(Requirement(text).name) for text in wanted}
+    while more := {name for name, by in dependents.items() if by & needed} - needed:
+        needed |= more
+    return frozenset(needed)
 
 
 @cache

@@ -99,8 +99,8 @@ def run(lesson: str) -> list[str]:
     from IPython.utils.capture import capture_output
     from traitlets.config import Config
 
-    from ipu_teach.lessons.exercise import catalogue
-    from ipu_teach.lessons.notebooks import find_lesson, work_path
+    from ipu_course.checking.exercise import catalogue
+    from ipu_course.checking.notebooks import find_lesson, work_path
 
     values: list[str] = []
 

@@ -1,4 +1,4 @@
-"""`python3 run.py test --minutes`: the table in CONTRIBUTING of what each minute of the suite buys.
+"""`python3 run.py test --minutes`: the table in docs/authoring.md of what each minute of the suite buys.
 
 The processor's seconds of each test, with those of the processes that it started and that have
 ended; a notebook's are those of its last cell.

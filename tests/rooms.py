@@ -12,12 +12,12 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-PACKAGE = Path(__file__).resolve().parents[1] / "ipu_teach"
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("ipu_teach", "ipu_course")
 ROOMS = (
     "cli",
     "classroom",
-    "lessons",
-    "golden",
+    "course",
     "frontends",
     "show",
     "sweeps",
@@ -25,7 +25,7 @@ ROOMS = (
     "engine",
     "poplibs",
     "host",
-    "saved",
+    "saving",
     "report",
     "cost",
     "compile",
@@ -45,17 +45,20 @@ def modules() -> dict[str, str]:
 def files() -> dict[str, Path]:
     """The files of the package's modules by name."""
     found = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
-        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found
 
 
 def room_of(module: str) -> str:
     """The room of a module; what stands beside the rooms is the ground."""
-    part = (module.split(".") + [""])[1]
-    named = {"__main__": "cli"} | dict.fromkeys(FACES, "frontends")
-    return part if part in ROOMS else named.get(part, "ground")
+    top, part = (module.split(".") + [""])[:2]
+    # the former place of the course is counted with it
+    named = {"__main__": "cli", "lessons": "course"} | dict.fromkeys(FACES, "frontends")
+    beside = "course" if top == "ipu_course" and part != "jobs" else "ground"
+    return part if part in ROOMS else named.get(part, beside)
 
 
 def imports(
@@ -69,7 +72,7 @@ def imports(
         node = waiting.pop()
         if not types and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             waiting += node.orelse
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "ipu_teach":
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in PACKAGES:
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
                 yield (
@@ -91,7 +94,7 @@ def doors() -> dict[str, set[str]]:
     for module, text in known.items():
         found[room_of(module)] |= (
             {room_of(other) for other, _, _ in imports(text, known)}
-            if module != "ipu_teach"
+            if module not in ("ipu_teach", "ipu_teach._api")
             else set()
         )
     return {room: others - {room} for room, others in found.items()}
@@ -105,7 +108,11 @@ def back_doors() -> list[str]:
         for module, text in known.items()
         for other, name, line in imports(text, known)
         if room_of(module) != room_of(other)
-        and any(p.startswith("_") for p in (*other.split("."), name) if not p.endswith("__"))
+        and any(
+            p.startswith("_")
+            for p in (*other.split("."), name)
+            if not p.endswith("__") and p != "_support"  # for all rooms of both packages
+        )
     ]
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from ipu_teach import progress
-from ipu_teach.lessons.time_limit import within
+from ipu_course.checking.time_limit import within
+from ipu_teach._support import progress
 
 pytest.importorskip("IPython")
 ROOT = Path(__file__).resolve().parents[1]

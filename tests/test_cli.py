@@ -18,9 +18,11 @@ from typing import Any
 
 import pytest
 
-from ipu_teach import cli, datasets, jobs, places
+from ipu_course import cli, jobs
+from ipu_course.checking import headless, notebooks as shelves
+from ipu_teach import datasets
+from ipu_teach._support import places
 from ipu_teach.errors import LessonError
-from ipu_teach.lessons import headless, notebooks as shelves
 
 nbformat = pytest.importorskip("nbformat")
 
@@ -131,7 +133,7 @@ def test_the_server_takes_the_place_of_the_command() -> None:
         "[sys.executable, '-c', 'import os; print(os.getpid(), os.environ)'], {'LESSON': 'one'}"
     )
     program = (
-        "import os, sys; from ipu_teach import cli; print(os.getpid(), flush=True); "
+        "import os, sys; from ipu_course import cli; print(os.getpid(), flush=True); "
         f"cli._become({became}); print('left')"
     )
     said = subprocess.run(
@@ -485,9 +487,7 @@ def test_outputs_are_stored_on_request_and_alike_each_time(shelf: Shelf, tmp_pat
 @pytest.mark.skipif(os.name == "nt", reason="a test cannot press Ctrl-C there")
 def test_ctrl_c_ends_the_kernel_too(shelf: Shelf, tmp_path: Path) -> None:
     shelf("01_slow", "import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(100)")
-    program = (
-        "import sys, pathlib; from ipu_teach import cli; from ipu_teach.lessons import notebooks; "
-    )
+    program = "import sys, pathlib; from ipu_course import cli; from ipu_course.checking import notebooks; "
     program += "notebooks.NOTEBOOKS = pathlib.Path(sys.argv[1]); "
     program += "sys.exit(cli.main(['run', '1']))"
     with subprocess.Popen(
@@ -616,6 +616,7 @@ def test_doctor_is_content_here(
         if line.startswith("ok ")
     }
     assert len(starts) == 1  # the columns stand under each other
+    assert not (tmp_path / "work").exists()  # looking makes nothing
 
 
 def test_doctor_says_what_to_do(
@@ -688,7 +689,7 @@ def test_module_and_command_are_the_same() -> None:
     )
     assert (done.returncode, done.stdout.strip()) == (0, version)
     points = importlib.metadata.distribution("ipu_teach").entry_points
-    assert [point.value for point in points if point.name == "ipu-teach"] == ["ipu_teach.cli:main"]
+    assert [point.value for point in points if point.name == "ipu-teach"] == ["ipu_course.cli:main"]
 
 
 @pytest.mark.parametrize("job", [job for job in jobs.WORDS if job not in jobs.SCRIPTS])

@@ -26,7 +26,7 @@ from ipu_teach import (
     Vector,
     Vertex,
 )
-from ipu_teach.interrupts import Interrupts
+from ipu_teach._support.interrupts import Interrupts
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
 
 pytestmark = pytest.mark.skipif(

@@ -23,6 +23,7 @@ import numpy as np
 import pytest
 
 import ipu_teach
+from ipu_course.checking import exercise, judging, mistakes, trial
 from ipu_teach import (
     BOOL,
     FLOAT,
@@ -40,7 +41,6 @@ from ipu_teach import (
 )
 from ipu_teach.device import DeviceManager
 from ipu_teach.graph import codelet_registry
-from ipu_teach.lessons import exercise, judging, mistakes, trial
 from ipu_teach.poplibs import gcl, graphfn, poplin, popnn, popops, poprand, popsparse, poputil
 from ipu_teach.show import panels, scene, shapes
 
@@ -275,13 +275,13 @@ def samples(path: Path) -> Iterator[ast.Module]:
 
 
 def test_samples_call_what_there_is() -> None:
-    """What CONTRIBUTING shows of an exercise and of a view has the names and arguments of today."""
+    """What docs/authoring.md shows of an exercise and of a view has the names and arguments of today."""
     there = {
         k: v for module in (exercise, judging, mistakes, trial) for k, v in vars(module).items()
     }
     there |= {k: v for module in (panels, scene, shapes) for k, v in vars(module).items()}
     called = set()
-    for node in (n for block in samples(ROOT / "CONTRIBUTING.md") for n in ast.walk(block)):
+    for node in (n for block in samples(DOCS / "authoring.md") for n in ast.walk(block)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             name = node.func.id
             if not name.startswith("_") and not hasattr(builtins, name):

@@ -23,10 +23,10 @@ from ipu_teach.cost import CostModel
 from ipu_teach.cost.exchange import Traffic, arrival_cycles, lag, moved
 from ipu_teach.cost.host_transfers import host_traffic
 from ipu_teach.cost.links import link_cycles, links_of, route
-from ipu_teach.golden import halo as halo_exchange
 from ipu_teach.program import Copy, Execute
 from ipu_teach.target import changed, make_target
 from ipu_teach.types import Array
+from validation import halo as halo_exchange
 
 # --- who hears what -------------------------------------------------------------------------------
 

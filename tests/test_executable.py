@@ -64,7 +64,7 @@ from ipu_teach.program import (
     WriteUndef,
     cycle_count,
 )
-from ipu_teach.saved.writer import EXECUTABLE
+from ipu_teach.saving.writer import EXECUTABLE
 
 DAMAGED = "The executable is damaged"
 
@@ -798,7 +798,7 @@ def test_random_lies_are_refused_or_harmless(seed: int) -> None:
 
 
 def test_a_program_that_cannot_be_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ipu_teach.saved.writer.MOST_NODES", 3)
+    monkeypatch.setattr("ipu_teach.saving.writer.MOST_NODES", 3)
     with pytest.raises(NotOfferedError) as caught:
         compile_graph(*everything()).serialize()
     assert str(caught.value) == (

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from ipu_course.lesson06 import checks as lesson06
 from ipu_teach import FLOAT, HALF, INT, Engine, Graph, InOut, IPUModel, Report, Vertex, show
 from ipu_teach.errors import PoplarTypeError
-from ipu_teach.lessons import lesson06
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 from ipu_teach.report.host_trace import HostTrace
 from ipu_teach.show import palette

@@ -17,8 +17,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ipu_teach import FLOAT, Engine, Graph, IPUModel, cli, golden
-from ipu_teach.golden import (
+import validation as golden
+from ipu_course import cli
+from ipu_teach import FLOAT, Engine, Graph, IPUModel
+from ipu_teach.program import Copy, Execute, Repeat, Sequence
+from validation import (
     benchmarks,
     halo,
     layers,
@@ -27,7 +30,7 @@ from ipu_teach.golden import (
     programs,
     single_vertices,
 )
-from ipu_teach.golden.row import (
+from validation.row import (
     ALGORITHMS,
     CALIBRATES,
     EXPLAINED,
@@ -41,8 +44,7 @@ from ipu_teach.golden.row import (
     Row,
     Source,
 )
-from ipu_teach.golden.tut6 import LoopDotProduct
-from ipu_teach.program import Copy, Execute, Repeat, Sequence
+from validation.tut6 import LoopDotProduct
 
 KEYS = [
     "name",
@@ -204,18 +206,18 @@ def test_the_benchmarks_of_poplibs_keep_to_their_bands() -> None:
         ("convolution", 47, 0.85, 1.1),
         ("bert", 15, 0.9, 1.1),
         ("depthwise", 4, 0.8, 1.2),
-        ("small", 12, 0.4, 0.6),
-        ("grouped", 3, 0.8, 0.95),
+        ("small", 12, 0.75, 1.1),
+        ("grouped", 3, 0.9, 1.1),
     ],
 )
 def test_the_layers_of_poplibs_keep_to_their_bands(
     kind: str, count: int, low: float, high: float
 ) -> None:
-    """Those of the last three are known not to hold; where one of them comes to hold, its band
-    here, and what is said of it, are to be mended."""
+    """Some kinds are known not to hold; where one of them comes to hold, its band here, and what
+    is said of it, are to be mended."""
     for version in benchmarks.MACHINES:
         found = {
-            layer["name"]: layers.three_passes(layer, version) / int(layer[version])
+            layer["name"]: layers.modelled(layer, version) / int(layer[version])
             for layer in layers.layers(kind)
         }
         middle, near = (
@@ -228,6 +230,22 @@ def test_the_layers_of_poplibs_keep_to_their_bands(
         )
         assert low <= middle <= high and len(found) == count
         assert (len(near) == count) == (kind not in layers.KNOWN_NOT_TO_HOLD)
+
+
+def test_nine_of_ten_layers_and_products_of_poplibs_are_within_the_tolerance() -> None:
+    """On both machines together."""
+    ratios = [
+        layers.modelled(layer, version) / int(layer[version])
+        for kind in ("convolution", "bert", "depthwise", "small", "grouped")
+        for layer in layers.layers(kind)
+        for version in benchmarks.MACHINES
+    ]
+    for m, k, n, *published in benchmarks.PRODUCTS:
+        models = (benchmarks.product(m, k, n, version) for version in benchmarks.MACHINES)
+        ratios += [model / cycles for model, cycles in zip(models, published, strict=True)]
+    near = sum(abs(ratio - 1) <= TOLERANCES["programs"] for ratio in ratios)
+    print(f"{near} of {len(ratios)} layers and products")
+    assert len(ratios) == 204 and near >= 0.9 * len(ratios)
 
 
 def test_what_fixed_a_constant_says_which(rows: list[Row]) -> None:

@@ -48,6 +48,7 @@ from graphs import (
 from hypothesis import given, settings, strategies as st
 from test_exact import DEVICE, RANDOMLY, cut
 
+from ipu_course import cli
 from ipu_teach import (
     BOOL,
     FLOAT,
@@ -61,7 +62,6 @@ from ipu_teach import (
     Output,
     Vector,
     Vertex,
-    cli,
 )
 from ipu_teach.engine import backend
 from ipu_teach.errors import CodeletError, InvalidOptionError

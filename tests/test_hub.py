@@ -26,9 +26,9 @@ import figures  # noqa: E402
 import plan  # noqa: E402
 import rehearse  # noqa: E402
 
-from ipu_teach.classroom import command as class_command  # noqa: E402
-from ipu_teach.lessons.exercise import catalogue  # noqa: E402
-from ipu_teach.lessons.notebooks import find_lesson  # noqa: E402
+from ipu_course.checking.exercise import catalogue  # noqa: E402
+from ipu_course.checking.notebooks import find_lesson  # noqa: E402
+from ipu_course.classroom import command as class_command  # noqa: E402
 
 LANDING = f"/lab/tree/{find_lesson(None).name}"
 
@@ -171,7 +171,7 @@ def test_nobody_becomes_an_admin_by_coming_first() -> None:
     page = (HUB.parents[1] / "docs" / "hub.md").read_text(encoding="utf-8")
     for word in ("user_password", "admin_password"):
         assert f"--set hub.config.SharedPasswordAuthenticator.{word}=" in page
-    assert "log in as `instructor` yourself, before you give out the address" in page
+    assert "Log in as `instructor` yourself before you give out the address" in page
 
 
 def test_the_class_page_has_a_port_of_its_own(set_up: tuple[Config, dict[str, Any]]) -> None:
@@ -288,7 +288,7 @@ def test_learners_of_different_speed_do_the_exercises_of_the_day() -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="pipes with names are POSIX's")
 def test_a_pipe_in_place_of_progress_keeps_nobody_waiting(tmp_path: Path) -> None:
-    from ipu_teach.lessons.state import NoProgress, read
+    from ipu_course.checking.state import NoProgress, read
 
     os.mkfifo(tmp_path / "progress.json")
     with pytest.raises(NoProgress, match="no ordinary file"):

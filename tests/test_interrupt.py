@@ -136,7 +136,8 @@ def test_the_interrupt_button_stops_an_endless_loop(way: str, notebook: Notebook
 
 
 CHECKED = """
-from ipu_teach.lessons import check, judging
+from ipu_course import check
+from ipu_course.checking import judging
 
 def endless(work, bytes_in, bytes_out, sync):
     engine.run()

@@ -16,7 +16,8 @@ import numpy as np
 import plain_training
 import pytest
 
-from ipu_teach import HALF, datasets, keras, progress
+from ipu_teach import HALF, datasets, keras
+from ipu_teach._support import progress
 from ipu_teach.errors import IPUTeachError, ModelError, ModelLoadError
 from ipu_teach.keras import ipu
 from ipu_teach.keras.layers import (

@@ -360,3 +360,95 @@ def test_other_names_for_them_say_which_to_use() -> None:
         assert str(caught.value) == (
             f"popnn.{name} is not offered by this kit.\n  next:  use instead: {instead}"
         )
+
+
+def half_norm(kind: str, values: dict[str, Any], dtype: Any, partials: Any) -> list[Array]:
+    """Statistics, output, whitened x, and the gradients of gamma, beta and x, of a norm."""
+    module, name = {"bn": (bn, "batch"), "gn": (gn, "group"), "ln": (ln, "layer")}[kind]
+    more: dict[str, Any] = {"grouping": "correct"} if kind == "gn" else {}
+
+    def build(graph: Graph, prog: Sequence) -> list[Tensor]:
+        x, dy, gamma, beta = (
+            placed(graph, v.shape, dtype, False, v.astype(dtype.numpy)) for v in values.values()
+        )
+
+        def call(what: str, *args: Any, **named: Any) -> Any:
+            return getattr(module, f"{name}_{what}")(graph, *args, prog, **named)
+
+        groups = {"num_groups": 2} if kind == "gn" else {}
+        mean, inverse = call("norm_statistics", x, 1e-3, stable_algo=True, **groups, **more)
+        out, white = call("normalise", x, gamma, beta, mean, inverse, **more)
+        assert {mean.dtype, inverse.dtype, out.dtype, white.dtype} == {dtype}
+        by_gamma, by_beta = call("norm_param_gradients", white, dy, partials_type=partials)
+        assert by_gamma.dtype is by_beta.dtype is FLOAT
+        by_x = call("norm_gradients", white, dy, inverse, gamma, partials_type=partials, **more)
+        assert by_x.dtype is dtype
+        return [mean, inverse, out, white, by_gamma, by_beta, by_x]
+
+    return ran(13, build)
+
+
+def norm_in_double(kind: str, values: dict[str, Any]) -> list[Array]:
+    """The same in float64, with numpy."""
+    x, dy, gamma, beta = (v.astype(np.float64) for v in values.values())
+    groups = {"bn": 0, "gn": 2, "ln": 1}[kind]
+
+    def rows(a: Array) -> Array:
+        return a.reshape(len(a) * groups, -1) if groups else np.moveaxis(a, 1, 0).reshape(8, -1)
+
+    def back(a: Array) -> Array:
+        moved = (x.shape[1], len(x), *x.shape[2:])
+        return a.reshape(x.shape) if groups else np.moveaxis(a.reshape(moved), 0, 1)
+
+    column = (1, -1, 1)
+    mean, inverse = rows(x).mean(1), 1 / np.sqrt(rows(x).var(1) + 1e-3)
+    white = (rows(x) - mean[:, None]) * inverse[:, None]
+    slope = rows(dy * gamma.reshape(column))
+    by_x = slope - slope.mean(1)[:, None] - white * (slope * white).mean(1)[:, None]
+    out = back(white) * gamma.reshape(column) + beta.reshape(column)
+    by_gamma, by_beta = ((dy * factor).sum((0, 2)) for factor in (back(white), 1))
+    return [mean, inverse, out, back(white), by_gamma, by_beta, back(by_x * inverse[:, None])]
+
+
+@pytest.mark.parametrize("partials", [FLOAT, HALF])
+@pytest.mark.parametrize("kind", ["bn", "gn", "ln"])
+def test_norms_of_half_round_as_often_as_poplibs_and_stay_near(kind: str, partials: Any) -> None:
+    """Each value has seen at most a dozen roundings to HALF, of 2^-11 of the largest."""
+    random = np.random.default_rng(5)
+    shape = 6, 8, 10
+    values = {
+        "x": random.standard_normal(shape) * 3 + 2,
+        "dy": random.standard_normal(shape),
+        "gamma": random.standard_normal(8),
+        "beta": random.standard_normal(8),
+    }
+    values = {name: v.astype(np.float16) for name, v in values.items()}
+    actual = half_norm(kind, values, HALF, partials)
+    for result, expected in zip(actual, norm_in_double(kind, values), strict=True):
+        scale = max(1, np.abs(expected).max())
+        np.testing.assert_allclose(result, expected, 0, 12 * 2.0**-11 * scale)
+
+
+def test_large_gradients_of_half_overflow_only_where_products_are_half() -> None:
+    random = np.random.default_rng(6)
+    values = {
+        "x": random.standard_normal((3, 8, 8)),
+        "dy": random.choice([-30_000.0, 30_000.0], (3, 8, 8)),
+        "gamma": np.ones(8),
+        "beta": np.zeros(8),
+    }
+    values = {name: v.astype(np.float16) for name, v in values.items()}
+    expected = norm_in_double("ln", values)[-3:]
+    wide = half_norm("ln", values, HALF, FLOAT)[-3:]
+    for result, exact in zip(wide, expected, strict=True):
+        np.testing.assert_allclose(result, exact, 0, 2.0**-9 * np.abs(exact).max())
+    assert not np.isfinite(half_norm("ln", values, HALF, HALF)[-3]).all()
+
+
+@pytest.mark.parametrize("kind", ["bn", "gn", "ln"])
+def test_partials_of_a_norms_gradients_are_float_or_half(kind: str) -> None:
+    values = {n: np.ones(s) for n, s in (("x", (2, 8, 3)), ("dy", (2, 8, 3)), ("g", 8), ("b", 8))}
+    with pytest.raises(PoplibsError) as caught:
+        half_norm(kind, values, FLOAT, "half")
+    assert "param_gradients() was given 'half' as partials_type." in str(caught.value)
+    assert "next:  give FLOAT or HALF." in str(caught.value)

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from ipu_teach.lessons.naming import lesson_of
+from ipu_course.checking.naming import lesson_of
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = {

@@ -34,8 +34,8 @@ from ipu_teach import (
     VectorList,
     Vertex,
     compile_graph,
-    places,
 )
+from ipu_teach._support import places
 from ipu_teach.cost.ledger import CATEGORIES, MemoryLedger, at_most
 from ipu_teach.engine import host_memory
 from ipu_teach.errors import GraphMemoryAllocationError, HostMemoryWarning

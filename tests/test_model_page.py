@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from ipu_teach.golden import matrix_vector, printed, single_vertices
-from ipu_teach.golden.row import REPRODUCED, Row
-from ipu_teach.golden.tut6 import DotProduct, LoopDotProduct, dot_cycles
 from ipu_teach.target import PRICES
+from validation import matrix_vector, printed, single_vertices
+from validation.row import REPRODUCED, Row
+from validation.tut6 import DotProduct, LoopDotProduct, dot_cycles
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 sys.path.insert(0, str(DOCS))

@@ -169,7 +169,7 @@ def test_modules_of_the_package_are_still_found() -> None:
         ("ipu_teach", "DOUBLE", "use instead: FLOAT; no tile computes in 64 bits."),
         ("ipu_teach", "While", "use instead: Repeat, RepeatWhileTrue or RepeatWhileFalse."),
         ("ipu_teach", "poplar", "use instead: import ipu_teach as poplar."),
-        ("ipu_teach", "check", "write from ipu_teach.lessons import check."),
+        ("ipu_teach", "check", "write from ipu_course import check."),
         ("ipu_teach", "nonsense", "help(ipu_teach) lists what it has."),
         (
             "ipu_teach.program",

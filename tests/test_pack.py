@@ -15,8 +15,16 @@ from pathlib import Path
 import pytest
 
 import pack
-from pack import folder as pack_folder, wheels
-from pack.targets import PYTHONS, SYSTEMS, PackError, Target, answers_to, read_lock
+from pack import folder as pack_folder, lesson_packages, wheels
+from pack.targets import (
+    PYTHONS,
+    SYSTEMS,
+    PackError,
+    Target,
+    answers_to,
+    needed_names,
+    read_lock,
+)
 from pack.wheels import Store
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -49,6 +57,39 @@ def test_each_target_needs_the_lines_whose_markers_hold() -> None:
         "tomli",
         "overrides",
     } & linux
+
+
+def test_a_pack_carries_what_lessons_need_and_tests_are_asked_for() -> None:
+    text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    assert {"numpy", "tqdm", "jupyterlab", "numba"} <= {*lesson_packages()}
+    assert not {"pytest", "mypy"} & {*lesson_packages()}
+    names = needed_names(text, lesson_packages())
+    assert {"numpy", "jupyterlab", "anyio", "argon2-cffi-bindings"} <= names
+    assert not {"pytest", "scipy", "mypy", "ruff", "hypothesis", "pluggy"} & names
+    target = Target(SYSTEMS["linux"], "3.12")
+    small, large = (
+        {pin.partition("==")[0] for pin in target.pins(LOCK, chosen)} for chosen in (names, None)
+    )
+    assert small < large and {"pytest", "scipy"} <= large - small
+
+
+def test_packages_are_needed_by_those_that_the_lock_names() -> None:
+    lock = """\
+a==1
+    # via kit (pyproject.toml)
+b==1
+    # via
+    #   a
+    #   t
+c==1
+    # via b
+d==1 ; sys_platform == 'darwin'
+    # via t
+t==1
+    # via kit (pyproject.toml)
+"""
+    assert needed_names(lock, ["a"]) == {"a", "b", "c"}
+    assert needed_names(lock, ["t>=1"]) == {"t", "b", "c", "d"}
 
 
 def test_no_line_of_the_lock_is_left_out_everywhere() -> None:

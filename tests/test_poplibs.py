@@ -635,7 +635,7 @@ def planned_reduction(
             return np.asarray(result.reshape(shape).astype(x.dtype))
         found = plan.lying
         tiles = graph.tile_map().at(job.matrix.positions() * dtype.size)
-        alone = {g.tile for g, cut in zip(found.groups, plan.alone, strict=True) if cut}
+        alone = set(found.groups.tile[plan.alone > 0].tolist())
         sums = [list[Array]() for _ in range(size[1])]
         some = [(c, t) for c in range(size[1]) for t in dict.fromkeys(tiles[:, c].tolist())]
         for c, tile in some:

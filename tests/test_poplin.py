@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, example, given, settings, strategies as st
 from libraries import both_ways, run, torch, ulps_of_half, value
 
 from ipu_teach import FLOAT, HALF, INT, QUARTER, Graph, IPUModel, QuarterFormat, Tensor
+from ipu_teach.cost import vertices
 from ipu_teach.errors import (
     InvalidOptionError,
     InvalidTileMappingError,
@@ -23,8 +24,10 @@ from ipu_teach.errors import (
 from ipu_teach.poplibs import poplin, poputil
 from ipu_teach.poplibs.poplin.operands import map_blocks
 from ipu_teach.program import Sequence
+from ipu_teach.report import Report
 from ipu_teach.target import Target
 from ipu_teach.types import Array, DType, from_quarter, to_quarter
+from validation.programs import profile
 
 RANDOMLY = settings(
     deadline=None, derandomize=True, max_examples=25, suppress_health_check=list(HealthCheck)
@@ -311,6 +314,108 @@ def test_a_plan_promises_what_its_graph_costs(
     assert 0.5 * plan.cycles < built(plan, dtype, True, tiles) < 1.05 * plan.cycles
 
 
+PASSES = ("forward", "input gradient", "weight gradient")
+SLACK = 50  # cycles of a superstep: a few words from many senders
+
+
+def layer_pass(
+    kind: str, sizes: tuple[int, int, int], target: Target, dtype: type[DType], made: bool
+) -> tuple[poplin.MatMulPlan, Report]:
+    """The plan of a pass of a fully connected layer (batch, ins, outs), and the report of its graph.
+
+    The operands are where the forward pass wants them, or spread over all tiles.
+    """
+    batch, ins, outs = sizes
+    graph, prog = Graph(target), Sequence()
+    shapes = (batch, ins), (ins, outs)
+    if made:
+        x = poplin.create_mat_mul_input_lhs(graph, dtype, *shapes)
+        w = poplin.create_mat_mul_input_rhs(graph, dtype, *shapes)
+        dy = poplin.create_mat_mul_output(graph, dtype, *shapes)
+    else:
+        x, w, dy = (graph.add_variable(dtype, shape) for shape in (*shapes, (batch, outs)))
+        for tensor in (x, w, dy):
+            poputil.map_tensor_linearly(graph, tensor)
+    a, b, flags = {
+        "forward": (x, w, (False, False)),
+        "input gradient": (dy, w.transpose(), (False, True)),
+        "weight gradient": (x.transpose(), dy, (True, False)),
+    }[kind]
+    size = a.shape[0], a.shape[1], b.shape[1]
+    plan = poplin.plan_mat_mul(
+        *size, target, dtype=dtype, transpose_a=flags[0], transpose_b=flags[1]
+    )
+    poplin.mat_mul(graph, a, b, prog)
+    return plan, profile(graph, prog)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("dtype", [FLOAT, HALF])
+def test_plans_of_all_three_passes_promise_what_their_graphs_cost(
+    seed: int, dtype: type[DType]
+) -> None:
+    """Random sizes, machines and mappings: on one tile nothing can come from elsewhere."""
+    rng = np.random.default_rng(seed)
+    batch, ins, outs = (int(np.exp(rng.uniform(0, np.log(limit)))) for limit in (130, 300, 300))
+    sizes = batch, ins, outs
+    target = target_of(int(rng.choice([1, 2, 4, 13, 16, 40, 64])))
+    for made, kind in product((True, False), PASSES):
+        plan, report = layer_pass(kind, sizes, target, dtype, made)
+        limit = 1.05 * plan.cycles + SLACK * len(list(report.steps()))
+        assert report.total_cycles <= limit, (kind, sizes, target.num_tiles, made, plan)
+
+
+def test_the_input_gradient_of_a_wide_layer_computes_as_long_as_its_forward() -> None:
+    """Its weights are read transposed: gathered one by one they took ten times as long."""
+    target, sizes = target_of(184), (16, 512, 512)
+    forward, backward = (
+        max(
+            (cs.cost.compute_duration for cs in report.compute_sets if "multiply" in cs.name),
+        )
+        for _, report in (layer_pass(kind, sizes, target, HALF, True) for kind in PASSES[:2])
+    )
+    assert backward <= 1.05 * forward
+
+
+@pytest.mark.parametrize("dtype", [FLOAT, HALF, QUARTER[QuarterFormat.F143, 0]])
+@pytest.mark.parametrize("tiles", [1, 2, 13])
+@pytest.mark.parametrize("memory", [0.6, TINY])
+def test_transposed_operands_give_the_bits_of_plain_ones(
+    dtype: type[DType], tiles: int, memory: float
+) -> None:
+    rng = np.random.default_rng(7)
+    a, b = rng.integers(-8, 8, (3, 20, 37)) / 4, rng.integers(-8, 8, (3, 37, 21)) / 4
+    options = {"available_memory_proportion": memory}
+
+    def plain(graph: Graph, prog: Sequence, x: Tensor, y: Tensor) -> Tensor:
+        return poplin.mat_mul_grouped(graph, x, y, prog, **options)  # type: ignore[arg-type]
+
+    def transposed(graph: Graph, prog: Sequence, x: Tensor, y: Tensor) -> Tensor:
+        return plain(graph, prog, x.dim_shuffle([0, 2, 1]), y.dim_shuffle([0, 2, 1]))
+
+    (expected,), _ = run(plain, (a, dtype), (b, dtype), tiles=tiles)
+    turned = a.transpose(0, 2, 1), b.transpose(0, 2, 1)
+    (result,), report = run(transposed, *((t, dtype) for t in turned), tiles=tiles)
+    assert result.tobytes() == expected.tobytes()
+    np.testing.assert_allclose(result, a @ b, rtol=1e-3, atol=0.25)
+    names = [cs.name for cs in report.compute_sets]
+    assert tiles > 1 or dtype.size == 1 or any("transpose" in name for name in names)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype"), [((1, 1), HALF), ((64, 45), HALF), ((5, 300), FLOAT), ((48, 4), FLOAT)]
+)
+def test_a_split_transpose_is_no_slower_than_one_worker(
+    shape: tuple[int, int], dtype: type[DType]
+) -> None:
+    target = target_of(1)
+    grain = vertices.transpose_grain(dtype)
+    complete = (-(-shape[0] // grain) * grain, -(-shape[1] // grain) * grain)
+    alone = vertices.transpose(1, complete, dtype, target)
+    shared = vertices.split_transpose(shape, dtype, target)
+    assert alone / 6 <= shared <= alone
+
+
 @pytest.mark.parametrize("samples", [128, 160, 200])
 @pytest.mark.parametrize("dtype", [FLOAT, HALF])
 def test_a_transposed_operand_costs_its_plan_wherever_it_lies(
@@ -491,6 +596,10 @@ def test_a_plan_prints_and_draws_itself() -> None:
 # --- what is refused ------------------------------------------------------------------------------
 
 REFUSED = """
+poplin.plan_mat_mul(3, 3, 3, graph.target, transpose_a=1)
+plan_mat_mul() was given transpose_a=1.
+  next:  give True or False.
+
 poplin.mat_mul(graph, i, i, prog)
 mat_mul() multiplies FLOAT, HALF and QUARTER; a is INT.
   where: Tensor('i', INT, shape (3, 3))

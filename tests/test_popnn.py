@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from libraries import both_ways, run, torch, ulps_of_half, value
+from test_poplibs import Bench, same_bits
 
 from ipu_teach import (
     BOOL,
@@ -26,6 +27,8 @@ from ipu_teach import (
 )
 from ipu_teach.errors import InvalidTileMappingError, IPUTeachError, PoplibsError
 from ipu_teach.poplibs import popnn, popops, poputil
+from ipu_teach.poplibs.popnn.softmax_loss import softmax_cross_entropy
+from ipu_teach.poplibs.popops.fills import MASKED_LABEL_CODE
 from ipu_teach.program import Sequence
 from ipu_teach.types import Array, DType
 
@@ -508,3 +511,61 @@ def test_the_loss_of_a_probability_of_0_ends_where_poplibs_ends(
     engine.run()
     expected = np.log(scaling) - np.log(outputs[:, 0] + added)
     np.testing.assert_allclose(engine.read_tensor("loss"), expected, 2e-6)
+
+
+def cross_entropy_of(
+    scores: Array, labels: Array, dtype: type[DType], tiles: int, vertex_loop: bool = False
+) -> tuple[Array, Array, int]:
+    """The loss, its gradient and the modelled cycles."""
+    bench = Bench(tiles)
+    x, y = bench.variable(scores, dtype), bench.variable(labels, UNSIGNED_INT)
+    outputs = softmax_cross_entropy(bench.graph, x, y, bench.prog)
+    loss, deltas = bench.run(*outputs, vertex_loop=vertex_loop)
+    assert bench.report is not None
+    return loss, deltas, int(bench.report.total_cycles)
+
+
+@pytest.mark.parametrize("dtype", [HALF, FLOAT])
+@pytest.mark.parametrize(
+    ("rows", "classes", "tiles"), [(9, 700, 13), (1, 50, 1), (9, 2, 1), (9, 257, 64), (300, 40, 13)]
+)
+def test_cross_entropy_of_long_rows_on_several_workers(
+    dtype: type[DType], rows: int, classes: int, tiles: int
+) -> None:
+    """Against float64: with masked labels, labels that are no class, infinite scores and NaN."""
+    random = np.random.default_rng(rows + classes)
+    scores = (5 * random.standard_normal((rows, classes))).astype(dtype.numpy)
+    labels = random.integers(0, classes, rows).astype(np.uint32)
+    if rows > 8:
+        scores[0, : classes // 2] = -np.inf
+        scores[1], scores[2, -1], scores[3], scores[4, 0] = -np.inf, np.inf, 60000, np.nan
+        labels[0], labels[5], labels[6] = classes - 1, MASKED_LABEL_CODE, classes
+        scores[7, 1], labels[7] = -np.inf, 1
+    loss, deltas, _ = cross_entropy_of(scores, labels, dtype, tiles)
+    exact = scores.astype(np.float64)
+    hit = labels[:, None] == np.arange(classes)
+    with np.errstate(invalid="ignore"):
+        shifted = exact - exact.max(axis=1, keepdims=True)
+        total = np.exp(shifted).sum(axis=1)
+        is_masked = labels == MASKED_LABEL_CODE
+        picked = np.where(hit.any(axis=1), np.where(hit, shifted, 0).sum(axis=1), np.nan)
+        losses = np.where(is_masked, 0, np.log(total) - picked)
+        shares = np.exp(shifted) / total[:, None]
+    gradient = np.where(is_masked[:, None], 0 * shares, shares - hit)
+    np.testing.assert_allclose(loss, losses, 2e-6, 2e-6)
+    np.testing.assert_allclose(deltas, gradient, 1e-5, 1e-6)
+    again = cross_entropy_of(scores, labels, dtype, tiles, vertex_loop=True)
+    same_bits(again[0], loss)
+    same_bits(again[1], deltas)
+
+
+@pytest.mark.parametrize("dtype", [HALF, FLOAT])
+def test_the_cycles_of_cross_entropy_follow_the_elements_of_a_worker(dtype: type[DType]) -> None:
+    """A fixed cost aside, the chip takes four rows of 12,000 classes as it takes 4,000 of 12."""
+    many, few = (
+        cross_entropy_of(np.zeros((rows, 48_000 // rows)), np.zeros(rows), dtype, 64)[2]
+        for rows in (4_000, 4)
+    )
+    assert few < 2 * many
+    short = cross_entropy_of(np.zeros((64, 10)), np.zeros(64), dtype, 64)[2]
+    assert short < cross_entropy_of(np.zeros((64, 400)), np.zeros(64), dtype, 64)[2] < 30 * short

@@ -34,6 +34,7 @@ from ipu_teach import (
 from ipu_teach.cost.vertices import rates
 from ipu_teach.poplibs import popops, poputil
 from ipu_teach.poplibs.popops import expr, operations
+from ipu_teach.poplibs.popops.fused import loop_cycles
 from ipu_teach.program import Copy, Sequence
 from ipu_teach.types import Array, DType
 
@@ -969,3 +970,41 @@ def test_what_lies_turned_costs_what_it_costs_as_it_lies(tiles: int) -> None:
         return engine.report.total_cycles
 
     assert cycles(0, 1, 2) == cycles(2, 0, 1) == cycles(1, 2, 0)
+
+
+@pytest.mark.parametrize("elements", [1, 7, 600, 6000])
+@pytest.mark.parametrize("source", [HALF, FLOAT, INT, UNSIGNED_CHAR, LONGLONG, BOOL], ids=str)
+@pytest.mark.parametrize("destination", [HALF, FLOAT, INT, UNSIGNED_CHAR, BOOL], ids=str)
+def test_a_cast_in_a_map_costs_what_the_cast_vertex_costs(
+    source: type[DType], destination: type[DType], elements: int
+) -> None:
+    """Around the loops of six workers, PopLibs counts 120 cycles for Cast1D and 122 for others."""
+    if source is destination:
+        return
+    mapped, alone = Bench(1), Bench(1)
+    zeros = np.zeros(elements, source.numpy)
+    x = mapped.variable(zeros, source)
+    mapped.run(popops.map(mapped.graph, expr.Cast(expr._1, destination), [x], mapped.prog))
+    x = alone.variable(zeros, source)
+    alone.run(popops.cast(alone.graph, x, destination, alone.prog))
+    reports = mapped.report, alone.report
+    cycles = [report.total_cycles for report in reports if report is not None]
+    assert cycles[0] - cycles[1] == 2
+
+
+def test_a_map_converts_an_operand_once() -> None:
+    """By hand: with loads and stores in its loop, HALF to FLOAT takes a cycle for two elements."""
+    target = Bench(1).graph.target
+    converted, number = "_1 CAST:FLOAT", f"FLOAT:{(0.5).hex()}"
+    start = 19 + 1
+    assert loop_cycles(converted, [HALF], FLOAT, 100, target) == start + 50
+    product = f"{converted} {number} MULTIPLY@FLOAT"
+    assert loop_cycles(product, [HALF], FLOAT, 100, target) == start + 50 + 50 + 50
+    narrow = f"{product} CAST:HALF"  # reads two FLOAT a cycle
+    assert loop_cycles(narrow, [HALF], HALF, 100, target) == 19 + 2 + 50 + 50 + 50
+    both = f"_1 CAST:FLOAT {number} MULTIPLY@FLOAT _1 CAST:FLOAT ADD@FLOAT"
+    assert loop_cycles(both, [HALF], FLOAT, 100, target) == start + 5 * 50
+    raw = "_1 _1 CAST:FLOAT CAST:HALF ADD@HALF"
+    assert loop_cycles(raw, [HALF], HALF, 100, target) == 21 + 13 + 50 + 50 + 25 + 25
+    constant = f"{number} CAST:HALF _1 ADD@HALF"
+    assert loop_cycles(constant, [HALF], HALF, 100, target) == 13 + 25 + 25

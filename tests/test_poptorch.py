@@ -928,3 +928,39 @@ def test_stages_that_share_memory_train_and_infer_as_torch_does(kind: str, sched
         torch.testing.assert_close(
             actual.detach(), expected.detach(), atol=1e-5, rtol=1e-4, msg=f"{kind}: {name}"
         )
+
+
+def test_batch_norm_of_a_half_module_trains_as_in_torch() -> None:
+    """Its running statistics are blended in FLOAT, as by torch, and kept in HALF."""
+    torch.manual_seed(3)
+    net = nn.Sequential(
+        nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(64, 3)
+    ).half()
+
+    class Step(nn.Module):
+        def __init__(self, inner: Any) -> None:
+            super().__init__()
+            self.inner, self.loss = inner, nn.CrossEntropyLoss()
+
+        def forward(self, x: Any, y: Any) -> Any:
+            scores = self.inner(x)
+            return scores, self.loss(scores, y)
+
+    plain = Step(copy.deepcopy(net))
+    module = Step(net)
+    training = poptorch.trainingModel(
+        module, options(), torch.optim.SGD(module.parameters(), lr=0.1)
+    )
+    optimizer = torch.optim.SGD(plain.parameters(), lr=0.1)
+    for _ in range(2):
+        x, y = (300 * torch.randn(5, 2, 6, 6)).half(), torch.randint(0, 3, (5,))
+        training(x, y)
+        optimizer.zero_grad()
+        plain(x, y)[1].backward()
+        optimizer.step()
+    training.copyWeightsToHost()
+    for (name, actual), expected in zip(
+        net.state_dict().items(), plain.inner.state_dict().values(), strict=True
+    ):
+        assert actual.dtype is expected.dtype, name
+        torch.testing.assert_close(actual, expected, rtol=2e-2, atol=5e-3, msg=name)

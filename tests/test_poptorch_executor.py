@@ -936,8 +936,7 @@ def test_gradients_on_the_host_are_refused() -> None:
         text = refused(use)
         assert "the gradients stay there" in text and "detachFromDevice() first" in text
     assert all(torch.equal(v, before[n]) for n, v in module.state_dict().items())
-    loss = pair.executor(X, Y)[1]
-    pytest.raises(RuntimeError, loss.backward)  # by PyTorch: it has no gradient function
+    pair.executor(X, Y)
     step(pair.plain, pair.reference, X, Y)
     optimizer.zero_grad()
     optimizer.zero_grad(set_to_none=False)
@@ -955,6 +954,47 @@ def test_gradients_on_the_host_are_refused() -> None:
     assert_equal(module, pair.plain)
     assert float(nn.utils.clip_grad_norm_(module.parameters(), 1e-3)) > 0
     pair.step()
+
+
+def test_backward_of_a_returned_loss_is_refused() -> None:
+    pair = Pair(new())
+    loss = pair.executor(X, Y)[1]
+    for call in (loss.backward, lambda: loss.backward(retain_graph=True)):
+        text = refused(call)
+        assert "backward() was called on the loss that a trainingModel returned" in text
+        assert "test_poptorch_executor.py" in text and "leave out loss.backward()" in text
+
+
+def test_a_returned_loss_is_otherwise_a_plain_tensor() -> None:
+    loss = Pair(new()).executor(X, Y)[1]
+    value = loss.item()
+    assert repr(loss) == repr(torch.tensor(value)) and f"{loss:.3f}" == f"{value:.3f}"
+    file = io.BytesIO()
+    torch.save(loss, file)
+    file.seek(0)
+    copies = [loss / 1, loss.detach(), loss.clone(), copy.deepcopy(loss), torch.load(file)]
+    copies += [pickle.loads(pickle.dumps(loss)), torch.stack([loss, loss]).mean(), sum([loss])]
+    assert all(type(c) is torch.Tensor and c.item() == value for c in copies)
+    assert np.asarray(loss) == value and loss.numpy() == value
+    wanted = loss.clone().requires_grad_()  # of a function of the loss, on the host
+    (wanted * 3).backward()
+    assert wanted.grad == 3
+    loss.requires_grad_().backward()
+    assert loss.grad == 1
+    net = poptorch.inferenceModel(nn.Linear(1, 1), options())
+    assert net(loss.detach_().reshape(1, 1)).shape == (1, 1)
+
+
+def test_a_returned_loss_is_an_input_of_the_next_call() -> None:
+    pair = Pair(new())
+    loss = pair.executor(X, Y)[1]
+
+    class Scaled(nn.Module):
+        def forward(self, x: Any, scale: Any) -> Any:
+            return x * scale
+
+    result = poptorch.inferenceModel(Scaled(), options())(X, loss)
+    assert type(result) is torch.Tensor and torch.equal(result, X * loss)
 
 
 # --- optimisers -----------------------------------------------------------------------------------
@@ -1068,6 +1108,30 @@ def test_settings_of_optimisers(name: str, settings: dict[str, Any]) -> None:
         step(plain, reference, X, Y)
         executor(X, Y)
         assert_equal(module, plain, 2e-5)
+
+
+@pytest.mark.parametrize("gradient", [0.0, 1e-21, 1e20, -1e20, 3e20, 1e30, float("nan")])
+@pytest.mark.parametrize("name", ["Adam", "AdamW"])
+def test_adam_at_gradients_whose_square_is_no_float(name: str, gradient: float) -> None:
+    class Product(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(3))
+
+        def forward(self, x: Any) -> Any:
+            return (self.weight * x).sum()
+
+    module, plain = Product(), Product()
+    kind = getattr(torch.optim, name)
+    executor = poptorch.trainingModel(module, options(), kind(module.parameters(), lr=0.1))
+    reference = kind(plain.parameters(), lr=0.1)
+    for scale in (1.0, 0.5, -2.0):
+        x = torch.full((3,), gradient * scale)
+        executor(x)
+        reference.zero_grad()
+        plain(x).backward()
+        reference.step()
+        torch.testing.assert_close(module.weight, plain.weight, equal_nan=True)
 
 
 def test_groups_have_settings_of_their_own() -> None:

@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from ipu_teach import cli, places
-from ipu_teach.classroom import preflight
-from ipu_teach.classroom.preflight import No, Rehearsal
+from ipu_course import cli
+from ipu_course.classroom import preflight
+from ipu_course.classroom.preflight import No, Rehearsal
+from ipu_teach._support import places
 
 pytest.importorskip("jupyter_client")
 
@@ -254,7 +255,7 @@ def test_every_question_is_answered_in_words(
         41
     }
     (at,) = (n for n, line in enumerate(lines) if line.startswith("Can your work be kept?"))
-    assert "no: work folder The work folder cannot be made: " in lines[at]
+    assert "no: work folder Nothing can be kept in the work folder: " in lines[at]
     assert (
         "set IPU_TEACH_WORK to a folder" in lines[at]
         and lines[at + 1] == "    next: do that, and run this again"

@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 import tqdm  # noqa: F401  which the first line would wait for
 
-from ipu_teach import FLOAT, INT, Engine, Graph, Input, IPUModel, Output, Vector, Vertex, progress
+from ipu_teach import FLOAT, INT, Engine, Graph, Input, IPUModel, Output, Vector, Vertex
+from ipu_teach._support import progress
 from ipu_teach.program import Execute, If, Program, Repeat, Sequence
 
 

@@ -35,9 +35,9 @@ from ipu_teach import (
     Vector,
     Vertex,
     compile_graph,
-    places,
     show,
 )
+from ipu_teach._support import places
 from ipu_teach.errors import (
     ApplicationRuntimeError,
     ControlProgramError,

@@ -83,19 +83,21 @@ def small_engine() -> Engine:
 
 # By hand, in cycles:
 #
-#   step            sync  exchange                      compute: tile 0           tile 1
-#   host     sum stream to x      100
-#   32/4=8   108 work             100  32 B of x to tile 1: 54+32/4  7 of 10: 2 rounds, 6*20   1 of
-#   30: 6*30                100+62+180=342 x to y           100  32 B of x to tile 1: 62
-#   162 x to z           100                                32 B in a piece: 6*(36+44.5+32/8/6), up
-#   to 492       592
-#                                                                                                    total:
-#   1,204 The stream is one packet, all of it for tile 0: it goes straight there. A tile's first
-#   word comes after 54 cycles. compute, idle threads included: tile 0 120+492, tile 1 180;
-#   excluded: tile 0 70+326, as four workers copy, tile 1 30 rests on: Graphcore's model: 62+62, and
-#   492 of a copy; our counting: 4 syncs; given with the program: 180, and the host's 8 exchange:
-#   tile 0 sends for 8+8, tile 1 is done after 62+62; host 8; sync, the rest: 1204-396-70-8 = 730 on
-#   average
+#   step            sync  exchange                      compute: tile 0           tile 1            host     sum
+#   stream to x      100                                                                            32/4=8   108
+#   work             100  32 B of x to tile 1: 54+32/4  7 of 10: 2 rounds, 6*20   1 of 30: 6*30                100+62+180=342
+#   x to y           100  32 B of x to tile 1: 62                                                            162
+#   x to z           100                                32 B in a piece: 6*(36+44.5+32/8/6), up to 492       592
+#                                                                                                    total: 1,204
+#
+#   The stream is one packet, all of it for tile 0: it goes straight there. A tile's first word
+#   comes after 54 cycles.
+#   compute, idle threads included: tile 0 120+492, tile 1 180; excluded: tile 0 70+326, as four
+#     workers copy, tile 1 30
+#   rests on: Graphcore's model: 62+62, and 492 of a copy; our counting: 4 syncs; given with the
+#     program: 180, and the host's 8
+#   exchange: tile 0 sends for 8+8, tile 1 is done after 62+62; host 8; sync, the rest:
+#     1204-396-70-8 = 730 on average
 #
 # Bytes. Always live: x, which the second program reads without writing it; the constant; and what
 # belongs to the vertices.

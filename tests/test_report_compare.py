@@ -14,8 +14,8 @@ import pytest
 from test_report import small_engine
 from test_report_query import Twice, chain
 
+from ipu_course.cli import main
 from ipu_teach import FLOAT, HALF, Engine, Graph, InOut, IPUModel, Report, Vector, Vertex
-from ipu_teach.cli import main
 from ipu_teach.errors import InvalidOptionError
 from ipu_teach.program import Copy, Execute, Sequence
 from ipu_teach.report import chrome_trace, compare

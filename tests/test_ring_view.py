@@ -15,9 +15,10 @@ from ipu_teach.program import Repeat, Sequence
 from ipu_teach.show.scene import Painted
 from ipu_teach.show.shapes import Boxes, Stroke
 from tests.test_given import recorded
+from tests.test_pipeline_view import trained
 
 RINGS = {2: [0, 1], 3: [0, 2, 1], 4: [0, 2, 3, 1], 6: [0, 2, 4, 5, 3, 1]}
-Message = tuple[int, int, int, int]  # round, from, to, where it began
+Message = tuple[int, int, int, int, str]  # round, from, to, where it began, "complete" or ""
 
 
 def walks(count: int, method: str) -> set[Message]:
@@ -30,13 +31,12 @@ def walks(count: int, method: str) -> set[Message]:
     }[method]
     for home in range(count):
         for turn, hops in ((1, one), (-1, other)):
-            first = home - turn * hops
-            # where two ways meet, the longer one brings the last of it
-            began = home + other if method.startswith("meet") else first
-            for start, since, origin in ((first, 0, first), (home, max(one, other), began)):
-                for k in range(hops):
-                    places = start + turn * k, start + turn * (k + 1), origin
-                    found.add((since + k + 1, *(ring[p % count] for p in places)))
+            for k in range(hops):  # the pieces of a chunk walk home, then the sum goes to all
+                start = home - turn * hops
+                a, b = (ring[(start + turn * n) % count] for n in (k, k + 1))
+                found.add((k + 1, a, b, ring[start % count], ""))
+                a, b = (ring[(home + turn * n) % count] for n in (k, k + 1))
+                found.add((max(one, other) + k + 1, a, b, ring[home], "complete"))
     return found
 
 
@@ -77,7 +77,7 @@ def test_chunks_walk_as_the_method_says_and_keep_where_they_began(count: int, me
     report = reduced(count, 780, method, tiles=13 if count < 6 else 2)
     view, links = show.ring(report), by_link(report)
     names = "round", "from IPU", "to IPU", "began on IPU"
-    told = [tuple(int(row[name]) for name in names) for row in view.data]
+    told = [(*(int(row[name]) for name in names), row["sum"]) for row in view.data]
     assert len(told) == len(set(told)) and set(told) == walks(count, method)
     total = sum(int(row["bytes"].replace(",", "")) for row in view.data)
     hops = 4 if count == 3 else count  # of 2 to 1 there are two
@@ -100,7 +100,7 @@ def test_chunks_walk_as_the_method_says_and_keep_where_they_began(count: int, me
         if isinstance(shape, Boxes)
         for x in shape.boxes[:, 0].tolist()
     )
-    assert seen == sorted((k, began) for k, _, _, began in told)
+    assert seen == sorted((k, began) for k, _, _, began, _ in told)
     for k in range(rounds):
         boxes = [s for s in ring.pictures[k] if isinstance(s, Boxes) and s.code < count]
         assert sorted((k + 1, s.code) for s in boxes) == [one for one in seen if one[0] == k + 1]
@@ -118,12 +118,33 @@ def test_the_next_collective_begins_anew() -> None:
     for k in (1, 7, 11, 17):
         rows = [row for row in view.data if row["round"] == f"{k}"]
         assert rows and all(row["from IPU"] == row["began on IPU"] for row in rows)
-    assert view.scene.notes == ("The picture shows the first 32 of 80 rounds.",)
+    assert "The picture shows the first 32 of 80 rounds." in view.scene.notes
+    complete = {int(row["round"]) for row in view.data if row["sum"]}
+    assert complete == {10 * n + k for n in range(8) for k in (4, 5, 6, 9, 10)}
     assert (
         "then the IPUs compute all_reduce_in_place_within_replica/round0"
         in view.scene.stills[0].note
     )
     assert "compute" not in view.scene.stills[5].note
+
+
+def test_a_pipeline_has_no_ring() -> None:
+    report = trained("grouped", 4, 8)[0]
+    with pytest.raises(InvalidOptionError) as caught:
+        show.ring(report)
+    assert str(caught.value) == (
+        "show.ring() was given a run without a ring: in no superstep does every IPU that takes "
+        "part send to as many others as send to it.\n  next:  show.exchange(report) shows what "
+        "crosses between IPUs."
+    )
+
+
+def test_between_rounds_ipus_compute_a_compute_set_and_no_copy() -> None:
+    report = reduced(4, 520, "clockwise_ring")
+    names = {step.name for step in report.steps() if step.kind == "Execute"}
+    for still in show.ring(report).scene.stills:
+        _, found, name = still.note.partition("then the IPUs compute ")
+        assert not found or name in names
 
 
 def test_all_to_all_has_no_ring_and_a_recording_is_taken() -> None:

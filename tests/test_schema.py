@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from damage import parts, whole as file_of
 
-from ipu_teach import schema as s
-from ipu_teach.archive import Format
 from ipu_teach.errors import ReportLoadError, ReportNotFoundError
+from ipu_teach.saving import schema as s
+from ipu_teach.saving.archive import Format
 from ipu_teach.target import make_target
 from ipu_teach.types import Array
 

@@ -27,7 +27,7 @@ from size import BUDGETS
 from tools_said import NOBODY, SAID
 
 import ipu_teach
-from ipu_teach import cli, jobs
+from ipu_course import cli, jobs
 
 ROOT = Path(__file__).resolve().parents[1]
 needs_posix = pytest.mark.skipif(os.name == "nt", reason="the stand-ins are shell scripts")
@@ -147,6 +147,19 @@ def test_the_rooms_can_be_measured() -> None:
     ), said.stderr
 
 
+def test_rooms_are_measured_without_an_environment(tmp_path: Path) -> None:
+    for name in ("run.py", "ipu_course/jobs.py", "tests/size.py", "ipu_teach/tiny.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    for folder in ("ipu_teach/lessons", "validation"):
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+    env = {"PATH": str(tmp_path)}  # neither uv nor pip is found
+    command = [sys.executable, "-I", str(tmp_path / "run.py"), "size"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd="/", env=env)
+    assert done.returncode == 0 and re.search(r"^tiny +3,", done.stdout, re.MULTILINE), done.stderr
+    assert not any(path.name.startswith(".venv") for path in tmp_path.iterdir())
+
+
 def test_the_quick_tests_are_files_that_exist() -> None:
     words = TESTS["for_pytest"](["--quick", "-x"])
     assert words[:3] == ["-q", "-m", "not slow"] and words[-1] == "-x"
@@ -195,7 +208,7 @@ case "$1" in
   pip)
     if [ -n "$SLOW" ]; then echo sleeping >> "$LOG"; exec sleep 60; fi
     if [ -n "$OFFLINE" ]; then echo "error: dns error: failed to lookup address" >&2; exit 2; fi
-    if [ -n "$KILLED" ]; then echo "Prepared 60 of 125 packages" >&2; kill -$KILLED $$; fi
+    if [ -n "$KILLED" ]; then echo "Prepared 60 of 110 packages" >&2; kill -$KILLED $$; fi
     if [ -n "$REFUSED" ]; then echo "${REFUSED}" >&2; exit 1; fi ;;
 esac
 """
@@ -216,8 +229,8 @@ class Clone:
         self.log = folder / "log"
         self.home.mkdir()
         self.programs.mkdir()
-        (self.home / "ipu_teach").mkdir()
-        for name in ("run.py", "ipu_teach/jobs.py"):
+        (self.home / "ipu_course").mkdir()
+        for name in ("run.py", "ipu_course/jobs.py"):
             shutil.copy(ROOT / name, self.home / name)
         for name in ("requirements.lock", "pyproject.toml"):
             (self.home / name).touch()
@@ -345,8 +358,10 @@ def test_the_first_run_sets_up_and_the_second_only_runs(clone: Clone) -> None:
     assert (status, out) == (0, "job -m ipu_teach doctor\n")
     assert err.startswith("run.py: setting up .venv, once") and err.count("\n") == 1
     venv, install = clone.asked()
-    assert venv.startswith("venv ") and install.endswith(" pip -r requirements.lock -e .")
-    assert clone.run("test", "-x", JOB_STATUS="5") == (5, f"job {clone.home}/tests -x\n", "")
+    assert venv.startswith("venv ") and install.endswith(" pip -c requirements.lock -e .[lab]")
+    assert clone.run("test", "-x") == (0, f"job {clone.home}/tests -x\n", "")
+    assert clone.run("size", JOB_STATUS="5")[0] != 5  # by the Python that runs run.py
+    assert clone.run("doctor", JOB_STATUS="5")[::2] == (5, "")
     assert clone.run("bench", "--only", "w2")[1] == f"job {clone.home}/bench --only w2\n"
     assert clone.run("lab", "03", "--no-browser")[1] == "job -m ipu_teach lab 03 --no-browser\n"
     assert clone.run()[1] == "job -m ipu_teach lab\n"
@@ -354,6 +369,32 @@ def test_the_first_run_sets_up_and_the_second_only_runs(clone: Clone) -> None:
     (clone.home / "requirements.lock").write_text("new==1\n", encoding="utf-8")
     clone.run("doctor")
     assert [line.split()[0] for line in clone.asked()] == ["venv", "pip"]
+
+
+@needs_posix
+def test_tools_for_tests_come_with_the_first_job_that_needs_them(clone: Clone) -> None:
+    clone.add("uv", UV)
+    clone.run("doctor")
+    clone.asked()
+    missing = {"JOB_STATUS": "1"}  # what asks for the modules fails, and the job itself does
+    status, out, err = clone.run("test", "-x", **missing)
+    assert (status, out) == (1, f"job {clone.home}/tests -x\n") and err == (
+        "run.py: adding what this job needs to .venv, once: the extra `test`: 21 packages for "
+        "tests, 65 MB to fetch and 205 MB on disk\n"
+    )
+    python = clone.home / ".venv" / "bin" / "python"
+    assert clone.asked() == [f"pip install -q --python {python} -c requirements.lock -e .[test]"]
+    assert clone.run("lab", **missing)[2] == "" and clone.asked() == []
+    # a later set-up keeps the tools that are there up to date
+    change_the_lock(clone)
+    clone.run("doctor")
+    assert clone.asked()[-1].endswith(" pip -c requirements.lock -e .[lab,test]")
+
+
+def test_every_job_that_needs_an_extra_names_modules_of_it() -> None:
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    for job, (extra, modules) in jobs.EXTRAS.items():
+        assert job in jobs.SCRIPTS and f"\n{extra} = [" in text and modules
 
 
 @needs_posix
@@ -608,7 +649,7 @@ def test_a_tool_that_is_killed_half_way(clone: Clone, number: str) -> None:
     clone.add("uv", UV)
     status, out, err = clone.run("doctor", KILLED=number)
     assert (status, out) == (1, "") and err.splitlines()[1:] == [
-        "Prepared 60 of 125 packages",
+        "Prepared 60 of 110 packages",
         "run.py: installing the packages was killed from outside, most often because memory ran "
         "out; what it said stands above. Run the same command again: it goes on, and fetches "
         "nothing twice",

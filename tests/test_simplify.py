@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -250,6 +251,33 @@ def test_a_copy_stays_where_it_is_read_after_the_change() -> None:
     alone = graph.but(ops=graph.ops[:-2], outputs={"y": graph.outputs["y"]})
     fuse_updates(alone)
     assert "copy" not in kinds(alone)
+
+
+def means(count: int) -> Ir:
+    """Running means that share their constants, some of which are read elsewhere as well."""
+    graph = Ir()
+    x = graph.input((5,), "x")
+    share, momentum = graph.constant(0.9, FLOAT), graph.constant(0.1, FLOAT)
+    for i in range(count):
+        mean = graph.variable(np.zeros(5, np.float32), f"norm{i}.mean")
+        old = graph.op("copy", mean)
+        new = graph.op("add", graph.op("mul", old, share), graph.op("mul", x, momentum))
+        if i % 10 == 0:
+            graph.output(f"new{i}", new)
+        graph.emit("assign", mean, new)
+    return graph
+
+
+def test_many_updates_take_time_in_proportion() -> None:
+    def seconds(count: int) -> float:
+        graph = means(count)
+        began = process_time()
+        fuse_updates(graph)
+        assert kinds(graph).count("blend") == count - count // 10
+        return process_time() - began
+
+    few, many = (min(seconds(count) for _ in range(3)) for count in (250, 2_000))
+    assert many < 24 * few  # 8 if it is in proportion, 64 if each update looks at all operations
 
 
 # --- graphs that are drawn ------------------------------------------------------------------------

@@ -28,7 +28,7 @@ REFERENCE = "\n".join(path.read_text("utf-8") for path in (SITE / "reference").g
 LIBRARIES = [
     "ipu_teach.datasets",
     "ipu_teach.errors",
-    "ipu_teach.lessons",
+    "ipu_course",
     "ipu_teach.poplibs.gcl",
     "ipu_teach.poplibs.optim",
     "ipu_teach.poplibs.poplin",
@@ -81,7 +81,9 @@ def conf() -> ModuleType:
 def test_every_page_stands_in_a_list_of_pages() -> None:
     lists = "\n".join(path.read_text("utf-8") for path in [ROOT / "index.md", *SITE.glob("*.md")])
     pages = [*ROOT.glob("docs/*.md"), *ROOT.glob("docs/gallery/*.md"), *SITE.glob("*.md")]
-    pages += [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+    pages += [
+        ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
+    ]
     names = [path.relative_to(ROOT).with_suffix("").as_posix() for path in pages]
     assert len(names) > 30
     missing = [name for name in names if not re.search(rf"^/?{name}$", lists, re.MULTILINE)]
@@ -147,7 +149,7 @@ def test_links_lead_to_where_things_are_on_the_site(conf: ModuleType) -> None:
         ("poplibs.poprand.bernoulli", "03", ""),
         ("poplibs.popsparse.COOMatrix", "12", ""),
         ("schedules.pipeline", "10", ""),
-        ("lessons.built", "01", ""),
+        ("ipu_course.built", "01", ""),
         ("keras.Sequential", "13", "docs/frameworks"),
         ("poptorch.trainingModel", "13", "docs/frameworks"),
         ("show.numbers", "", "docs/gallery/README"),

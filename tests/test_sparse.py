@@ -16,12 +16,12 @@ from ipu_teach import FLOAT, HALF, Device, Engine, Graph, IPUModel
 from ipu_teach.cost.vertices import popsparse as vertex_costs
 from ipu_teach.engine.executable import compile_graph
 from ipu_teach.errors import PoplibsError
-from ipu_teach.golden import sparse as golden
 from ipu_teach.poplibs import poputil
 from ipu_teach.poplibs.popsparse import COOMatrix, CSRMatrix, dynamic, static
 from ipu_teach.poplibs.popsparse.static_plan import expected
 from ipu_teach.program import Sequence
 from ipu_teach.types import Array
+from validation import sparse as golden
 
 BLOCK = (4, 4)
 

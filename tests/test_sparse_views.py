@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ipu_course.lesson12.checks import drawn
 from ipu_teach import FLOAT, IPUModel, show
-from ipu_teach.lessons.lesson12 import drawn
 from ipu_teach.poplibs.popsparse import CSRMatrix, dynamic
 from ipu_teach.show.scene import Painted
 from ipu_teach.show.shapes import Boxes, Outline, Stroke
@@ -83,7 +83,7 @@ def test_curves_cross_where_the_numbers_do() -> None:
     at = (1 / 2, 1 / 4, 0.3)
     cycles = {"dense": dict.fromkeys(at, 800.0), "a": dict(zip(at, (1600, 400, 900), strict=True))}
     view = show.crossing(cycles | {"b": dict.fromkeys(at, 900.0)})
-    assert repr(view).startswith("Overtaken is dense by a at 1/4, never by b.")
+    assert repr(view).startswith("Dense is overtaken by a at 1/4, never by b.")
     assert [still.label for still in view.scene.stills] == [
         f"density {d}" for d in ("1/2", "0.3", "1/4")
     ]

@@ -41,6 +41,7 @@ from ipu_teach.program import Copy, Execute, Repeat, Sequence
 from ipu_teach.report import Recording
 from ipu_teach.show import palette
 from ipu_teach.show.code import CODES, WORST
+from ipu_teach.show.measures import BAR
 from ipu_teach.show.paint import paint
 from ipu_teach.show.scene import Lanes, Tree
 from ipu_teach.show.shapes import Boxes, Words
@@ -255,7 +256,7 @@ def test_the_words_and_the_picture_say_the_same() -> None:
         if isinstance(shape, Boxes)
         for box in shape.boxes.tolist()
     ]
-    widths = sorted(round(box[2] / 90, 3) for box in bars)
+    widths = sorted(round(box[2] / BAR, 3) for box in bars)
     shares = sorted(s / 1000 for part in tree.parts.values() for s in part.tolist() if s)
     assert widths == pytest.approx(shares, abs=0.002)
 

@@ -129,3 +129,14 @@ def test_tensors_are_keys_that_do_not_live_on() -> None:
     nodes[kept], nodes[gone] = 1, 2
     del gone
     assert list(nodes.values()) == [1]
+
+
+def test_results_of_a_subclass_are_plain_tensors() -> None:
+    """Without it all that is computed from a returned loss would refuse `backward()`."""
+
+    class Marked(torch.Tensor):  # type: ignore[misc]
+        __torch_function__ = private.PLAIN_RESULTS
+
+    marked = private.as_instance(torch.ones(2), Marked)
+    assert type(marked.detach_()) is Marked
+    assert type(marked + 1) is type(marked.detach()) is type(marked[0]) is torch.Tensor

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from ipu_teach import Engine, Graph, IPUModel, Report, Target, print_profile_summary
-from ipu_teach.golden import tut6
-from ipu_teach.golden.programs import profile
 from ipu_teach.types import Array
+from validation import tut6
+from validation.programs import profile
 
 ROWS, COLS = 10_000, 1_000
 

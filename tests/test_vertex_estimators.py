@@ -181,8 +181,20 @@ BY_HAND: list[tuple[Any, int]] = [
     (vertices.sequence_slice(8, 10, 3, FLOAT, IPU2), 60 + 54 * 6 + 180),
     (vertices.sequence_slice(8, 10, 0, FLOAT, IPU2), 40),
     # 8 x (19 n log2 n + 6 n + 2), twice that with values
-    (vertices.heap_sort(8), 8 * (19 * 24 + 50)),
-    (vertices.heap_sort(9, key_value=True), 16 * (19 * 27 + 56)),
+    # 11 + 6 x (20 + the slowest worker). An element of a merge: 6 for a FLOAT key, and 2 for a
+    # word that goes along. 7 merges: one and a half for each worker
+    (vertices.merge_runs(6, 10, 5, [FLOAT], IPU2), 11 + 6 * (20 + 8 + 60)),
+    (vertices.merge_runs(7, 10, 5, [FLOAT, INT], IPU2), 11 + 6 * (20 + 88 + 8 + 7 * 3 + 2 * 8)),
+    (vertices.merge_runs(2, 60, 30, [HALF], IPU2), 11 + 6 * (20 + 2 * (8 + 7 * 5) + 20 * 8)),
+    (vertices.sort_rows(6, 1, 1, 1, [FLOAT], IPU2), 11 + 6 * (30 + 2)),
+    # two runs of 60 that are in order
+    (vertices.sort_rows(1, 120, 60, 120, [INT], IPU2), 11 + 6 * (20 + 8 + 7 * 6 + 20 * 5)),
+    # PopLibs' search, by six workers and then by one
+    (vertices.sort_rows(1, 600, 1, 1, [FLOAT], IPU2), 22 + 6 * (30 + 297 + 2 + 30 + 15 + 2)),
+    (vertices.rank_pair(60, 60, FLOAT, IPU2), 11 + 6 * (20 + 8 + 7 * 6 + 20 * 6)),
+    (vertices.sum_ranks(40, 60, IPU2), 11 + 6 * (20 + 10 * 82)),
+    (vertices.scatter_run(60, 24, INT, IPU2), 11 + 6 * (20 + 2 + 7 * 6 + 4 * 4)),
+    (vertices.combine_runs(40, 60, HALF, IPU2), 11 + 6 * (20 + 5 * 81)),
     (vertices.iota([5, 6], INT, IPU2), 10 + 4 + 9 + 4 + 9),
     (vertices.clamp([5, 8], HALF, IPU2), 5 + 6 + 4 + 6 + 5),
     (vertices.clamp([5], INT, IPU2), 5 + 6 + 35),

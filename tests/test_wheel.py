@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import ipu_teach
-from ipu_teach import places
+from ipu_course.checking import headless, learner, notebooks
+from ipu_teach._support import places
 from ipu_teach.errors import LessonError
-from ipu_teach.lessons import headless, learner, notebooks
 
 ROOT = Path(__file__).resolve().parents[1]
 pytest.importorskip("hatchling")
@@ -64,12 +64,13 @@ def test_the_wheel_holds_the_kit_its_lessons_and_its_digits_and_nothing_else(whe
             if not name.startswith(f"ipu_teach-{ipu_teach.__version__}.dist-info/")
         }
         assert (
-            archive.read("ipu_teach/course/datasets/digits8.npz")
+            archive.read("ipu_teach/carried/datasets/digits8.npz")
             == (ROOT / "datasets" / "digits8.npz").read_bytes()
         )
     code = {
         path.relative_to(ROOT).as_posix()
-        for path in (ROOT / "ipu_teach").rglob("*.py")
+        for package in ("ipu_teach", "ipu_course")
+        for path in (ROOT / package).rglob("*.py")
         if path.name != "make_scripts.py"
     }
     beside = [
@@ -77,16 +78,18 @@ def test_the_wheel_holds_the_kit_its_lessons_and_its_digits_and_nothing_else(whe
         *ROOT.glob("notebooks/solutions/*.ipynb"),
         *ROOT.glob("docs/*.md"),
         *ROOT.glob("docs/*.html"),
-        *ROOT.glob("datasets/*.[mn]*"),
+        *ROOT.glob("validation/*.py"),
+        *ROOT.glob("validation/*.csv"),
     ]
-    carried = {f"ipu_teach/course/{path.relative_to(ROOT).as_posix()}" for path in beside}
+    carried = {f"ipu_course/carried/{path.relative_to(ROOT).as_posix()}" for path in beside}
+    carried |= {f"ipu_teach/carried/datasets/{path.name}" for path in ROOT.glob("datasets/*.[mn]*")}
     data = [
         *ROOT.glob("ipu_teach/report/samples/*"),
-        *ROOT.glob("ipu_teach/golden/*.csv"),
-        *ROOT.glob("ipu_teach/lessons/afterwards_*.md"),
-        *ROOT.glob("ipu_teach/lessons/*.html"),
+        *ROOT.glob("ipu_course/lesson*/words.md"),
+        *ROOT.glob("ipu_course/checking/*.html"),
         *ROOT.glob("ipu_teach/show/static/*.gz"),
         ROOT / "ipu_teach" / "py.typed",
+        ROOT / "ipu_course" / "py.typed",
     ]
     assert len(carried) > 10 and names == code | carried | {
         path.relative_to(ROOT).as_posix() for path in data
@@ -112,11 +115,19 @@ def test_a_kit_from_the_wheel_opens_and_runs_lessons_from_any_folder(
         ROOT / "docs" / "glossary.md"
     ).read_bytes()
     where = (
-        "from ipu_teach.lessons import notebooks; from ipu_teach import datasets; "
-        "print(shelf.work_path(), datasets.digits())"
+        "from ipu_course.checking import notebooks; from ipu_teach import datasets; "
+        "print(notebooks.work_path(), datasets.digits())"
     )
     # nothing is nested
     assert said(kit, tmp_path, "-c", where) == said(kit, tmp_path / "work", "-c", where)
+    # the published figures are those that the wheel carries
+    code = (
+        "import sys; from ipu_course import cli; status = cli.main(['golden', '--only', 'AMP units'])"
+        "; print(sys.modules['validation'].__file__); sys.exit(status)"
+    )
+    status, text = said(kit, tmp_path, "-c", code)
+    assert status == 0 and "AMP units" in text, text
+    assert str(Path("ipu_course", "carried", "validation", "__init__.py")) in text
     status, text = said(kit, tmp_path, "-m", "ipu_teach", "doctor")
     assert status == 0 and str(tmp_path / "work") in text and "only the tests" not in text, text
 
@@ -125,11 +136,10 @@ def test_what_writes_the_lessons_belongs_to_a_checkout(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     assert places.checkout() == ROOT and notebooks.NOTEBOOKS == ROOT / "notebooks"
-    (tmp_path / "course").mkdir()
-    monkeypatch.setattr(places, "COURSE", tmp_path / "course")
-    assert (
-        places.checkout() is None and places.bundled("datasets") == tmp_path / "course" / "datasets"
-    )
+    (tmp_path / "carried").mkdir()
+    monkeypatch.setattr(places, "PACKAGE", tmp_path)
+    assert places.checkout() is None
+    assert places.bundled("docs", tmp_path) == tmp_path / "carried" / "docs"
     for call in (learner.check, learner.write, lambda: headless.run("00", store=True)):
         with pytest.raises(LessonError) as caught:
             call()

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from ipu_course.checking.exercise import NUMBERS, catalogue
+from ipu_course.checking.naming import LESSON, lesson_of
+from ipu_course.checking.notebooks import NOTEBOOKS, lessons_in
 from ipu_teach import errors
-from ipu_teach.lessons.exercise import NUMBERS, catalogue
-from ipu_teach.lessons.naming import LESSON, lesson_of
-from ipu_teach.lessons.notebooks import NOTEBOOKS, lessons_in
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 sys.path.insert(0, str(DOCS))

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import ipu_teach
+from ipu_course import lessons
 from ipu_teach import (
     BOOL,
     FLOAT,
@@ -28,7 +29,6 @@ from ipu_teach import (
     Tensor,
     Vertex,
     datasets,
-    lessons,
     observe,
     program,
     show,

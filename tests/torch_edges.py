@@ -473,3 +473,10 @@ case("interpolate", lambda x: f.interpolate(x, scale_factor=2, mode="bilinear"),
 for _mode in ("bilinear", "nearest", "bicubic"):
     case(f"grid_sample {_mode}", lambda x, g, m=_mode: f.grid_sample(x, g, m, align_corners=False),
          drawn(1, 2, 3, 4), drawn(1, 2, 3, 2))  # fmt: skip
+for _power in (1, 2):
+    for _reduction in ("none", "mean", "sum"):
+        case(f"multi_margin_loss {_power} {_reduction}", lambda x, w, t, p=_power, r=_reduction: (
+            f.multi_margin_loss(x, t, p, 0.5, reduction=r),
+            f.multi_margin_loss(x, t, p, weight=w, reduction=r), f.multi_margin_loss(x[0], t[0], p),
+            f.multi_margin_loss(x[0, 0], torch.tensor(0), p), f.multi_margin_loss(x[0], t[:1], p)),
+            ROWS, floats(1, 0, 2.5, 0.5), torch.tensor([0, 1, 3, 2, 0, 1]))  # fmt: skip

@@ -13,9 +13,9 @@ from jupyterhub.services.auth import HubOAuthCallbackHandler, HubOAuthenticated
 from jupyterhub.utils import url_path_join
 from tornado import web
 
-from ipu_teach.classroom.board import html, tables
-from ipu_teach.classroom.roster import called
-from ipu_teach.classroom.serve import page, table
+from ipu_course.classroom.board import html, tables
+from ipu_course.classroom.roster import called
+from ipu_course.classroom.serve import page, table
 
 
 class Asked(HubOAuthenticated, web.RequestHandler):

@@ -20,6 +20,7 @@ ROOT = HERE.parents[1]
 sys.path.insert(0, str(ROOT))
 
 from bench.browser import Total, find_chromium  # noqa: E402
+from ipu_course.checking.naming import lesson_of  # noqa: E402
 from ipu_teach import (  # noqa: E402
     FLOAT,
     HALF,
@@ -32,7 +33,6 @@ from ipu_teach import (  # noqa: E402
     concat,
     show,
 )
-from ipu_teach.lessons.naming import lesson_of  # noqa: E402
 from ipu_teach.poplibs import gcl, poplin, poputil  # noqa: E402
 from ipu_teach.poplibs.popsparse import CSRMatrix, dynamic  # noqa: E402
 from ipu_teach.program import Copy, Execute, Repeat, Sequence  # noqa: E402
@@ -224,10 +224,31 @@ def photograph_lessons() -> None:
         browser.close()
 
 
+def question(view: View) -> str:
+    """The question that a view answers: the first line of its function's docstring."""
+    return str(getattr(show, view.scene.view).__doc__).strip().splitlines()[0]
+
+
+def with_questions(text: str, views: dict[str, View]) -> str:
+    """The page with the question above each picture, and the answer, its title, below."""
+    text = re.sub(r"\*Question: .*\*\n\n|\n\n\*Answer: .*\*(?=\n)", "", text)
+
+    def around(found: re.Match[str]) -> str:
+        view = views[found[2]]
+        answer = view.scene.title.replace("*", r"\*")
+        return f"*Question: {question(view)}*\n\n{found[1]}\n\n*Answer: {answer}.*"
+
+    names = "|".join(map(re.escape, views))
+    return re.sub(rf"(!\[[^\]]*\]\(({names})\))", around, text)
+
+
 def main() -> None:
-    """Make the views, and with `--moving` and `--lessons` those pictures too."""
-    for name, make in VIEWS.items():
-        make().save(HERE / name)
+    """Make the views with their questions, and with `--moving` and `--lessons` more pictures."""
+    views = {name: make() for name, make in VIEWS.items()}
+    for name, view in views.items():
+        view.save(HERE / name)
+    page = HERE / "README.md"
+    page.write_text(with_questions(page.read_text("utf-8"), views), encoding="utf-8")
     if "--moving" in sys.argv[1:]:
         readme_run().save(HERE / "run.gif")
     if "--lessons" in sys.argv[1:]:

@@ -17,7 +17,7 @@ _CALLS = {
     "ParamUpdate": "vec, vec, -0.1, vec, vec, prog",
 }
 _DIFFERS = {
-    "Statistics": "FLOAT whatever x is; PopLibs' arguments after `prog` have defaults",
+    "Statistics": "in x's dtype; PopLibs' arguments after `prog` have defaults",
     "Normalise": "gives (out, whitened); no form with a combined multiplicand",
     "Gradients": "of whitened x alone",
     "ParamGradients": "of whitened x alone; FLOAT",

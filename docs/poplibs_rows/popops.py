@@ -374,7 +374,8 @@ ORDER = [
     Row(
         "popops::topK",
         "poplibs.popops.top_k",
-        "each row on one tile; equals keep their order",
+        "sorted chunks are merged on one tile, or by ranks over many, as a plan says; PopLibs "
+        "has a bitonic network. Equal elements keep their order",
         "popops.top_k(graph, popops.TopKParams(2), t, prog)",
     ),
     Row(

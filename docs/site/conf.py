@@ -35,8 +35,8 @@ from poplar_rows import SECTIONS, Row  # noqa: E402
 from poplibs_rows import LIBRARIES  # noqa: E402
 
 import ipu_teach  # noqa: E402
-from ipu_teach.lessons.gaps import gaps_in  # noqa: E402
-from ipu_teach.lessons.learner import learners_form  # noqa: E402
+from ipu_course.checking.gaps import gaps_in  # noqa: E402
+from ipu_course.checking.learner import learners_form  # noqa: E402
 
 project, version, author = "ipu_teach", ipu_teach.__version__, "the ipu_teach authors"
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
@@ -80,7 +80,7 @@ html_theme_options = {
 
 LESSONS = {name: path for name in names.PATHS["the whole path"] if (path := names.path_of(name))}
 
-CODE_LINK = re.compile(r"\]\(\.\./(ipu_teach/[\w/]+)\.py#([\w.]+)\)")
+CODE_LINK = re.compile(r"\]\(\.\./(ipu_(?:teach|course)/[\w/]+)\.py#([\w.]+)\)")
 
 
 def moving() -> str:

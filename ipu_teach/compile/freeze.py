@@ -22,7 +22,7 @@ from ipu_teach.graph import Graph, Tensor
 from ipu_teach.graph.codelet_registry import Estimator
 from ipu_teach.graph.layouts import Layout, ListLayout
 from ipu_teach.graph.source import Line, line_of
-from ipu_teach.graph.tile_map import UNMAPPED, expand, paint
+from ipu_teach.graph.tile_map import UNMAPPED, TileMap, expand, over, paint
 from ipu_teach.graph.variable_table import ALIGNMENT, Variable
 from ipu_teach.graph.vertex import Field, Vertex
 from ipu_teach.graph.vertex_table import VertexTable
@@ -148,12 +148,20 @@ class FrozenGraph:
         )
         # after those of the state are among them
         self.layouts: tuple[Layout | ListLayout, ...] = tuple(graph.layouts)
-        log = np.frombuffer(graph.mapping_log, np.int64).reshape(-1, 3)
-        self.tile_map = paint(np.concatenate([log, *state_pieces]), self.memory_bytes)
+        self.tile_map = self._tile_map(graph, state_pieces)
         self._starts = [v.start for v in self.variables]
         # By table and field, as every analysis asks for them again.
         self._stretches: dict[tuple[FrozenTable, str], Array] = {}
         self._touched: dict[tuple[FrozenTable, str], Intervals] = {}
+
+    def _tile_map(self, graph: Graph, state_pieces: list[Array]) -> TileMap:
+        """The tile of every byte of the graph's variables and of the state behind them."""
+        tile_map = graph._mapping.table().pieces()
+        if state_pieces:
+            state = np.concatenate(state_pieces)
+            tile_map = over(tile_map, paint(state, np.iinfo(np.int64).max))
+        inside = max(int(np.searchsorted(tile_map.start, self.memory_bytes)), 1)
+        return TileMap(tile_map.start[:inside], tile_map.tile[:inside])
 
     def _freeze_table(self, table: VertexTable, state_pieces: list[Array]) -> FrozenTable:
         count = len(table)
@@ -207,18 +215,20 @@ class FrozenGraph:
         return start
 
     @cached_property
+    def _used_layouts(self) -> set[int]:
+        """The numbers of the layouts that some vertex has on an edge."""
+        return {
+            number
+            for _, table in self.tables()
+            for column in table.layouts.values()
+            for number in numbers_in(column)
+        }
+
+    @cached_property
     def _runs(self) -> tuple[Array, Array, Array]:
         """For every layout in use, the runs of elements it touches, as one CSR: (pointers, deltas,
         lengths)."""
-        used = sorted(
-            {
-                i
-                for cs in self.compute_sets
-                for t in cs.tables
-                for c in t.layouts.values()
-                for i in numbers_in(c)
-            }
-        )
+        used = sorted(self._used_layouts)
         runs = touched_runs([self.layouts[i] for i in used])
         counts = np.zeros(len(self.layouts), np.int64)
         counts[used] = runs.count
@@ -315,17 +325,18 @@ class FrozenGraph:
 
     @cached_property
     def _lists(self) -> tuple[Array, Array]:
-        """(where the positions of each layout begin, -1 for those with strides; the positions of
-        all others, in a row)."""
-        lists = [layout.listed if isinstance(layout, Layout) else None for layout in self.layouts]
-        sizes = np.array(
-            [-1 if positions is None else positions.size for positions in lists], np.int64
-        )
-        lengths = np.maximum(sizes, 0)
-        places = np.frombuffer(
-            b"".join(positions.data for positions in lists if positions is not None), np.int64
-        )
-        return np.where(sizes < 0, -1, np.cumsum(lengths) - lengths), places
+        """(where the positions of each layout begin, -1 for those with strides or in no vertex;
+        the positions of all others, in a row)."""
+        lists = {
+            number: layout.positions.reshape(-1)
+            for number in sorted(self._used_layouts)
+            for layout in [self.layouts[number]]
+            if isinstance(layout, Layout) and layout.listed is not None
+        }
+        begin = np.full(len(self.layouts), -1, np.int64)
+        lengths = np.array([len(positions) for positions in lists.values()], np.int64)
+        begin[list(lists)] = np.cumsum(lengths) - lengths
+        return begin, np.concatenate([np.zeros(0, np.int64), *lists.values()])
 
     def each_layout(self, numbers: Array, of: Callable[[Layout | ListLayout], int]) -> Array:
         """int64: what `of` says of the layout with each of the numbers. It is asked once for each

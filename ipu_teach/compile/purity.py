@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from ipu_teach._support.own_code import is_own_module
 from ipu_teach.compile.trace import TraceStopped
 
-KIT = "ipu_teach."  # the modules of the kit, whose functions are not the learner's
 LARGEST_COPY = 1 << 20  # bytes: an array of more is a table to read from, and no place to count in
 _DRAWING = (random, secrets, np.random)
 _GENERATORS = (random.Random, np.random.Generator, np.random.RandomState)
@@ -92,7 +92,7 @@ def draws_from(compute: FunctionType, owner: type) -> _Stopping | None:
             source = RANDOM if value is np.random else stopping(value)
             if source is RANDOM or source is CLOCK and not only_sleeps:
                 return source
-            is_own = isinstance(value, FunctionType) and not value.__module__.startswith(KIT)
+            is_own = isinstance(value, FunctionType) and not is_own_module(value.__module__)
             if is_own and value not in known:
                 waiting.append(value)
                 known.add(value)

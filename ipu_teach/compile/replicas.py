@@ -22,6 +22,7 @@ from ipu_teach.graph.layouts import Layout, ListLayout
 from ipu_teach.graph.replicas import APART, whole_tensor
 from ipu_teach.graph.source import RowLines
 from ipu_teach.graph.tensor import concat
+from ipu_teach.graph.tile_map import UNMAPPED
 from ipu_teach.graph.variable_table import Variable, of_replica
 from ipu_teach.graph.vertex_table import VertexTable
 from ipu_teach.program import CrossReplicaCopy, Program
@@ -45,10 +46,10 @@ class Whole:
                 self._take(replace(v, name=of_replica(v.name, r, self.count)), r * self._step)
         for v in top.variables:
             self._take(v, self.count * (self._step - APART))
-        top.tile_map()  # which writes down the images of what was mapped
-        log = np.array(top.mapping_log, np.int64).reshape(-1, 3)
-        log[:, :2] = self._moved(log[:, :2])
-        graph.mapping_log.frombytes(log.tobytes())
+        pieces = top.tile_map().pieces()
+        mapped = pieces.tile != UNMAPPED
+        start, stop = self._moved(pieces.start[mapped]), self._moved(pieces.stop[mapped])
+        graph._mapping.extend(start, stop, pieces.tile[mapped])
         for tensor, values in (*part.initial_values, *top.initial_values):
             found = self.seen(tensor)
             graph.initial_values.append((found, np.broadcast_to(values, found.shape)))

@@ -31,7 +31,7 @@ from ipu_teach.cost.links import link_cycles
 from ipu_teach.cost.rearrange import copied, copy_cycles, edges, local
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.tile_map import TileMap, covered, joined, order_of, union
-from ipu_teach.schema import PerIpu, PerTile, column, since
+from ipu_teach.saving.schema import PerIpu, PerTile, column, since
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
@@ -428,7 +428,7 @@ def crossing(
     owner changes.
     """
     piece = np.searchsorted(tile_map.start, start, "right") - 1
-    until = np.append(tile_map.start, np.iinfo(np.int64).max)[piece + 1]
+    until = tile_map.stop[piece]
     # most edges are local: they need no sorting
     away = (tile_map.tile[piece] != tile) | (stop > until)
     tile, start, stop = union(tile[away].astype(np.int64), start[away], stop[away])

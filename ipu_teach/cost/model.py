@@ -41,7 +41,7 @@ from ipu_teach.errors import CodeletError, InvalidMachineModelError, MissingPerf
 from ipu_teach.graph import DataStream
 from ipu_teach.graph.source import in_words
 from ipu_teach.program import SyncType
-from ipu_teach.schema import MOST, Codec, PerTile, key, keyed, numbers, rounded_up
+from ipu_teach.saving.schema import MOST, Codec, PerTile, key, keyed, numbers, rounded_up
 from ipu_teach.target import FULL, REPLICA_AND_LADDER, Target, sync_of
 from ipu_teach.types import Array
 

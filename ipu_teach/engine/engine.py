@@ -1,4 +1,4 @@
-"""The engine: compiles a graph and its programs, loads them on a device, and runs them."""
+"""The engine, which compiles a graph and its programs, loads them on a device, and runs them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ipu_teach._support.flags import flagged
+from ipu_teach._support.progress import TrackedWork, working
 from ipu_teach.compile.programs import CopyStep, Node
 from ipu_teach.device import Device
 from ipu_teach.engine.backend import choose_backend, one_blas_thread
@@ -30,7 +32,6 @@ from ipu_teach.errors import (
     did_you_mean,
     shown,
 )
-from ipu_teach.flags import flagged
 from ipu_teach.graph import DataStream, Graph, Tensor
 from ipu_teach.graph.host_handles import HostAccess
 from ipu_teach.graph.layouts import is_whole
@@ -45,7 +46,6 @@ from ipu_teach.host.streams import (
     feed,
 )
 from ipu_teach.program import Program
-from ipu_teach.progress import TrackedWork, working
 from ipu_teach.report import ProgramRun, Recording, Report, print_profile_summary, tracepoint
 from ipu_teach.report.compiled import CompiledProfile
 from ipu_teach.report.host_times import ENGINE, TIMELINE
@@ -67,33 +67,39 @@ NOT_HERE = {
 
 @flagged
 class Engine(WithoutSome):
-    """A compiled program: `Engine(graph, program)`, `Engine(graph, [first, second])`, or
-    `Engine(executable)`.
+    """A compiled program that can be loaded on a device and run.
 
-    Compiling checks everything (see `compile.checks`), models the cost, and raises the errors of a
-    wrong graph. Then `load(device)`, connect the streams, and `run(i)` the program with index i.
-    The machine's memory is initialised at load and kept from run to run. A device holds one
-    program: when another engine is loaded on it, this one must be loaded again.
+    Write `Engine(graph, program)`, `Engine(graph, [first, second])` or `Engine(executable)`. The
+    graph is checked and its cost is modelled at once, and errors in it are raised here. Then call
+    `load(device)`, connect the streams, and call `run(i)` to run program number i. `load`
+    initialises the memory of the device, which keeps its contents from one run to the next. A
+    device holds one program: after another engine was loaded on it, load this one again.
 
-    `options`: a dict of Poplar's engine options, see `host.options`; and `codelet_prices`,
-    "compiled" or "by hand": who is taken to have written the instructions of codelets of one's own
-    (docs/model.md). `strict`: races, reads of what was never written, and codelets of unknown cost
-    are errors, as are codelets that draw random numbers of the host or read its clock.
-    `strict=False` lets all of them pass; `strict={"races": False}` one kind (`races`,
-    `uninitialised`, `estimates`; the last includes random numbers and clocks). A compute set that
-    races then runs vertex by vertex, so that the last vertex wins. `merge_copies=False`: every Copy
-    is a step of its own, also where it disturbs none beside it; no value depends on it. `shuffle`:
-    a seed; vertices of a compute set run in an
-    order drawn from it, which no result of a right program depends on. `exact`: no sum is
-    reordered; results equal the plain vertex loop bit for bit on the same machine. With
-    `exact=False` products of matrices may be joined into larger ones, which BLAS adds up in another
-    order: a FLOAT product of k terms is then off by less than k * 6e-8 of the sum of their sizes,
-    and a HALF product by that before it is rounded. `vertex_loop`: run every vertex by itself in
-    plain Python, slowly; it is what the fast paths are compared with. `threads`: how many of the
-    host's threads share the vertices of a large batch; no bit depends on it. `backend`: "numpy";
-    "cupy", which wants a CUDA GPU; or None for CuPy where it runs, if the environment does not say
-    IPU_TEACH_GPU=0. On a GPU sums, products of matrices and transcendental functions differ in the
-    last digits, and what depends on data runs on the host. It has not been tried on a device yet.
+    Arguments:
+
+    * `options`: a dict of Poplar's engine options, listed in `host.options`, and `codelet_prices`:
+      "compiled" or "by hand", for the instructions of your own codelets (docs/model.md).
+    * `strict`: whether races, reads of unwritten memory and codelets of unknown cost are errors.
+      Codelets that draw random numbers on the host or read its clock count as of unknown cost.
+      `strict=False` permits all of them, and a dict permits one kind: "races", "uninitialised" or
+      "estimates", as in `strict={"races": False}`. A compute set with races then runs vertex by
+      vertex, and the last vertex wins.
+    * `merge_copies`: whether neighbouring copies that are independent share a step. Values are the
+      same either way.
+    * `exact`: whether results equal those of a plain loop over the vertices bit for bit. With
+      `exact=False`, products of matrices may be joined into larger ones, and BLAS adds their terms
+      in another order. A FLOAT product of k terms is then off by less than k * 6e-8 times the sum
+      of their magnitudes, and a HALF product by as much before it is rounded.
+    * `vertex_loop`: whether each vertex runs by itself in plain Python. This is slow, and the
+      reference for the fast ways.
+    * `shuffle`: a seed. The vertices of a compute set run in an order drawn from it; the results of
+      a correct program do not depend on it.
+    * `threads`: the number of host threads that share a large batch of vertices. Values do not
+      depend on it.
+    * `backend`: "numpy", "cupy" (needs a CUDA GPU), or None for CuPy if it is available and
+      IPU_TEACH_GPU is not 0. On a GPU, sums, products of matrices and transcendental functions
+      differ in the last digits, and code that depends on data runs on the host. It has not been
+      tried on a GPU yet.
     """
 
     not_here = NOT_HERE
@@ -142,7 +148,7 @@ class Engine(WithoutSome):
             checks["races"],
             *numbers,
         )
-        if self._executable.out_of_memory is None:  # else it is for looking at alone
+        if self._executable.out_of_memory is None:  # else there is a report, and nothing can run
             check_variables(self._executable.compiled, self._how.reads)
         self._compiled = self._executable.compiled
         self._cost = self._executable.cost.priced(self._options["codelet_prices"])
@@ -162,11 +168,11 @@ class Engine(WithoutSome):
     # Loading
 
     def load(self, device: Device | None = None) -> None:
-        """Put the program on `device`: memory is made and initialised, kernels are bound to it. May
-        be repeated.
+        """Load the program on `device`, and set its memory to the initial values.
 
-        Without a device it is the one that it was loaded on. What `StreamCallback`s have prefetched
-        is thrown away. Arrays and iterators go on where they were.
+        Without `device`, load it again on the device of the last call. `StreamCallback`s discard
+        their prefetched data; connected arrays and iterators continue where they were. Raises
+        `TensorIOStateError`, and `GraphMemoryAllocationError` if the program does not fit.
         """
         with tracepoint("load", ENGINE), working("load") as work:
             self._load(self._device if device is None else device, work)
@@ -189,7 +195,7 @@ class Engine(WithoutSome):
         machine = Machine(
             self._compiled, self._cost, self._feeds, self._drains, self._backend, self._how, work
         )
-        with machine.interrupts:  # all of it, or nothing
+        with machine.interrupts:  # an interrupt waits until the engine is loaded
             self._take(machine, device)
 
     def _take(self, machine: Machine, device: Device) -> None:
@@ -204,7 +210,7 @@ class Engine(WithoutSome):
 
     @property
     def is_loaded(self) -> bool:
-        """Whether `load` has been called, on a device that no other engine was loaded on since."""
+        """Whether the engine is loaded, and no other engine was loaded on the device since."""
         return (
             self._machine is not None
             and self._device is not None
@@ -213,7 +219,7 @@ class Engine(WithoutSome):
 
     @property
     def backend(self) -> str:
-        """What computes: "numpy", or "cupy" on a GPU."""
+        """The array module that computes: "numpy", or "cupy" on a GPU."""
         return self._backend.name
 
     def _loaded(self) -> Machine:
@@ -231,9 +237,9 @@ class Engine(WithoutSome):
     # Running
 
     def run(self, index: int = 0, name: str | None = None) -> None:
-        """Run program `index`; `name` is what the report calls this run.
+        """Run program number `index`; the report calls this run `name`.
 
-        Raises `StreamConnectionError` if a stream it uses is unconnected; nothing has run then.
+        Raises `StreamConnectionError` before the run if one of its streams is not connected.
         """
         count = len(self._compiled.programs)
         if not is_whole(index) or not 0 <= index < count:
@@ -270,7 +276,7 @@ class Engine(WithoutSome):
 
     @contextmanager
     def _recorded(self, machine: Machine, index: int, name: str) -> Iterator[None]:
-        """Note which steps of the machine this run takes, whether it comes to its end or not."""
+        """Record the steps of a run, also of one that is interrupted or fails."""
         recording = self._recording
         self._running = True
         self._current = ProgramRun(index, name, machine.log.total, None) if recording else None
@@ -281,7 +287,7 @@ class Engine(WithoutSome):
             ran = machine.take_steps()
             if not recording:
                 machine.log.unrecorded += len(ran)
-            elif self._current is not None:  # else the profile was reset meanwhile
+            elif self._current is not None:  # it is None if the run has reset the profile
                 machine.log.note(replace(self._current, last=machine.log.total + len(ran)))
                 machine.log.add(ran)
             self._current = None
@@ -295,7 +301,7 @@ class Engine(WithoutSome):
                 next:  let the run come to its end first.""")
 
     def load_and_run(self, device: Device, index: int = 0) -> None:
-        """`load(device)`, then `run(index)`."""
+        """Call `load(device)`, then `run(index)`."""
         self.load(device)
         self.run(index)
 
@@ -315,13 +321,15 @@ class Engine(WithoutSome):
     # The host's side
 
     def connect_stream(self, handle: str, data: Any, wrap: bool = True) -> None:
-        """Connect a stream to host data; what was connected before is let go.
+        """Connect a stream to host data, which replaces an earlier connection.
 
-        Host to device: an array (each transfer takes the next `num_elements`, then starts over), an
-        iterable of arrays, a function that returns one, or a `StreamCallback`. Device to host: an
-        array to fill, a list to append to, a function to call, or a `StreamCallback`. `wrap=False`
-        is for arrays: each transfer is at the same place, their start. In a replicated graph a
-        transfer of arrays holds what all replicas get, one after the other.
+        A stream to the device takes an array, an iterable of arrays, a function that returns an
+        array, or a `StreamCallback`. Each transfer takes the next `num_elements` elements of an
+        array, and starts again at its end. A stream to the host takes an array to fill, a list to
+        append to, a function to call with each array, or a `StreamCallback`. With `wrap=False`,
+        each transfer uses the start of the array. In a replicated graph, each transfer of an array
+        contains the elements of all replicas, one replica after another. Raises
+        `StreamConnectionError`.
         """
         stream = self._stream(handle)
         if stream.to_device:
@@ -336,12 +344,13 @@ class Engine(WithoutSome):
     def connect_stream_to_callback(
         self, handle: str, callback: Callable[..., Any] | StreamCallback
     ) -> None:
-        """`connect_stream` with a `StreamCallback` or a function.
+        """Connect a stream to a `StreamCallback` or a function.
 
-        To the device, a function without arguments returns the next transfer, one with an argument
-        fills the array that it is given; from the device, it takes the array that came. In a
-        replicated graph it is called once for each replica, with the number as `replica=…` if it
-        has such a parameter; so are the methods of a `StreamCallback`.
+        For a stream to the device, a function without parameters returns the next array, and a
+        function with one parameter fills the array that it is passed. For a stream to the host, the
+        function is passed each array. In a replicated graph, a function or a method of a
+        `StreamCallback` is called once for each replica, and gets the number of the replica if it
+        has a parameter `replica`. Raises `StreamConnectionError`.
         """
         if not callable(callback) and not isinstance(callback, StreamCallback):
             raise StreamConnectionError(f"""The stream {shown(handle)} was given {shown(callback)},
@@ -350,8 +359,10 @@ class Engine(WithoutSome):
         self.connect_stream(handle, callback)
 
     def list_streams(self) -> tuple[DataStream, ...]:
-        """Every stream of the graph, in the order of their making: `stream.handle`,
-        `stream.to_device`."""
+        """Return all streams of the graph, in the order in which they were added.
+
+        Each has a `handle` and a direction, `to_device`.
+        """
         return tuple(self._compiled.streams.values())
 
     def _stream(self, handle: str) -> DataStream:
@@ -370,10 +381,10 @@ class Engine(WithoutSome):
         return stream
 
     def write_tensor(self, handle: str, values: ArrayLike) -> None:
-        """Write a whole tensor under the handle of `graph.create_host_write`.
+        """Write the whole tensor that `graph.create_host_write` gave the name `handle`.
 
-        Of a replicated graph's tensor of shape s, `values` have the shape (R, *s), or s for all
-        replicas.
+        In a graph of R replicas, `values` for a tensor of shape s have the shape (R, *s), or the
+        shape s to write the same to all replicas. Raises `TensorIOStateError`.
         """
         access = self._access(handle, write=True)
         advice = "give one value for each element, in the order of the tensor"
@@ -385,19 +396,18 @@ class Engine(WithoutSome):
         self._loaded().host_write(access.tensor, given)
 
     def read_tensor(self, handle: str) -> Array:
-        """Read a whole tensor, in its shape and dtype, under the handle of
-        `graph.create_host_read`. Of a replicated graph the leading axis is the replica.
+        """Return the whole tensor that `graph.create_host_read` gave the name `handle`.
 
-        Raises `TensorIOStateError` for an unknown handle, and `UninitialisedReadError` for an
-        element that nothing has written; with `strict={"uninitialised": False}` it returns what
-        unwritten memory holds.
+        The array has the shape and dtype of the tensor. In a replicated graph, its first axis is
+        the replica. Raises `TensorIOStateError` for an unknown handle, and `UninitialisedReadError`
+        for an element that nothing has written. With `strict={"uninitialised": False}` such an
+        element is NaN, the smallest integer or True.
         """
         access = self._access(handle, write=False)
         return self._loaded().host_read(access.tensor, f"read_tensor({handle!r})")
 
     def _peek(self, handle: str) -> Array:
-        """Return what `read_tensor` returns, and what unwritten memory holds instead of an
-        error."""
+        """Return what `read_tensor` returns, without an error for unwritten elements."""
         return self._loaded().peek(self._access(handle, write=False).tensor)
 
     def _access(self, handle: str, write: bool) -> HostAccess:
@@ -415,8 +425,10 @@ class Engine(WithoutSome):
     def copy_to_remote_buffer(
         self, values: ArrayLike, handle: str, row: int = 0, replica: int = 0
     ) -> None:
-        """Write one row of the remote buffer `handle` of a replica: `num_elements` values. Raises
-        `TensorIOStateError`."""
+        """Write one row, `num_elements` values, of the remote buffer `handle` of a replica.
+
+        Raises `TensorIOStateError`.
+        """
         buffer, number = find_buffer(
             self._compiled.remote_buffers, handle, row, replica, "copy_to_remote_buffer()"
         )
@@ -427,11 +439,10 @@ class Engine(WithoutSome):
         )
 
     def copy_from_remote_buffer(self, handle: str, row: int = 0, replica: int = 0) -> Array:
-        """One row of the remote buffer `handle` of a replica: a new array of shape
-        (num_elements,), in the buffer's dtype.
+        """Return one row of the remote buffer `handle` of a replica.
 
-        Raises `TensorIOStateError`, and `UninitialisedReadError` for a row that nothing has
-        written.
+        The new array has the shape (num_elements,) and the buffer's dtype. Raises
+        `TensorIOStateError`, and `UninitialisedReadError` for a row that nothing has written.
         """
         buffer, number = find_buffer(
             self._compiled.remote_buffers, handle, row, replica, "copy_from_remote_buffer()"
@@ -440,7 +451,7 @@ class Engine(WithoutSome):
         return found
 
     def set_print_tensor_stream(self, stream: TextIO | None) -> None:
-        """Where PrintTensor writes: a text file or the like; None for standard error."""
+        """Set the text file to which PrintTensor writes; None for standard error."""
         self._print_to = stream
         if self._machine is not None:
             self._machine.print_to = stream
@@ -448,13 +459,12 @@ class Engine(WithoutSome):
     # The profile
 
     def record(self, *tensors: Tensor, most: int = 100_000) -> Recording:
-        """Record the values of `tensors` from the next run on, for `show.run`: what they hold, and
-        what each step changes.
+        """Record the values of `tensors` from the next run on, and each change, for `show.run`.
 
-        The `Recording` that it returns grows as the engine runs, until it holds `most` steps and
-        changed elements together; it says how many steps came later. Recording anew replaces it,
-        and `load` begins it anew. At most 65,536 elements. A run that is recorded is slower; one
-        that is not loses nothing. Raises `InvalidOptionError`.
+        The `Recording` that is returned grows as the engine runs, up to `most` steps and changed
+        elements together; it counts the steps after that. Another call replaces the recording, and
+        `load` starts it again. The tensors may have at most 65,536 elements in all. Recorded runs
+        are slower. Raises `InvalidOptionError`.
         """
         self._refuse_while_running("record()")
         seen = [self._compiled.seen(t) if isinstance(t, Tensor) else t for t in tensors]
@@ -471,12 +481,11 @@ class Engine(WithoutSome):
 
     @property
     def report(self) -> Report:
-        """What was compiled and what has run since load, as one immutable value. Later runs do not
-        change it."""
+        """An immutable report of the compiled program and of what has run since load."""
         if self._machine is None:
             return self._executable.report
         going = self._machine.steps_run if self._current is not None else ()
-        cost = self._machine.cost  # a run may have measured steps, where cycles depend on data
+        cost = self._machine.cost  # a run measures the steps whose cycles depend on data
         looped = self._machine.looped
         profile = (
             self._profile if cost is self._cost and not looped else CompiledProfile(cost, looped)
@@ -490,33 +499,31 @@ class Engine(WithoutSome):
         )
 
     def get_report(self) -> Report:
-        """`report`, by Poplar's name."""
+        """Return `report`: the same under Poplar's name."""
         return self.report
 
     @property
     def options(self) -> Options:
-        """Every engine option with the value in effect, by Poplar's names; read-only."""
+        """All engine options with their values, by Poplar's names; read-only."""
         return self._options
 
     @property
     def executable(self) -> Executable:
-        """What runs here, to save it or to make another engine of it."""
+        """The executable of this engine, which can be saved or given to another engine."""
         return self._executable
 
     def reset_execution_profile(self) -> None:
-        """Forget what has run: the next report begins with the next run. Memory and streams stay as
-        they are."""
+        """Discard the profile of all runs so far. Memory and streams do not change."""
         if self._machine is not None:
             self._machine.log.forget()
         self._current = None
 
     def enable_execution_profiling(self) -> None:
-        """Record the runs from the next one on. So it is from the beginning."""
+        """Record runs from the next one on, as a new engine does."""
         self._recording = True
 
     def disable_execution_profiling(self) -> None:
-        """Do not record the runs from the next one on: they are in no report, and a report says how
-        many steps are missing."""
+        """Stop recording runs from the next one on. Reports count the steps that are missing."""
         self._recording = False
 
     def print_profile_summary(
@@ -526,8 +533,10 @@ class Engine(WithoutSome):
         show_execution_steps: bool = False,
         show_var_storage: bool = False,
     ) -> None:
-        """Print the profile in Poplar's words; `sections` picks some of its parts, see
-        `report.print_profile_summary`."""
+        """Print the profile as Poplar does; `sections` selects parts of it.
+
+        The parts and options are those of `report.print_profile_summary`.
+        """
         print_profile_summary(
             self.report,
             sections,
@@ -545,7 +554,7 @@ class Engine(WithoutSome):
 
 
 def _compiled_already(executable: Executable, programs: object, **chosen: object) -> Executable:
-    """`executable`, if nothing was given beside it that belongs to compiling."""
+    """Return `executable`. Raise an error if an argument of compiling was given as well."""
     if programs is not None:
         raise ControlProgramError(f"""Engine was given an executable, and {shown(programs)} as its
             programs.

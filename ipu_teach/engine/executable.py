@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import BinaryIO
 
-from ipu_teach.archive import read_whole, write_whole
+from ipu_teach._support.progress import working
 from ipu_teach.compile import Compiled, StepProgress, compile_programs
 from ipu_teach.cost import CostModel
 from ipu_teach.engine.host_memory import check_costs
@@ -33,11 +33,12 @@ from ipu_teach.errors import (
 from ipu_teach.graph import Graph, Vertex
 from ipu_teach.host.options import Options, Value, effective, parsed
 from ipu_teach.program import Program
-from ipu_teach.progress import working
 from ipu_teach.report import CompiledProfile, Report, StepLog, tracepoint
 from ipu_teach.report.host_times import ENGINE
 from ipu_teach.report.settings import InstrumentationSettings
-from ipu_teach.saved import EXECUTABLE, rebuild, written
+from ipu_teach.saving.archive import read_whole, write_whole
+from ipu_teach.saving.reader import rebuild
+from ipu_teach.saving.writer import EXECUTABLE, written
 from ipu_teach.target import Target
 
 CHECKS = ("races", "uninitialised", "estimates")

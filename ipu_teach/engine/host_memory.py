@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import warnings
 
+from ipu_teach._support.places import all_memory, free_memory
 from ipu_teach.compile import Compiled
 from ipu_teach.errors import GraphMemoryAllocationError, HostMemoryWarning, IPUTeachError, counted
 from ipu_teach.graph.source import caller
-from ipu_teach.places import all_memory, free_memory
 
 # bytes of each tile for each step: what it exchanges, computes and costs there. Measured: 116 of
 # copies alone, 224 to 271 of an all-reduce on 4 and on 16 full IPUs.

@@ -13,6 +13,8 @@ from typing import TextIO
 
 import numpy as np
 
+from ipu_teach._support.interrupts import Interrupts
+from ipu_teach._support.progress import TrackedWork
 from ipu_teach.compile import Compiled, programs as p
 from ipu_teach.compile.groups import Group
 from ipu_teach.cost import CostModel
@@ -32,9 +34,7 @@ from ipu_teach.errors import ApplicationRuntimeError
 from ipu_teach.graph import DataStream, Tensor, Vertex
 from ipu_teach.graph.registers import Registers
 from ipu_teach.host.streams import Drain, Feed, noted
-from ipu_teach.interrupts import Interrupts
 from ipu_teach.program import PrintTensorFmt
-from ipu_teach.progress import TrackedWork
 from ipu_teach.report.log import StepLog
 from ipu_teach.report.recording import HOST, Recording
 from ipu_teach.types import Array, from_quarter, poison

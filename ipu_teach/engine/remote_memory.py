@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ipu_teach._support.places import free_memory
 from ipu_teach.compile.programs import RemoteCopyStep
 from ipu_teach.engine.tile_arrays import Memory
 from ipu_teach.errors import (
@@ -22,7 +23,6 @@ from ipu_teach.errors import (
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.remote_buffer import RemoteBuffer
 from ipu_teach.graph.tensor import Tensor
-from ipu_teach.places import free_memory
 from ipu_teach.types import Array, poison, to_host_array
 
 FIRST = 2**26  # bytes of rows between two looks at what is free, and that stay so

@@ -5,13 +5,13 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from ipu_teach._support.interrupts import Interrupts
 from ipu_teach.compile.freeze import FrozenGraph
 from ipu_teach.compile.groups import Group
 from ipu_teach.engine.fp.stochastic import StochasticRounding
 from ipu_teach.engine.fp.traps import TrapWatch
 from ipu_teach.engine.tile_arrays import Memory
 from ipu_teach.graph.registers import Registers
-from ipu_teach.interrupts import Interrupts
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from ipu_teach.archive import read_whole, write_whole
+from ipu_teach._support.progress import working
 from ipu_teach.arguments import (
     Among,
     Between,
@@ -44,7 +44,7 @@ from ipu_teach.frontends.session import (
     machine,
     needed,
 )
-from ipu_teach.progress import working
+from ipu_teach.saving.archive import read_whole, write_whole
 from ipu_teach.schedules import SCHEDULES
 from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, DType
 

@@ -33,6 +33,8 @@ from weakref import WeakSet
 
 import numpy as np
 
+from ipu_teach._support.interrupts import Interrupts
+from ipu_teach._support.progress import working
 from ipu_teach.arguments import Among, Between, Count, Natural, Taken, check_calls, check_class
 from ipu_teach.device import IPUModel
 from ipu_teach.errors import InvalidOptionError, ModelError, NoHardwareError, WithoutSome, shown
@@ -64,8 +66,6 @@ from ipu_teach.frontends.pytorch.rows.likelihoods import IGNORED
 from ipu_teach.frontends.pytorch.tensors import filled, tensor_of
 from ipu_teach.frontends.session import Training, chosen, compiled, rate_of, spelt
 from ipu_teach.graph.source import caller, in_words
-from ipu_teach.interrupts import Interrupts
-from ipu_teach.progress import working
 from ipu_teach.schedules import GROUPED, SCHEDULES
 
 __all__ = [
@@ -780,11 +780,14 @@ class PoplarExecutor(WithoutSome):
             self._calls += 1
             if self.training:
                 gradients.hide(self.module)
-        outputs = [
-            tensor_of(self._chosen(outs[name]), dtype)
+        outputs = {
+            name: tensor_of(self._chosen(outs[name]), dtype)
             for name, dtype in self.captured.outputs.items()
-        ]
-        return filled(self.captured.form, outputs)
+        }
+        loss = self.captured.loss_at
+        if self.training and loss in outputs:
+            outputs[loss] = gradients.as_loss(outputs[loss])
+        return filled(self.captured.form, [*outputs.values()])
 
     def _mode(self) -> OutputMode:
         """The output mode. Raises `InvalidOptionError` if it does not fit the outputs."""

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from ipu_teach._support.progress import working
 from ipu_teach.arguments import Among, Count, Positive, check, check_calls, hints_of
 from ipu_teach.device import IPUModel
 from ipu_teach.errors import ModelError, did_you_mean, shown
@@ -19,7 +20,6 @@ from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import OPS, Ir, Run, Value
 from ipu_teach.frontends.ir.autodiff import Optimiser, Rate
 from ipu_teach.frontends.ir.values import misuse
-from ipu_teach.progress import working
 from ipu_teach.schedules import SCHEDULES
 from ipu_teach.target import PRESETS
 from ipu_teach.types import FLOAT

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ipu_teach.errors import GraphConnectionError, GraphObjectCreationError, shown
-from ipu_teach.graph.layouts import Shape
+from ipu_teach.graph.layouts import Form, Layout, Shape
 from ipu_teach.graph.mapping import Tiles
 from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph.tile_map import order_of
 from ipu_teach.graph.vertex import Field, unknown_field
 from ipu_teach.graph.vertex_table import UNCONNECTED, VertexRange, VertexTable
 from ipu_teach.types import Array, DType, to_host_array
@@ -45,23 +46,144 @@ def add_rows(
         for name, f in table.state.items()
     }
 
+    start = len(table)
+    _extend(table, count, numbers, columns, state)
+    table.added.note(sys._getframe(2), start)
+    return VertexRange(table, start, start + count)
+
+
+class Column(NamedTuple):
+    """What each of several vertices takes on one edge: where it begins, in elements, and its form,
+    as an index into `forms`."""
+
+    offset: Array
+    form: Array
+    forms: list[Form]
+
+    @classmethod
+    def of(cls, tensors: Iterable[Tensor]) -> Column:
+        """The column with one tensor for each vertex."""
+        numbers: dict[Form, int] = {}
+        form, offset = array("q"), array("q")
+        for tensor in tensors:
+            form.append(numbers.setdefault(tensor.form, len(numbers)))
+            offset.append(tensor.offset)
+        return cls(np.array(offset, np.int64), np.array(form, np.int64), list(numbers))
+
+    def at(self, chosen: Array) -> Column:
+        """The column of some of the vertices."""
+        return Column(self.offset[chosen], self.form[chosen], self.forms)
+
+
+def listed_column(
+    graph: Graph, dtype: type[DType], count: int, parts: Iterable[tuple[Array, Array]]
+) -> Column:
+    """Return the column of `count` vertices with explicit element positions.
+
+    `parts`: for vertices with edges of one shape, their numbers and positions [vertices, *shape].
+    """
+    offset, form, forms = np.zeros(count, np.int64), np.zeros(count, np.int64), list[Form]()
+    for vertices, positions in parts:
+        rows = positions.reshape(len(vertices), -1)
+        ids, which = _listed(graph, dtype, rows - rows[:, :1], positions.shape[1:])
+        offset[vertices], form[vertices] = rows[:, 0], len(forms) + which
+        for number in ids.tolist():
+            layout = graph.layouts[number]
+            assert isinstance(layout, Layout)
+            forms.append(graph.form(dtype, layout))
+    return Column(offset, form, forms)
+
+
+def numbered(*keys: Array) -> tuple[Array, list[tuple[int, ...]]]:
+    """Return the number of each item's keys, by first appearance, and the keys of each number.
+
+    The keys are whole numbers of 0 or more.
+    """
+    combined = np.zeros(len(keys[0]), np.int64)
+    for key in keys:
+        combined = combined * (int(key.max(initial=0)) + 1) + key
+    _, first, inverse = np.unique(combined, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    distinct = zip(*(key[first[order]].tolist() for key in keys), strict=True)
+    return rank[inverse.reshape(-1)], list(distinct)
+
+
+def members(numbers: Array, count: int) -> list[Array]:
+    """Return, for each number below `count`, the items that have it, ascending."""
+    order = order_of(numbers)
+    return np.split(order, np.cumsum(np.bincount(numbers, minlength=count))[:-1])
+
+
+def add_columns(
+    table: VertexTable,
+    numbers: Array,
+    columns: Mapping[str, Column],
+    fields: Mapping[str, Any],
+    order: Array | None,
+) -> None:
+    """`Graph.add_columns` for one table, with the machine's tile numbers."""
+    count, start = len(numbers), len(table)
+    edges: dict[str, tuple[Array, Array]] = {}
+    for name, field in table.edges.items():
+        if name in columns:
+            edges[name] = columns[name].offset, _layout_ids(table, field, columns[name])
+        else:
+            value = fields.get(name)
+            pair = (UNCONNECTED, UNCONNECTED) if value is None else table.edge(name, value)
+            edges[name] = np.full(count, pair[0]), np.full(count, pair[1])
+    state = {
+        name: [None if value is None else table.state_value(name, value)] * count
+        for name, field in table.state.items()
+        for value in [fields.get(name, field.default)]
+    }
+    if not {*columns, *fields} <= table.codelet.fields.keys():
+        unknown = next(n for n in (*columns, *fields) if n not in table.codelet.fields)
+        raise unknown_field(table.codelet, unknown)
+    _extend(table, count, numbers, edges, state, order)
+    frame = sys._getframe(2)
+    table.added.note(frame, start)
+    table.placed.note(frame, start, start + count)
+
+
+def _layout_ids(table: VertexTable, field: Field, column: Column) -> Array:
+    """The layout of each vertex's edge, by its number."""
+    known = table.known[field.name]
+    for number, form in enumerate(column.forms):
+        if form not in known:
+            first = int(column.offset[np.argmax(column.form == number)])
+            table.check(field, Tensor(first, form))
+            known[form] = form.layout.id
+    ids: Array = np.array([known[form] for form in column.forms], np.int32)[column.form]
+    return ids
+
+
+def _extend(
+    table: VertexTable,
+    count: int,
+    numbers: Array,
+    edges: Mapping[str, tuple[Array, Array]],
+    state: Mapping[str, list[Any]],
+    order: Array | None = None,
+) -> None:
+    """Append checked columns. `order`: the vertices' numbers in the compute set, if they are not
+    the next ones."""
     start, first = len(table), table.compute_set.num_vertices
+    if order is None:
+        order = np.arange(first, first + count)
     try:
-        for name, (offsets, layouts) in columns.items():
+        for name, (offsets, layouts) in edges.items():
             table.offsets[name].frombytes(offsets.astype(np.int64).tobytes())
             table.layouts[name].frombytes(layouts.astype(np.int32).tobytes())
         for name, values in state.items():
             table.state_values[name].extend(values)
-        table.tiles.extend(
-            array("i", np.broadcast_to(numbers, (count,)).astype(np.int32).tobytes())
-        )
-        table.order.extend(array("i", np.arange(first, first + count, dtype=np.int32).tobytes()))
+        table.tiles.frombytes(np.broadcast_to(numbers, (count,)).astype(np.int32).tobytes())
+        table.order.frombytes(order.astype(np.int32).tobytes())
     except BaseException:
         table.drop(start)
         raise
     table.compute_set.num_vertices += count
-    table.added.note(sys._getframe(2), start)
-    return VertexRange(table, start, start + count)
 
 
 def _count(table: VertexTable, tiles: Array, fields: dict[str, Any]) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ipu_teach.graph.mapping import MappingLog
 from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.tile_map import UNMAPPED, TileMap
+from ipu_teach.graph.tile_map import UNMAPPED, TileTable
 from ipu_teach.types import Array, DType
 
 
@@ -27,7 +27,7 @@ def make_clone(
     original: Tensor,
     dtype: type[DType],
     method: TensorCloneMethod,
-    tile_map: TileMap,
+    tile_map: TileTable,
     log: MappingLog,
     allocate: Callable[[type[DType], tuple[int, ...]], Tensor],
 ) -> Tensor:
@@ -62,7 +62,7 @@ def make_clone(
 
 
 def _by_tile(
-    original: Tensor, starts: Array, lengths: Array, tile_map: TileMap
+    original: Tensor, starts: Array, lengths: Array, tile_map: TileTable
 ) -> tuple[Array, Array]:
     """Runs cut where the tile changes and sorted by tile, those on no tile first; within a tile
     their order stays."""
@@ -78,7 +78,7 @@ def _copy_tiles(
     starts: Array,
     lengths: Array,
     made: Tensor,
-    tile_map: TileMap,
+    tile_map: TileTable,
     log: MappingLog,
 ) -> None:
     """Put the elements of `made`, which lie side by side, on the tiles of the original's runs, one

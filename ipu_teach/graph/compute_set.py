@@ -1,24 +1,23 @@
-"""Compute sets: vertices that run at the same time. And functions: programs that are called from
-several places."""
+"""Compute sets: vertices that run at the same time. Functions: programs that can be called."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ipu_teach._support.progress import growing
 from ipu_teach.errors import GraphObjectCreationError, shown
 from ipu_teach.graph import outline
 from ipu_teach.graph.templates import open_template
 from ipu_teach.graph.vertex import Vertex, is_template, no_compute
 from ipu_teach.graph.vertex_table import VertexTable
-from ipu_teach.progress import growing
 
 if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph
 
 
 class ComputeSet:
-    """Vertices that run at the same time, in one superstep. Execute it in a program."""
+    """Vertices that run at the same time, in one superstep. A program executes it."""
 
     def __init__(self, graph: Graph, number: int, name: str) -> None:
         self.graph = graph
@@ -37,8 +36,10 @@ class ComputeSet:
 
 @dataclass(frozen=True, eq=False)
 class Function:
-    """A program that may be called from several places. Made by `Graph.add_function`, run by
-    `Call`."""
+    """A program that can be called from several places, made by `Graph.add_function`.
+
+    `Call` runs it.
+    """
 
     graph: Graph
     name: str
@@ -49,10 +50,10 @@ class Function:
 
 
 def table_of(graph: Graph, compute_set: ComputeSet, codelet: type[Vertex] | str) -> VertexTable:
-    """The table of `codelet`, or of the codelet of that name, in a compute set of `graph`; made if
-    it is the first such vertex.
+    """Return the table of `codelet`, a class or a name, in a compute set of `graph`.
 
-    Raises `GraphObjectCreationError`, `UnknownVertexTypeError` and `VertexDefinitionError`.
+    The first vertex of a codelet creates its table. Raises `GraphObjectCreationError`,
+    `UnknownVertexTypeError` and `VertexDefinitionError`.
     """
     if isinstance(codelet, str):
         codelet = graph.codelets.find(codelet)
@@ -74,7 +75,7 @@ def table_of(graph: Graph, compute_set: ComputeSet, codelet: type[Vertex] | str)
 
 
 def foreign(what: object, call: str) -> GraphObjectCreationError:
-    """The error for a part of another graph."""
+    """Return the error for a vertex or compute set of another graph."""
     return GraphObjectCreationError(
         f"{call} was given something of another graph.",
         where=shown(what),

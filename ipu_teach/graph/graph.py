@@ -1,7 +1,6 @@
 """The graph: variables with their tiles, compute sets with their vertices, and streams to the host.
 
-Building a graph runs nothing. It writes down what there is and where; `Engine` checks it, costs it
-and runs it.
+Building a graph runs nothing. `Engine` checks the graph, models its cost, and runs it.
 """
 
 from __future__ import annotations
@@ -10,11 +9,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ipu_teach._support.flags import flagged
 from ipu_teach.device import Device, target_of
 from ipu_teach.errors import (
     GraphConnectionError,
@@ -24,7 +24,6 @@ from ipu_teach.errors import (
     WithoutSome,
     shown,
 )
-from ipu_teach.flags import flagged
 from ipu_teach.graph import dot, not_here, outline
 from ipu_teach.graph.clone import TensorCloneMethod, make_clone
 from ipu_teach.graph.codelet_registry import Codelets, Estimator, get_perf_estimate
@@ -47,39 +46,42 @@ from ipu_teach.graph.replicas import APART, Replication, join, target_of_one, wh
 from ipu_teach.graph.sizes import connect_part, get_field_size, set_field_size
 from ipu_teach.graph.stream import DataStream, ReplicatedStreamMode, make_stream
 from ipu_teach.graph.tensor import Tensor, concat
-from ipu_teach.graph.tile_map import UNMAPPED, TileMap
+from ipu_teach.graph.tile_map import UNMAPPED, TileMap, TileTable
 from ipu_teach.graph.variable_table import Variable, Variables, host_values
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.graph.vertex_table import FieldRef, VertexRange, VertexRef, VertexTable
 from ipu_teach.target import Target
 from ipu_teach.types import UNSIGNED_INT, Array, DType, as_dtype
 
+if TYPE_CHECKING:
+    from ipu_teach.graph.bulk import Column
+
 Placement = int | Array | Sequence[Sequence[tuple[int, int]]]
 
 
 @flagged
 class Graph(WithoutSome):
-    """What a learner builds: variables, compute sets, vertices and streams, for one target.
+    """The variables, compute sets, vertices and streams of a program, for one target.
 
-    `target`: a `Target`, or a `Device` whose target is taken. `replication_factor`: how many times
-    the graph is there, each time on an equal part of the IPUs and with variables of its own; what
-    is built is the graph of one replica, and `graph.target` the machine of one. Raises
-    `GraphReplicationError` unless it divides the IPUs.
+    `target` is a `Target`, or a `Device` that has one. With a `replication_factor`, the graph
+    exists that many times, each time with its own variables on an equal part of the IPUs. The calls
+    then build the graph of one replica, and `graph.target` is the machine of one replica. Raises
+    `GraphReplicationError` if the factor does not divide the number of IPUs.
 
         graph = Graph(device.target)
-        x = graph.add_variable(FLOAT, (26, 64), "x")   # a tensor; it holds no values yet
+        x = graph.add_variable(FLOAT, (26, 64), "x")   # a tensor without values
         graph.set_tile_mapping(x, 0)                   # every element and every vertex needs a tile
         cs = graph.add_compute_set("scale")
         v = graph.add_vertex(cs, Scale, x=x[0], out=x[1])
         graph.set_tile_mapping(v, 0)
 
-    Calls that make something take a name, and as `debug_context` the scope of that name: a path as
-    text, or a `DebugContext`. Whatever a call is given and cannot use raises a `PoplarError` and
-    leaves the graph as it was.
+    Calls that add something take a name, and a scope for the name as `debug_context`: a path as
+    text, or a `DebugContext`. A call with arguments that it cannot use raises a `PoplarError` and
+    does not change the graph.
     """
 
     not_here = not_here.GRAPH
-    replicas = 1  # that a tensor has in its leading axis, in the graph of a whole machine
+    replicas = 1  # the replicas in the first axis of a tensor, in the graph of a whole machine
 
     def __init__(self, target: Target | Device, replication_factor: int = 1) -> None:
         found = target_of(target)
@@ -87,7 +89,7 @@ class Graph(WithoutSome):
             raise GraphObjectCreationError(f"""Graph() was given {shown(target)}, which is no
                 target.
                 next:  give it a target, as in Graph(IPUModel("ipu2").create_device().target).""")
-        # Virtual graphs share all that is set here, so nothing of it is rebound later.
+        # Virtual graphs share these attributes, so none of them is assigned again.
         alone = type(replication_factor) is int and replication_factor == 1
         self.target = found if alone else target_of_one(found, replication_factor)
         self.replication = Replication()
@@ -96,7 +98,7 @@ class Graph(WithoutSome):
         self._variables = Variables()
         self._mapping = MappingLog()
         self._layouts = Layouts(self)
-        # Bound here and not methods: the hottest calls of a graph under construction.
+        # Bound here instead of being methods, as building a graph calls these most often.
         self.strided = self._layouts.strided
         self.form = self._layouts.form
         self.list_layout = self._layouts.list_layout
@@ -115,13 +117,12 @@ class Graph(WithoutSome):
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of the graph's one flat memory so far: all variables, and the gaps that align
-        them."""
+        """Bytes of all variables so far, with the gaps that align them."""
         return self._variables.memory_bytes
 
     @property
     def num_vertices(self) -> int:
-        """Vertices of all compute sets together."""
+        """The number of vertices in all compute sets together."""
         return sum(cs.num_vertices for cs in self.compute_sets)
 
     # Variables
@@ -135,11 +136,12 @@ class Graph(WithoutSome):
         *,
         debug_context: str | None = None,
     ) -> Tensor:
-        """A new variable, unwritten. `shape`: whole numbers, in elements; `()` for a single one.
+        """Add a variable and return it as a tensor.
 
-        It is on no tile yet, unless `mapping` is `VariableMappingMethod.LINEAR`: then its elements
-        are spread over the tiles in order, as `poputil.map_tensor_linearly` does. Raises
-        `TensorCreationError` and `PoplarTypeError`.
+        `shape` is a number of elements or a tuple of them; `()` is a single element. The variable
+        is unwritten, and it is not mapped unless `mapping` is `VariableMappingMethod.LINEAR`. That
+        distributes the elements over the tiles in order, as `poputil.map_tensor_linearly` does.
+        Raises `TensorCreationError` and `PoplarTypeError`.
         """
         if mapping is not None and not isinstance(mapping, VariableMappingMethod):
             raise TensorCreationError(f"""add_variable() was given {shown(mapping)} as mapping.
@@ -166,10 +168,10 @@ class Graph(WithoutSome):
         *,
         debug_context: str | None = None,
     ) -> Tensor:
-        """A read-only variable holding `values`: one number for all elements, or an array of
-        `shape`.
+        """Add a read-only variable with `values`, and return it as a tensor.
 
-        It needs a tile like any variable. Raises `TensorCreationError` and `PoplarTypeError`.
+        `values` is one number for all elements, or an array of `shape`. Like any variable, it must
+        be mapped to tiles. Raises `TensorCreationError` and `PoplarTypeError`.
         """
         name = scoped(name, debug_context, "add_constant()")
         variable = self._variables.check(self.target, dtype, shape, name, constant=True)
@@ -189,15 +191,20 @@ class Graph(WithoutSome):
         dtype: type[DType] | None = None,
         debug_context: str | None = None,
     ) -> Tensor:
-        """A tensor of the same shape in a new variable, each element on the tile of its original;
-        no values are copied.
+        """Add a variable with the shape and tile mapping of `tensor`, without copying values.
 
-        `method` decides how the elements lie in memory. CREATE_NEW_ORDER: in the order of the view,
-        each its own. PRESERVE_ORDER_AND_ALIASES: as the original's do; what appears twice there
-        appears twice in the clone. PRESERVE_ORDER_UNLESS_ALIASES: the second, but the first if
-        something appears twice. GATHER_AND_PRESERVE_TILE_ORDER_AND_ALIASES: the second, with each
-        tile's elements side by side. `dtype`: that of the original by default. Elements on no tile
-        are on none in the clone.
+        Each element is mapped to the tile of its original, or not mapped if the original is not.
+        `dtype` is that of the original by default. `method` selects the order in memory:
+
+        * CREATE_NEW_ORDER: the order of the view, without aliases;
+        * PRESERVE_ORDER_AND_ALIASES: the order of the original. An element that appears twice in
+          the original appears twice in the clone;
+        * PRESERVE_ORDER_UNLESS_ALIASES: the order of the original, or that of the view if an
+          element appears twice;
+        * GATHER_AND_PRESERVE_TILE_ORDER_AND_ALIASES: as PRESERVE_ORDER_AND_ALIASES, with the
+          elements of each tile contiguous.
+
+        Raises `TensorCreationError` and `PoplarTypeError`.
         """
         self._own(tensor)
         if not isinstance(method, TensorCloneMethod):
@@ -211,7 +218,7 @@ class Graph(WithoutSome):
         def allocate(dtype: type[DType], shape: Shape) -> Tensor:
             return self._new_variable(dtype, shape, label)
 
-        return make_clone(tensor, wanted, method, self._mapping.tile_map(), self._mapping, allocate)
+        return make_clone(tensor, wanted, method, self._mapping.table(), self._mapping, allocate)
 
     def clone_n(
         self,
@@ -222,8 +229,7 @@ class Graph(WithoutSome):
         *,
         debug_context: str | None = None,
     ) -> Tensor:
-        """`count` clones of a tensor of shape (…) as one tensor of shape (`count`, …); see
-        `clone`."""
+        """Return `count` clones of a tensor, see `clone`, as one tensor of shape (`count`, …)."""
         self._own(tensor)
         if not is_whole(count) or count < 1:
             raise TensorCreationError(f"""clone_n() was asked for {shown(count)} clones.
@@ -235,7 +241,7 @@ class Graph(WithoutSome):
         return concat([c.expand(0) for c in clones], 0)
 
     def is_constant(self, tensor: Tensor) -> bool:
-        """True if all elements of `tensor`, and there are some, belong to constants."""
+        """Return whether `tensor` has elements and all of them belong to constants."""
         self._own(tensor)
         start, stop = tensor.byte_extent()
         inside = sum(
@@ -245,8 +251,11 @@ class Graph(WithoutSome):
         return bool(np.sum(inside) == np.sum(stop - start) > 0)
 
     def set_initial_value(self, what: Tensor | FieldRef, values: ArrayLike) -> None:
-        """What a variable, or a vertex's state field, holds when the engine is loaded: one number,
-        or an array."""
+        """Set the value of a tensor, or of a state field of a vertex, when an engine is loaded.
+
+        `values` is one number or an array. Raises `TensorCreationError`,
+        `GraphObjectCreationError` and `GraphConnectionError`.
+        """
         if isinstance(what, Tensor):
             self._own(what)
             self._variables.refuse_constant(what, "set_initial_value()")
@@ -282,19 +291,19 @@ class Graph(WithoutSome):
     # Tiles
 
     def set_tile_mapping(self, what: Tensor | VertexRef | VertexRange, tile: Placement) -> None:
-        """Put a tensor's elements, or a vertex, on a tile. A later call overrides an earlier one.
+        """Map the elements of a tensor, or a vertex, to a tile. A later call overrides this one.
 
-        `tile` is a tile number. For a tensor it may also be an array with one for each row, of its
-        leading axis, as `add_vertices` takes; or a list with, for each tile, its (begin, end)
-        intervals in the tensor's own element order. Raises `InvalidTileMappingError` for a tile
-        that does not exist, and for a mapping that does not fit.
+        `tile` is a tile number. For a tensor, it may also be an array with a tile number for each
+        index of the first axis, as in `add_vertices`, or a list that has, for each tile, a list of
+        (begin, end) intervals of the tensor's elements. Raises `InvalidTileMappingError` if a tile
+        does not exist or the mapping does not fit the tensor.
         """
         if type(what) is VertexRef:
             table, tiles = what.table, self._tiles
             if table.graph is not self._top:
                 raise foreign(what, "set_tile_mapping()")
             row, placed, frame = what.row, table.placed, sys._getframe(1)
-            # as they mostly are
+            # the most frequent case, without a call
             if type(tile) is int and tiles.chosen is None and 0 <= tile < tiles.count:
                 table.tiles[row] = tile
             else:
@@ -328,10 +337,9 @@ class Graph(WithoutSome):
     def get_tile_mapping(
         self, tensor: Tensor, require_complete: bool = True, allow_external: bool = False
     ) -> list[list[tuple[int, int]]]:
-        """For each tile the (begin, end) intervals of `tensor`, in its own element order, that lie
-        there.
+        """Return, for each tile, the (begin, end) intervals of the elements of `tensor` on it.
 
-        Raises what `held_by_tile` does.
+        Elements are numbered in the order of the tensor. Raises the errors of `mapped_pieces`.
         """
         mapping: list[list[tuple[int, int]]] = [[] for _ in range(self._tiles.count)]
         for tile, intervals in self.held_by_tile(tensor, require_complete, allow_external).items():
@@ -341,11 +349,19 @@ class Graph(WithoutSome):
     def held_by_tile(
         self, tensor: Tensor, require_complete: bool = True, allow_external: bool = False
     ) -> dict[int, list[tuple[int, int]]]:
-        """What `get_tile_mapping` gives, by tile and in their order, of those that hold some of
-        `tensor`.
+        """Return `get_tile_mapping` as a dict of the tiles that hold elements of `tensor`.
 
-        Raises `InvalidTileMappingError` if `require_complete` and some element lies on no tile,
-        and, in a virtual graph, if some lies on a tile outside it and not `allow_external`.
+        The tiles are in ascending order. Raises the errors of `mapped_pieces`.
+        """
+        return intervals_by_tile(*self.mapped_pieces(tensor, require_complete, allow_external))
+
+    def mapped_pieces(
+        self, tensor: Tensor, require_complete: bool = True, allow_external: bool = False
+    ) -> tuple[Array, Array, Array]:
+        """Return (begin, count, tile) of pieces of `tensor`, in its element order, each on a tile.
+
+        Raises `InvalidTileMappingError` if an element is not mapped and `require_complete` is True,
+        or if an element is on a tile outside a virtual graph and `allow_external` is False.
         """
         self._own(tensor)
         pieces = pieces_by_tile(tensor, self.tile_map())
@@ -368,62 +384,69 @@ class Graph(WithoutSome):
                 virtual graph.
                 next:  ask the top-level graph: graph.get_top_level_graph(), or pass
                 allow_external=True.""")
-        return intervals_by_tile(*pieces)
+        return pieces
 
-    def tile_map(self) -> TileMap:
-        """The mapping calls so far as one table, in this graph's tile numbers."""
-        return self._tiles.seen(self._mapping.tile_map())
+    def map_pieces(self, tensor: Tensor, begin: Array, count: Array, tile: Array) -> None:
+        """Map pieces of `tensor` to tiles. The arguments are as `mapped_pieces` returns them."""
+        self._own(tensor)
+        numbers = self._tiles.numbers(tile, self.describe(tensor))
+        self._mapping.add_pieces(tensor, begin, begin + count, numbers)
+
+    def tile_map(self) -> TileTable:
+        """Return the tile of every byte after the calls so far, in this graph's tile numbers."""
+        return self._tiles.renumber(self._mapping.table())
 
     def create_virtual_graph(self, *tiles: Any) -> Graph:
-        """Some tiles of this graph as a graph of their own, in which they are numbered from 0.
+        """Return a graph that has some tiles of this graph, numbered from 0.
 
-        `create_virtual_graph(n)` takes the first n tiles of each IPU, `create_virtual_graph(first,
-        end)` a range, and `create_virtual_graph([7, 3])` a list. What is made and mapped through it
-        belongs to this graph and lies on these tiles. Raises `InvalidTileMappingError` and
-        `GraphObjectCreationError`.
+        `create_virtual_graph(n)` has the first n tiles of each IPU, `create_virtual_graph(first,
+        end)` a range of tiles, and `create_virtual_graph([7, 3])` those in a list. Variables and
+        vertices that are added to it belong to this graph, and are mapped to these tiles. Raises
+        `InvalidTileMappingError` and `GraphObjectCreationError`.
         """
         from ipu_teach.graph.virtual import VirtualGraph
 
         return VirtualGraph(self, *tiles)
 
     def get_top_level_graph(self) -> Graph:
-        """The graph itself, or for a virtual graph the one that it is a part of in the end.
+        """Return the graph that has all tiles: this graph, unless it is virtual or replicated.
 
-        Of a replicated graph it is the one that has the tiles of all replicas.
+        For a virtual graph it is the graph from which it was created, and for a replicated graph
+        the one with the tiles of all replicas.
         """
         return self._top.replication.whole or self._top
 
     def owns(self, tensor: Tensor) -> bool:
-        """True if `tensor` was made through this graph, or another view of it by its tiles."""
+        """Return whether `tensor` belongs to this graph or to a virtual graph of the same graph."""
         return isinstance(tensor, Tensor) and tensor.graph is self._top
 
     # Replicas
 
     def get_replication_factor(self) -> int:
-        """How many replicas of this graph there are; 1 if it is not replicated."""
+        """Return the number of replicas of this graph, 1 if it is not replicated."""
         return self.replication.count
 
     def create_replicated_graph(self, count: int) -> Graph:
-        """A graph that is there `count` times, each time on an equal part of this graph's IPUs.
+        """Return a graph of `count` replicas, each on an equal part of this graph's IPUs.
 
-        This graph is its top-level graph from now on. Raises `GraphReplicationError`.
+        This graph becomes its top-level graph. Raises `GraphReplicationError`.
         """
         made = Graph(target_of_one(self._top.target, count))
         join(self._top, made, count)
         return made
 
     def add_replication_index_constant(self, *, debug_context: str | None = None) -> Tensor:
-        """An UNSIGNED_INT of one element that holds the number of the replica it is in, from 0."""
+        """Add an UNSIGNED_INT of one element with the number of its replica, from 0."""
         tensor = self.add_constant(UNSIGNED_INT, (), 0, "replica", debug_context=debug_context)
         if self.replication.count > 1:
             self.initial_values[-1] = tensor, np.arange(self.replication.count, dtype=np.uint32)
         return tensor
 
     def get_non_replicated_tensor(self, tensor: Tensor) -> Tensor:
-        """A tensor of shape s of the replicated graph as one of shape (R, *s) of the top-level
-        graph: row r is what replica r has.
+        """Return a tensor of the replicated graph, of shape s, as one of the top-level graph.
 
-        Where nothing is replicated it is the tensor itself, with a leading axis of 1.
+        The result has the shape (R, *s) for R replicas, and row r belongs to replica r. If the
+        graph is not replicated, it is the tensor with a first axis of length 1.
         """
         whole = self.get_top_level_graph()
         part = whole.replication.part
@@ -438,7 +461,7 @@ class Graph(WithoutSome):
     def add_compute_set(
         self, name: str | None = None, *, debug_context: str | None = None
     ) -> ComputeSet:
-        """A new, empty compute set."""
+        """Add an empty compute set."""
         name = scoped(name, debug_context, "add_compute_set()")
         number = len(self.compute_sets)
         compute_set = ComputeSet(
@@ -457,13 +480,12 @@ class Graph(WithoutSome):
         debug_context: str | None = None,
         **fields: Any,
     ) -> VertexRef:
-        """One vertex of class `codelet`, or of the codelet of that name.
+        """Add a vertex of the class `codelet`, or of the codelet with that name.
 
-        Edges are given by field name, as keywords or in a dict, `connections`. An edge takes a
-        tensor (for `Vector[Vector[T]]` also a list of vectors), state takes its initial value. A
-        field may be connected later with `connect`; `debug_context` names the vertex in messages.
-        Raises `UnknownVertexTypeError`, `UnknownFieldError`, `PoplarTypeError`,
-        `GraphConnectionError`.
+        Its fields are given by name, as keywords or in the dict `connections`: a tensor for an edge
+        (for `Vector[Vector[T]]` also a list of vectors), and the initial value for a state field.
+        `connect` connects a field later. Error messages call the vertex `debug_context`. Raises
+        `UnknownVertexTypeError`, `UnknownFieldError`, `PoplarTypeError`, `GraphConnectionError`.
         """
         name_of_vertex = (
             None if debug_context is None else scoped(None, debug_context, "add_vertex()")
@@ -482,7 +504,7 @@ class Graph(WithoutSome):
         given = {**connections, **fields} if connections else fields
         row, usual = len(table.order), len(given) <= table.most_usual
         try:
-            # A loop adds many vertices alike: what was checked for one of them holds for the next.
+            # A loop adds many similar vertices, so one that was checked has the next one's layouts.
             for name, known, add_layout, add_offset in table.columns if usual else ():
                 tensor = given[name]
                 add_layout(known[tensor.form])
@@ -512,20 +534,43 @@ class Graph(WithoutSome):
         /,
         **fields: Any,
     ) -> VertexRange:
-        """Many vertices of one class at once; the graph is the same as if they had been added one
-        by one.
+        """Add many vertices of one class, with the same result as adding them one by one.
 
-        `tiles`: one tile number, or an array with one for each vertex. Each tensor's leading axis
-        is the vertex axis, of length 1 to share one region among all. State takes one number or an
-        array.
+        `tiles` is one tile number, or an array with a tile number for each vertex. The first axis
+        of each tensor is that of the vertices; a length of 1 gives all vertices the same region. A
+        state field takes one number or an array. Raises the errors of `add_vertex` and
+        `InvalidTileMappingError`.
         """
         from ipu_teach.graph.bulk import add_rows
 
         return add_rows(self, self._tiles, table_of(self._top, compute_set, codelet), tiles, fields)
 
+    def add_columns(
+        self,
+        compute_set: ComputeSet,
+        codelet: type[Vertex],
+        tiles: Array,
+        columns: Mapping[str, Column],
+        fields: Mapping[str, Any],
+        order: Array | None = None,
+    ) -> None:
+        """Add and map a vertex for each of `tiles`, with a column for each edge that differs.
+
+        `fields`: edges and state that are the same for all. `order`: the vertices' numbers in the
+        compute set; by default the next ones.
+        """
+        from ipu_teach.graph.bulk import add_columns
+
+        if len(tiles):
+            numbers = self._tiles.numbers(tiles, f"vertices of {codelet.__name__}")
+            table = table_of(self._top, compute_set, codelet)
+            add_columns(table, numbers, columns, fields, order)
+
     def connect(self, field: FieldRef, value: Tensor | Sequence[Tensor]) -> None:
-        """Connect one field of a vertex that was added without it, or one part of a list:
-        `vertex["parts"][0]`."""
+        """Connect a field of a vertex, such as `vertex["x"]`, or a part of a list of regions.
+
+        A part is `vertex["parts"][0]`. Raises the errors of `add_vertex`.
+        """
         table, row, name = self._field(field)
         if field.index is not None:
             connect_part(field, value)
@@ -536,34 +581,41 @@ class Graph(WithoutSome):
             table.parts.pop((name, row), None)
 
     def set_field_size(self, field: FieldRef, size: int) -> None:
-        """The elements of a Vector of state, or the parts of a list that will be connected one by
-        one."""
+        """Set the length of a Vector of state, or the number of parts of a list of regions.
+
+        A list whose parts are connected one by one needs it.
+        """
         self._field(field, whole=True)
         set_field_size(field, size)
 
     def get_field_size(self, field: FieldRef) -> int:
-        """Elements of a field, or parts of a list. Raises `NoSizeSpecifiedError` if it has no size
-        yet."""
+        """Return the number of elements of a field, or of parts of a list.
+
+        Raises `NoSizeSpecifiedError` if it has no size yet.
+        """
         self._field(field, whole=True)
         return get_field_size(field)
 
     def add_codelets(self, *sources: object) -> None:
-        """Make vertex classes known by name: classes, modules, or paths of Python files. A name may
-        be added once.
+        """Register vertex classes, so that `add_vertex` finds them by name.
 
+        `sources` are classes, modules, or paths of Python files. Each name can be registered once.
         Raises `GraphObjectLoadError`, `FileLoadError` or `ParseError`.
         """
         self.codelets.add(*sources)
 
     def has_codelet(self, name: str) -> bool:
-        """True if `add_vertex` would find a codelet under `name`."""
+        """Return whether `add_vertex` finds a codelet by this name."""
         return self.codelets.has(name)
 
     def set_perf_estimate(
         self, vertex: VertexRef | VertexRange, cycles: Any, flops: None = None
     ) -> None:
-        """Modelled cycles of a vertex: worker cycles, or tile cycles for a SupervisorVertex.
-        Overrides every other model."""
+        """Set the modelled cycles of a vertex, which overrides all other models.
+
+        They are worker cycles, or tile cycles for a SupervisorVertex. Raises
+        `GraphObjectCreationError` and `InvalidPerfEstimateError`.
+        """
         if flops is not None:
             raise not_here.no_flops()
         if not isinstance(vertex, (VertexRef, VertexRange)):
@@ -577,20 +629,19 @@ class Graph(WithoutSome):
             vertex.table.estimate(vertex.start, vertex.stop, cycles, vertex)
 
     def register_perf_estimator(self, codelet: type[Vertex] | str, estimator: Estimator) -> None:
-        """Let `estimator(shapes, target)` give the modelled cycles of each vertex of `codelet`,
-        before its own `cycles`.
+        """Let `estimator(shapes, target)` return the modelled cycles of each vertex of `codelet`.
 
-        `shapes`: the shape of each field by name, for a list of vectors a tuple of shapes. Worker
-        cycles; tile cycles for a SupervisorVertex and a MultiVertex. `set_perf_estimate` goes
-        before it.
+        `shapes` maps field names to shapes; that of a list of vectors is a tuple of shapes. The
+        cycles are worker cycles, or tile cycles for a SupervisorVertex and a MultiVertex. The
+        estimator takes precedence over the codelet's `cycles`, and `set_perf_estimate` over both.
         """
         self.codelets.register(codelet, estimator)
 
     def get_perf_estimate(self, vertex: VertexRef) -> int:
-        """Modelled cycles by `set_perf_estimate`, else an estimator, else the codelet's `cycles`.
+        """Return modelled cycles: of `set_perf_estimate`, an estimator, or the codelet's `cycles`.
 
-        Raises `MissingPerfEstimateError` if there is none of them: what is counted from compute()
-        stands in the report.
+        Raises `MissingPerfEstimateError` if the vertex has none of them; the report has the cycles
+        that are counted from compute().
         """
         if not isinstance(vertex, VertexRef) or vertex.table.graph is not self._top:
             raise GraphObjectCreationError(f"""get_perf_estimate() was given {shown(vertex)}.
@@ -621,10 +672,10 @@ class Graph(WithoutSome):
         buffering_depth: int | None = None,
         debug_context: str | None = None,
     ) -> DataStream:
-        """A stream into the device; each Copy from it takes `num_elements` elements.
+        """Add a stream to the device; each Copy from it takes `num_elements` elements.
 
-        `buffering_depth` (also an entry of `options`): how many transfers a `StreamCallback` is
-        asked for ahead of their use. Within a `debug_context` its handle is the whole path. Raises
+        `buffering_depth`, which may also be in `options`, is the number of transfers that a
+        `StreamCallback` prefetches. With a `debug_context`, the handle is the whole path. Raises
         `GraphObjectCreationError` and `InvalidOptionError`.
         """
         handle = scoped_handle(handle, debug_context, "add_host_to_device_fifo()")
@@ -640,9 +691,9 @@ class Graph(WithoutSome):
         *,
         debug_context: str | None = None,
     ) -> DataStream:
-        """A stream out of the device; each Copy into it hands over `num_elements` elements.
+        """Add a stream to the host; each Copy to it sends `num_elements` elements.
 
-        Within a `debug_context` its handle is the whole path. Raises `GraphObjectCreationError` and
+        With a `debug_context`, the handle is the whole path. Raises `GraphObjectCreationError` and
         `InvalidOptionError`.
         """
         handle = scoped_handle(handle, debug_context, "add_device_to_host_fifo()")
@@ -662,8 +713,10 @@ class Graph(WithoutSome):
         *,
         debug_context: str | None = None,
     ) -> RemoteBuffer:
-        """`repeats` rows of `num_elements` elements in streaming memory. Raises
-        `GraphObjectCreationError`."""
+        """Add a buffer in streaming memory with `repeats` rows of `num_elements` elements.
+
+        Raises `GraphObjectCreationError`.
+        """
         handle = scoped_handle(handle, debug_context, "add_remote_buffer()")
         made = make_remote_buffer(handle, dtype, num_elements, repeats, self.replication.count)
         return register(self.remote_buffers, made, self.streams, self.host_accesses)
@@ -671,18 +724,18 @@ class Graph(WithoutSome):
     def create_host_write(
         self, handle: str, tensor: Tensor, rearrange_on_host: bool = False
     ) -> None:
-        """Let the host write `tensor` under `handle`, by `Engine.write_tensor`.
+        """Let the host write `tensor` with `Engine.write_tensor(handle, values)`.
 
-        `rearrange_on_host` changes nothing here: the host always sees the tensor in its own order.
+        `rearrange_on_host` has no effect: the host always uses the order of the tensor.
         """
         self._access(handle, tensor, write=True)
 
     def create_host_read(
         self, handle: str, tensor: Tensor, rearrange_on_host: bool = False
     ) -> None:
-        """Let the host read `tensor` under `handle`, by `Engine.read_tensor`.
+        """Let the host read `tensor` with `Engine.read_tensor(handle)`.
 
-        `rearrange_on_host` changes nothing here: the host always sees the tensor in its own order.
+        `rearrange_on_host` has no effect: the host always uses the order of the tensor.
         """
         self._access(handle, tensor, write=False)
 
@@ -699,8 +752,7 @@ class Graph(WithoutSome):
         )
 
     def add_function(self, program: Any, name: str | None = None) -> Function:
-        """Make `program` a function, for `Call`. Its code exists once, however often it is
-        called."""
+        """Make `program` a function for `Call`. Its code exists once for all calls."""
         function = Function(
             self._top, name if name is not None else f"function{len(self.functions)}", program
         )
@@ -710,35 +762,32 @@ class Graph(WithoutSome):
     # Drawings
 
     def output_vertex_graph(self, path: str | PathLike[str] | TextIO, programs: Any = None) -> None:
-        """Write vertices and the variables they are connected to as GraphViz text, to a path or an
-        open file.
+        """Write the vertices and their variables as GraphViz text to a path or an open file.
 
-        `programs`: a program or a list of them, to draw only what they execute. Raises
-        `GraphObjectCreationError`.
+        With `programs`, a program or a list of them, only the vertices that they execute are drawn.
+        Raises `GraphObjectCreationError`.
         """
         outline.write(dot.vertex_graph(self, programs), path, "output_vertex_graph()")
 
     def output_compute_graph(
         self, path: str | PathLike[str] | TextIO, programs: Any = None
     ) -> None:
-        """Write compute sets and the variables they read and write as GraphViz text, to a path or
-        an open file.
+        """Write the compute sets and their variables as GraphViz text to a path or an open file.
 
-        `programs`: a program or a list of them, to draw only what they execute, and their copies
-        too. Raises `GraphObjectCreationError`.
+        With `programs`, a program or a list of them, only the compute sets that they execute are
+        drawn, and their copies too. Raises `GraphObjectCreationError`.
         """
         outline.write(dot.compute_graph(self, programs), path, "output_compute_graph()")
 
     # Layouts and names
 
     def listed(self, dtype: type[DType], positions: Array) -> Tensor:
-        """A tensor over explicit element positions, in the shape of `positions` (int64)."""
+        """Return a tensor of the elements at `positions` (int64), in the shape of `positions`."""
         offset = int(positions.flat[0]) if positions.size else 0
         return Tensor.of(self._top, dtype, offset, self._layouts.listed(positions - offset))
 
     def variable_map(self) -> TileMap:
-        """Which variable holds which byte, in the form of a tile map with variables' numbers for
-        tiles."""
+        """Return a map from bytes to variables: a tile map with numbers of variables for tiles."""
         if self._top.replication.part is not None:
             raise GraphObjectCreationError("""The variables behind a tensor were asked for in the
                 top-level graph of replicas.
@@ -746,11 +795,11 @@ class Graph(WithoutSome):
         return self._variables.map()
 
     def constants_in(self, tensor: Tensor) -> list[Variable]:
-        """The constants of which `tensor` holds some element."""
+        """Return the constants to which elements of `tensor` belong."""
         return self._variables.constants_in(tensor)
 
     def describe(self, tensor: Tensor) -> str:
-        """The tensor in words for an error: its variable, and what part of it."""
+        """Return a description of the tensor for errors: its variable, and the part of it."""
         return self._variables.describe(tensor)
 
     def _own(self, tensor: Tensor) -> None:

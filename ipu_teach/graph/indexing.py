@@ -125,7 +125,7 @@ def _cut_positions(tensor: Tensor, key: Any) -> tuple[int, Form]:
         if tensor.rank == len(parts) == 1 and layout.strides and parts[0].dtype != bool:
             places = parts[0] % layout.size * layout.strides[0]
         else:
-            places = np.asarray(layout.positions[parts])
+            places = layout.picked(parts)
     except IndexError:
         raise PoplarIndexError(f"""The index {shown(key)} does not fit a tensor of shape
             {tensor.shape}.

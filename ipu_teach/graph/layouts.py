@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -24,6 +25,7 @@ Shape = tuple[int, ...]
 
 MOST_LISTED = 2**28  # pieces of a view that may be taken one by one: 2 GB of positions
 MOST_DIMENSIONS = 32
+_SMALL = 4096  # positions of a list that is kept as it is
 
 
 class Layout:
@@ -63,9 +65,15 @@ class Layout:
     def positions(self) -> Array:
         """int64 array of the view's shape: each element's position relative to the first."""
         if self.listed is not None:
-            return self.listed
+            return self.listed.astype(np.int64, copy=False)
         assert self.strides is not None
         return _strided_positions(self.shape, self.strides)
+
+    def picked(self, key: Any) -> Array:
+        """Return `positions[key]` as int64, without a copy of all positions of a list."""
+        if self.listed is None:
+            return np.asarray(self.positions[key])
+        return np.asarray(self.listed[key], np.int64)
 
     @cached_property
     def runs(self) -> tuple[Array, Array]:
@@ -184,6 +192,18 @@ def refuse_to_list(count: int) -> None:
             next:  use a smaller tensor: at most {MOST_LISTED:,} pieces.""")
 
 
+def _key_of(positions: Array) -> bytes:
+    """The positions as bytes, or for very many of them a digest of 256 bits, which takes no
+    memory."""
+    return positions.tobytes() if positions.size <= _SMALL else sha256(positions.data).digest()
+
+
+def _compact(positions: Array) -> Array:
+    """The positions in 32 bits, if they fit."""
+    fits = positions.min() >= -(2**31) and positions.max() < 2**31
+    return positions.astype(np.int32) if fits else positions
+
+
 class Form:
     """A layout of elements of one dtype in one graph: all of a tensor but where it begins.
     Interned, as layouts are.
@@ -255,10 +275,11 @@ class Layouts:
         if last < 0 or flat[last] == last and np.array_equal(flat, np.arange(last + 1)):
             # side by side after all
             return self.strided(relative.shape, dense(relative.shape))
-        key = (relative.shape, relative.tobytes())
+        key = (relative.shape, _key_of(relative))
         layout: Layout | None = self._interned.get(key)
         if layout is None:
-            layout = self._interned[key] = Layout(len(self.all), relative.shape, None, relative)
+            stored = _compact(relative) if relative.size > _SMALL else relative
+            layout = self._interned[key] = Layout(len(self.all), relative.shape, None, stored)
             self.all.append(layout)
         return layout
 

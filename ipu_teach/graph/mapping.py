@@ -12,7 +12,7 @@ import numpy as np
 
 from ipu_teach.errors import InvalidTileMappingError, counted, shown
 from ipu_teach.graph.layouts import as_array, as_shape, is_whole
-from ipu_teach.graph.tile_map import UNMAPPED, TileMap, order_of, over, paint
+from ipu_teach.graph.tile_map import UNMAPPED, TileMap, TileTable, order_of
 from ipu_teach.types import Array, DType
 
 if TYPE_CHECKING:
@@ -32,12 +32,20 @@ class VariableMappingMethod(Enum):
 
 
 class Tiles:
-    """The tiles that a graph numbers from 0 to `count` - 1. `chosen[i]`: the machine's own number
-    of tile i, if another."""
+    """The tiles that a graph numbers from 0 to `count` - 1.
 
-    def __init__(self, count: int, chosen: Array | None = None) -> None:
+    `chosen[i]`: the machine's number of tile i, where the two numbers differ. `machine_tiles`: the
+    number of tiles of that machine.
+    """
+
+    def __init__(self, count: int, chosen: Array | None = None, machine_tiles: int = 0) -> None:
         self.count = count
         self.chosen = chosen
+        self._names: Array | None = None
+        if chosen is not None:
+            self._names = np.full(machine_tiles + 1, EXTERNAL, np.int32)
+            self._names[chosen] = np.arange(count)
+            self._names[UNMAPPED] = UNMAPPED
 
     def number(self, tile: Any, what: Any) -> int:
         """The machine's number of `tile`, if there is such a tile. `what` is to lie there, or names
@@ -121,17 +129,12 @@ class Tiles:
         begins, ends, numbers = np.array(pieces, np.int64).reshape(-1, 3).T
         return begins, ends, numbers
 
-    def seen(self, tile_map: TileMap) -> TileMap:
-        """The machine's tile map in these tiles' numbers; what lies on others is on tile
-        `EXTERNAL`."""
-        if self.chosen is None:
-            return tile_map
-        own = np.full(max(int(self.chosen.max()), int(tile_map.tile.max())) + 1, EXTERNAL, np.int32)
-        own[self.chosen] = np.arange(self.count)
-        return TileMap(
-            tile_map.start,
-            np.where(tile_map.tile == UNMAPPED, UNMAPPED, own[tile_map.tile]).astype(np.int32),
-        )
+    def renumber(self, table: TileTable) -> TileTable:
+        """Return the machine's tile table in these tiles' numbers.
+
+        Elements on any other tile are on tile `EXTERNAL`.
+        """
+        return table if self._names is None else table.renumbered(self._names)
 
 
 class MappingLog:
@@ -142,7 +145,7 @@ class MappingLog:
         self.rows = array("q")
         self.images: Callable[[], None] = lambda: None  # adds those of other graphs' calls
         self._painted = 0
-        self._tile_map = TileMap(np.zeros(1, np.int64), np.full(1, UNMAPPED, np.int32))
+        self._table = TileTable([TileMap(np.zeros(1, np.int64), np.full(1, UNMAPPED, np.int32))])
 
     def add(self, tensor: Tensor, tile: int) -> None:
         """Put all elements of `tensor` on `tile`."""
@@ -172,17 +175,17 @@ class MappingLog:
         """Many rows at once, as columns."""
         self.rows.frombytes(np.stack((start, stop, tile), axis=1).astype(np.int64).tobytes())
 
-    def tile_map(self) -> TileMap:
-        """The calls so far as one table. The new ones are painted over what the others left."""
+    def table(self) -> TileTable:
+        """Return the tile of every byte after the calls so far."""
         self.images()
         if self._painted < len(self.rows):
-            new = np.array(self.rows[self._painted :], np.int64).reshape(-1, 3)
-            self._tile_map = over(self._tile_map, paint(new, np.iinfo(np.int64).max))
+            new_rows = np.array(self.rows[self._painted :], np.int64).reshape(-1, 3)
+            self._table = self._table.paint(new_rows)
             self._painted = len(self.rows)
-        return self._tile_map
+        return self._table
 
 
-def pieces_by_tile(tensor: Tensor, tile_map: TileMap) -> tuple[Array, Array, Array]:
+def pieces_by_tile(tensor: Tensor, tile_map: TileTable) -> tuple[Array, Array, Array]:
     """(begin, count, tile) of the pieces of `tensor`, in its own element order, that lie on one
     tile (-1: none)."""
     size = tensor.dtype.size

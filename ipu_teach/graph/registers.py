@@ -17,7 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ipu_teach.flags import flagged
+from ipu_teach._support.flags import flagged
 from ipu_teach.graph.vertex import WORKERS, Input, Output, SupervisorVertex, Vector
 from ipu_teach.target import Target
 from ipu_teach.types import UNSIGNED_INT, Array, generator

@@ -1,5 +1,4 @@
-"""Remote buffers: rows of elements in streaming memory, beside the tiles, as a graph describes
-them."""
+"""Remote buffers: rows of elements in streaming memory, as a graph describes them."""
 
 from __future__ import annotations
 
@@ -13,12 +12,11 @@ from ipu_teach.types import DType, as_dtype
 
 @dataclass(frozen=True, eq=False)
 class RemoteBuffer:
-    """`repeats` rows of `num_elements` elements in streaming memory, made by
-    `Graph.add_remote_buffer`.
+    """A buffer of `repeats` rows of `num_elements` elements in streaming memory.
 
-    A program moves rows with `Copy(tensor, buffer, offset)` and `Copy(buffer, tensor, offset)`, the
-    host with `Engine.copy_to_remote_buffer` and `copy_from_remote_buffer`. Each of `replicas` has
-    such rows of its own.
+    `Graph.add_remote_buffer` makes it. A program copies rows with `Copy(tensor, buffer, offset)`
+    and `Copy(buffer, tensor, offset)`, the host with `Engine.copy_to_remote_buffer` and
+    `copy_from_remote_buffer`. Each of `replicas` has its own rows.
     """
 
     handle: str
@@ -29,12 +27,12 @@ class RemoteBuffer:
 
     @property
     def bytes(self) -> int:
-        """What all rows take in streaming memory."""
+        """The bytes of all rows in streaming memory."""
         return self.num_elements * self.repeats * self.replicas * self.dtype.size
 
     @property
     def rows(self) -> str:
-        """Its size in words: "10 rows of 128 elements"."""
+        """The size as text: "10 rows of 128 elements"."""
         return f"{counted(self.repeats, 'row')} of {counted(self.num_elements, 'element')}"
 
     def __repr__(self) -> str:
@@ -44,7 +42,7 @@ class RemoteBuffer:
 def make_remote_buffer(
     handle: str, dtype: type[DType], num_elements: int, repeats: int, replicas: int = 1
 ) -> RemoteBuffer:
-    """The description of a remote buffer, everything checked."""
+    """Return the description of a remote buffer, after checking the arguments."""
     dtype = as_dtype(dtype, f"The remote buffer {handle!r}")
     for name, value, what in (
         ("num_elements", num_elements, "the elements of one row"),

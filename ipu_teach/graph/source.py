@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable
 from types import CodeType, FrameType
 
-from ipu_teach.tracebacks import PACKAGE
+from ipu_teach._support.own_code import is_own_module
 
 Line = tuple[str, int]
 NOWHERE: Line = ("", 0)
@@ -18,7 +18,7 @@ LAST = sys.maxsize  # stands for all rows that are still to come
 def caller() -> Line:
     """(file, line) of the nearest call from outside the kit."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").startswith(PACKAGE):
+    while frame is not None and is_own_module(frame.f_globals.get("__name__", "")):
         frame = frame.f_back
     return (frame.f_code.co_filename, frame.f_lineno) if frame is not None else NOWHERE
 

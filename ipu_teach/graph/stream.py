@@ -16,8 +16,11 @@ MOST_BUFFERED = 1024  # transfers held ready for one stream
 
 
 class ReplicatedStreamMode(Enum):
-    """What the replicas of a graph receive: each its own data, one replica after the other in every
-    transfer; or all the same. With one replica they mean the same."""
+    """The data that the replicas of a graph receive from a stream.
+
+    REPLICATE: each replica gets its own part of every transfer, one replica after another.
+    BROADCAST: all get the same data. With one replica both are the same.
+    """
 
     REPLICATE = "REPLICATE"
     BROADCAST = "BROADCAST"
@@ -25,11 +28,11 @@ class ReplicatedStreamMode(Enum):
 
 @dataclass(frozen=True, eq=False)
 class DataStream:
-    """A channel between host and device of `num_elements` elements a transfer. Connect it with
-    `Engine.connect_stream`.
+    """A channel between host and device, which transfers `num_elements` elements at a time.
 
-    `buffering_depth`: how many transfers the engine asks a `StreamCallback` for ahead of their use.
-    `replicas`: how many have an end of it; an engine moves the elements of all of them at once.
+    Connect it with `Engine.connect_stream`. `buffering_depth` is the number of transfers that a
+    `StreamCallback` prefetches. `replicas` is the number of replicas that use it; an engine
+    transfers the elements of all of them at once.
     """
 
     handle: str
@@ -54,8 +57,10 @@ def make_stream(
     options: Mapping[str, Any] | None = None,
     buffering_depth: int | None = None,
 ) -> DataStream:
-    """The description of a stream, everything checked. `options` may hold `buffering_depth`
-    (Poplar: `bufferingDepth`)."""
+    """Return the description of a stream, after checking the arguments.
+
+    `options` may contain `buffering_depth` (Poplar: `bufferingDepth`).
+    """
     dtype = as_dtype(dtype, f"The stream {handle!r}")
     if not is_whole(num_elements) or not 1 <= num_elements <= MOST_BYTES // dtype.size:
         raise GraphObjectCreationError(f"""The stream {handle!r} was given the size

@@ -1,10 +1,10 @@
-"""Tensors: views into variables. Slicing, reshaping and transposing move nothing and cost nothing.
+"""Tensors: views of variables. Slicing, reshaping and transposing copy nothing and cost nothing.
 
-A tensor is an offset and a *layout*. The layout says how its elements lie relative to the offset:
-by strides where that is possible (a slice, a row, a column, a transpose), else as an explicit list
-of element positions (a concatenation, a flattened transpose).
+A tensor is an offset and a *layout*. The layout gives the positions of the elements relative to the
+offset: by strides if possible (a slice, a row, a column, a transpose), else as an explicit list of
+positions (a concatenation, a flattened transpose).
 
-Positions count elements of the tensor's own dtype in the one flat memory of the graph.
+Positions count elements of the tensor's own dtype in the graph's memory, which is one flat array.
 """
 
 from __future__ import annotations
@@ -53,18 +53,18 @@ _new = object.__new__
 
 
 class UpsampleMethod(Enum):
-    """How `Tensor.upsample` makes a dimension longer."""
+    """The ways in which `Tensor.upsample` makes a dimension longer."""
 
     REPEAT = "repeat"
 
 
 class Tensor(WithoutSome, WithoutValue):
-    """A view of elements of one dtype. It holds no values: only Copy and Execute move data.
+    """A view of elements of one dtype. It has no values: only Copy and Execute change data.
 
-    `shape`: a tuple of ints; `element_type`: its dtype. Index and slice it as in numpy (integers,
-    slices, `...`). `a == b` says whether two tensors are the same view. What Python asks of a
-    number or a list raises `DeviceValueError`: instead of a loop over a tensor there is `tensor[i]
-    for i in range(len(tensor))`.
+    `shape` is a tuple of ints, and `element_type` the dtype. Index and slice a tensor as in numpy,
+    with integers, slices and `...`. `a == b` is True if both are the same view. Using a tensor as a
+    number or a list raises `DeviceValueError`; write `tensor[i] for i in range(len(tensor))` for a
+    loop over its parts.
     """
 
     __slots__ = ("offset", "form")
@@ -76,8 +76,7 @@ class Tensor(WithoutSome, WithoutValue):
 
     @classmethod
     def of(cls, graph: Graph, dtype: type[DType], offset: int, layout: Layout) -> Tensor:
-        """The tensor of that layout, which begins `offset` elements from the start of the graph's
-        memory."""
+        """Return the tensor of a layout that begins `offset` elements after the start of memory."""
         return cls(offset, graph.form(dtype, layout))
 
     @property
@@ -98,7 +97,7 @@ class Tensor(WithoutSome, WithoutValue):
 
     @property
     def rank(self) -> int:
-        """Number of dimensions."""
+        """The number of dimensions."""
         return len(self.layout.shape)
 
     @property
@@ -110,16 +109,18 @@ class Tensor(WithoutSome, WithoutValue):
         return self.dtype
 
     def has_metadata(self) -> bool:
-        """True for an 8-bit float."""
+        """Return whether the dtype is an 8-bit float."""
         return issubclass(self.dtype, QUARTER)
 
     def get_metadata(self) -> QuarterMetadata:
-        """Format and scale of an 8-bit float, which its dtype names. Raises `TensorMetadataError`
-        for other dtypes."""
+        """Return the format and scale of an 8-bit float, which are part of its dtype.
+
+        Raises `TensorMetadataError` for other dtypes.
+        """
         return metadata_of(self.dtype, repr(self))
 
     def dim(self, axis: int) -> int:
-        """Length of one dimension. Raises `PoplarIndexError`."""
+        """Return the length of one dimension. Raises `PoplarIndexError`."""
         return self.shape[self._axis(axis)]
 
     def __len__(self) -> int:
@@ -212,11 +213,11 @@ class Tensor(WithoutSome, WithoutValue):
     def slice(
         self, begin: int | Sequence[int], end: int | Sequence[int] | None = None, dim: int = 0
     ) -> Tensor:
-        """Elements `begin` up to, not including, `end` of one dimension. Raises `PoplarIndexError`
-        if outside.
+        """Return the elements from `begin` up to, but not including, `end` of one dimension.
 
-        `slice(2)` goes on to the end. `slice((2, 5), dim=1)` takes an interval. `slice((0, 2), (3,
-        4))` takes one begin and one end for each dimension, from the first on.
+        `slice(2)` ends at the end of the dimension. `slice((2, 5), dim=1)` takes an interval.
+        `slice((0, 2), (3, 4))` takes a begin and an end for each dimension, from the first one on.
+        Raises `PoplarIndexError` if a bound is outside the tensor.
         """
         if end is None and is_whole(begin):
             end = self.shape[self._axis(dim)]
@@ -255,8 +256,10 @@ class Tensor(WithoutSome, WithoutValue):
         return self[tuple(key)]
 
     def slices(self, intervals: Sequence[tuple[int, int]], dim: int = 0) -> list[Tensor]:
-        """One `slice` of dimension `dim` for each (begin, end) of `intervals`. Raises
-        `PoplarIndexError`."""
+        """Return one `slice` of dimension `dim` for each (begin, end) of `intervals`.
+
+        Raises `PoplarIndexError`.
+        """
         listed = isinstance(intervals, Sequence) and not isinstance(intervals, (str, bytes))
         if not listed and not (isinstance(intervals, np.ndarray) and intervals.ndim):
             raise self._no_slice(
@@ -265,8 +268,10 @@ class Tensor(WithoutSome, WithoutValue):
         return [self.slice(interval, dim=dim) for interval in intervals]
 
     def index(self, *indices: int | Sequence[int]) -> Tensor:
-        """The element, or sub-tensor, at these indices of the first dimensions: `index(1, 2)` or
-        `index((1, 2))`."""
+        """Return the element or sub-tensor at these indices: `index(1, 2)` or `index((1, 2))`.
+
+        The indices are those of the first dimensions. Raises `PoplarIndexError`.
+        """
         given: Any = indices[0] if len(indices) == 1 and not is_whole(indices[0]) else indices
         wanted = as_shape(given)
         if wanted is None:
@@ -278,8 +283,10 @@ class Tensor(WithoutSome, WithoutValue):
         return self[wanted]
 
     def sub_sample(self, stride: int, dim: int = 0) -> Tensor:
-        """Every `stride`-th element of dimension `dim`, from the first on. Raises
-        `PoplarIndexError`."""
+        """Return every `stride`-th element of dimension `dim`, from the first one on.
+
+        Raises `PoplarIndexError`.
+        """
         axis = self._axis(dim)
         if not is_whole(stride) or stride < 1:
             raise PoplarIndexError(f"""sub_sample() was given the stride {shown(stride)}.
@@ -288,12 +295,14 @@ class Tensor(WithoutSome, WithoutValue):
         return self[(slice(None),) * axis + (slice(None, None, int(stride)),)]
 
     def reverse(self, dim: int = 0) -> Tensor:
-        """Dimension `dim` from its last element to its first. Raises `PoplarIndexError`."""
+        """Return the view with dimension `dim` in reverse order. Raises `PoplarIndexError`."""
         return self[(slice(None),) * self._axis(dim) + (slice(None, None, -1),)]
 
     def reshape(self, shape: int | Sequence[int]) -> Tensor:
-        """The same elements, row by row, under another shape. Raises `TensorCreationError` if the
-        counts differ."""
+        """Return the same elements, in row-major order, with another shape.
+
+        Raises `TensorCreationError` if the numbers of elements differ.
+        """
         wanted = as_shape(shape)
         if wanted is None or prod(wanted) != self.num_elements:
             raise TensorCreationError(f"""A tensor of shape {self.shape} has
@@ -322,7 +331,7 @@ class Tensor(WithoutSome, WithoutValue):
         return self.graph.listed(self.dtype, self.offset + self.layout.positions.reshape(wanted))
 
     def flatten(self, dim_begin: int = 0, dim_end: int | None = None) -> Tensor:
-        """All dimensions, or those from `dim_begin` up to `dim_end`, made into one."""
+        """Join all dimensions, or those from `dim_begin` up to, but not including, `dim_end`."""
         form = self.form
         if dim_end is None and type(dim_begin) is int and dim_begin == 0:
             if form.flat is None:
@@ -335,8 +344,7 @@ class Tensor(WithoutSome, WithoutValue):
         )
 
     def reshape_partial(self, dim_begin: int, dim_end: int, shape: int | Sequence[int]) -> Tensor:
-        """Dimensions `dim_begin` up to, not including, `dim_end` under another shape; the others
-        stay."""
+        """Give the dimensions from `dim_begin` up to, not including, `dim_end` another shape."""
         self._check_dims("reshape_partial", dim_begin, dim_end)
         wanted = as_shape(shape)
         if wanted is None or prod(wanted) != prod(self.shape[dim_begin:dim_end]):
@@ -349,10 +357,10 @@ class Tensor(WithoutSome, WithoutValue):
         return self.reshape((*self.shape[:dim_begin], *wanted, *self.shape[dim_end:]))
 
     def expand(self, dims: int | Sequence[int]) -> Tensor:
-        """A dimension of length 1 put before each of `dims`, which number the dimensions of this
-        tensor; `rank` means last.
+        """Insert a dimension of length 1 before each of `dims`.
 
-        A (2, 3) tensor becomes (1, 2, 3) by `expand(0)`, (2, 1, 3, 1) by `expand((1, 2))`. Raises
+        `dims` number the dimensions of this tensor; `rank` inserts one at the end. A (2, 3) tensor
+        becomes (1, 2, 3) with `expand(0)`, and (2, 1, 3, 1) with `expand((1, 2))`. Raises
         `PoplarIndexError`.
         """
         places = as_shape(dims)
@@ -366,8 +374,10 @@ class Tensor(WithoutSome, WithoutValue):
         return self.reshape(shape)
 
     def squeeze(self, dims: int | Sequence[int] | None = None) -> Tensor:
-        """Without the dimensions `dims`, each of length 1; by default without all such. Raises
-        `PoplarIndexError`."""
+        """Remove the dimensions `dims`, which have length 1; by default all of length 1.
+
+        Raises `PoplarIndexError`.
+        """
         single = [i for i, n in enumerate(self.shape) if n == 1]
         gone = single if dims is None else as_shape(dims)
         if gone is None or not set(gone) <= set(single):
@@ -382,11 +392,10 @@ class Tensor(WithoutSome, WithoutValue):
         return self[tuple(0 if i in gone else slice(None) for i in range(self.rank))]
 
     def broadcast(self, count: int, dim: int = 0) -> Tensor:
-        """`count` repetitions along dimension `dim`: (1, 2) becomes (1, 2, 1, 2). Nothing is
-        copied.
+        """Repeat the view `count` times along dimension `dim`: (1, 2) becomes (1, 2, 1, 2).
 
-        Each element then appears several times, so that nothing may write the view. Raises
-        `PoplarIndexError`, and `TensorCreationError` for a count that is none.
+        Nothing is copied. Each element appears several times, so nothing may write the view. Raises
+        `PoplarIndexError`, and `TensorCreationError` if `count` is not a positive integer.
         """
         axis = self._axis(dim)
         if not is_whole(count) or count < 0:
@@ -408,8 +417,10 @@ class Tensor(WithoutSome, WithoutValue):
     def upsample(
         self, scale: int, dim: int = 0, method: UpsampleMethod = UpsampleMethod.REPEAT
     ) -> Tensor:
-        """Each element `scale` times in a row along dimension `dim`: (1, 2) becomes (1, 1, 2, 2).
-        Nothing is copied."""
+        """Repeat each element `scale` times along dimension `dim`: (1, 2) becomes (1, 1, 2, 2).
+
+        Nothing is copied.
+        """
         if not isinstance(method, UpsampleMethod):
             raise TensorCreationError(
                 f"upsample() was given the method {shown(method)}.",
@@ -420,7 +431,7 @@ class Tensor(WithoutSome, WithoutValue):
         return self.expand(axis + 1).broadcast(scale, axis + 1).flatten(axis, axis + 2)
 
     def reinterpret(self, dtype: type[DType]) -> Tensor:
-        """The same bits read as another dtype of the same size. Raises `PoplarTypeError`."""
+        """Return the same bits as another dtype of the same size. Raises `PoplarTypeError`."""
         wanted = as_dtype(dtype, "reinterpret()")
         if wanted.size != self.dtype.size:
             raise PoplarTypeError(f"""reinterpret() reads {self.dtype.__name__}, of
@@ -435,8 +446,7 @@ class Tensor(WithoutSome, WithoutValue):
         return Tensor.of(self.graph, wanted, self.offset, self.layout)
 
     def dim_shuffle(self, permutation: Sequence[int]) -> Tensor:
-        """Dimensions in another order: dimension i of the result is dimension `permutation[i]` of
-        this tensor."""
+        """Reorder the dimensions: dimension i of the result is dimension `permutation[i]`."""
         order = as_shape(permutation)
         if order is None or sorted(order) != list(range(self.rank)):
             raise PoplarIndexError(f"""dim_shuffle({shown(permutation)}) is no order of the
@@ -454,8 +464,7 @@ class Tensor(WithoutSome, WithoutValue):
         return Tensor.of(self.graph, self.dtype, self.offset, layout)
 
     def transpose(self) -> Tensor:
-        """A matrix with rows and columns exchanged. Raises `PoplarIndexError` if it is no
-        matrix."""
+        """Exchange the rows and columns of a matrix. Raises `PoplarIndexError` for other shapes."""
         if self.rank != 2:
             raise PoplarIndexError(f"""transpose() is for matrices; this tensor has shape
                 {self.shape}.
@@ -464,8 +473,10 @@ class Tensor(WithoutSome, WithoutValue):
         return self.dim_shuffle((1, 0))
 
     def dim_shuffle_partial(self, source: Sequence[int], destination: Sequence[int]) -> Tensor:
-        """Dimension `source[i]` moved to place `destination[i]`; the others keep their order.
-        Raises `PoplarIndexError`."""
+        """Move dimension `source[i]` to position `destination[i]`; the others keep their order.
+
+        Raises `PoplarIndexError`.
+        """
         moved, places = as_shape(source), as_shape(destination)
         for dims in (moved, places):
             if dims is None or len(set(dims)) < len(dims) or any(d >= self.rank for d in dims):
@@ -484,8 +495,10 @@ class Tensor(WithoutSome, WithoutValue):
             once.""")
 
     def dim_roll(self, dim: int, new_dim: int = 0) -> Tensor:
-        """Dimension `dim` moved to place `new_dim`; the others keep their order. Raises
-        `PoplarIndexError`."""
+        """Move dimension `dim` to position `new_dim`; the others keep their order.
+
+        Raises `PoplarIndexError`.
+        """
         return self.dim_shuffle_partial([self._axis(dim)], [self._axis(new_dim)])
 
     @property
@@ -494,12 +507,14 @@ class Tensor(WithoutSome, WithoutValue):
         return self.transpose()
 
     def positions(self) -> Array:
-        """int64 array of the view's shape: each element's position in the flat memory of its
-        dtype."""
+        """Return int64 of the view's shape: the position of each element in the graph's memory.
+
+        Positions count elements of the tensor's dtype.
+        """
         return self.offset + self.layout.positions
 
     def byte_extent(self) -> tuple[Array, Array]:
-        """(starts, stops) of the bytes touched in the graph's flat memory, each once, ascending."""
+        """Return (starts, stops) of the bytes of the view, each byte once, in ascending order."""
         starts, lengths = self.layout.extent
         begin = (self.offset + starts) * self.dtype.size
         return begin, begin + lengths * self.dtype.size
@@ -507,29 +522,30 @@ class Tensor(WithoutSome, WithoutValue):
     # Questions
 
     def valid(self) -> bool:
-        """True: there is no tensor without elements behind it, as Poplar's default constructor
-        makes one."""
+        """Always True: the kit has no tensor without elements, as Poplar's Tensor() makes."""
         return True
 
     def is_contiguous(self) -> bool:
-        """True if the elements lie side by side, in the order of the view, in one variable."""
+        """Whether the elements are adjacent and in order in one variable."""
         return len(self._regions()[0]) <= 1
 
     def contains_aliases(self) -> bool:
-        """True if some element appears more than once, as after `broadcast`."""
+        """Whether an element appears more than once, as after `broadcast`."""
         return self.layout.aliased
 
     def contains_constant(self) -> bool:
-        """True if some element belongs to a constant."""
+        """Whether an element belongs to a constant."""
         return bool(self.graph.constants_in(self))
 
     def is_parallel_writeable(self) -> bool:
-        """True if vertices may write all elements at once: none appears twice, and none is
-        constant."""
+        """Whether vertices may write all elements at once.
+
+        No element may appear twice, and none may be constant.
+        """
         return not self.contains_aliases() and not self.contains_constant()
 
     def intersects_with(self, other: Tensor) -> bool:
-        """True if some element belongs to both views."""
+        """Return whether an element belongs to both views."""
         if not isinstance(other, Tensor):
             raise GraphObjectCreationError(
                 f"intersects_with() was given {shown(other)}.",
@@ -545,14 +561,15 @@ class Tensor(WithoutSome, WithoutValue):
         )
 
     def get_contiguous_regions(self) -> list[tuple[int, int]]:
-        """(begin, end) of the pieces of the flattened view whose elements lie side by side in one
-        variable."""
+        """Return (begin, end) of the pieces of the flattened view that are contiguous in memory.
+
+        Each piece is in one variable.
+        """
         begin, count, _, _ = self._regions()
         return list(zip(begin.tolist(), (begin + count).tolist(), strict=True))
 
     def get_var_regions(self) -> list[VariableInterval]:
-        """The same pieces as (variable, (begin, end)), counted in elements of the flattened
-        variable."""
+        """Return the contiguous pieces as (variable, (begin, end)) in the flattened variables."""
         variables, size = self.graph.variables, self.dtype.size
         columns = (column.tolist() for column in self._regions()[1:])
         found = []
@@ -562,8 +579,10 @@ class Tensor(WithoutSome, WithoutValue):
         return found
 
     def _regions(self) -> tuple[Array, Array, Array, Array]:
-        """(begin in the view, elements, first byte, number of the variable) of every contiguous
-        piece."""
+        """Yield (begin in the view, elements, first byte, number of the variable) of each piece.
+
+        The elements of a piece are contiguous in its variable.
+        """
         starts, lengths = self.layout.runs
         size, first = self.dtype.size, np.cumsum(lengths) - lengths
         byte = (self.offset + starts) * size
@@ -573,28 +592,28 @@ class Tensor(WithoutSome, WithoutValue):
         return first[run] + (low - byte[run]) // size, (high - low) // size, low, variable
 
     def get_debug_str(self) -> str:
-        """The names of the variables that the view reaches into, each once, in the order of the
-        view."""
+        """Return the names of the variables of the view, each once, in the order of the view."""
         return ", ".join(dict.fromkeys(region.var.name for region in self.get_var_regions()))
 
     def get_var_str(self) -> str:
-        """The pieces of variables that make up the view, as in `x[0:4], y[2:3]`."""
+        """Return the pieces of variables that make up the view, as in `x[0:4], y[2:3]`."""
         return ", ".join(
             f"{var.name}[{begin}:{end}]" for var, (begin, end) in self.get_var_regions()
         )
 
     def shape_to_string(self) -> str:
-        """The shape as Poplar writes it, as in `[2,3]`."""
+        """Return the shape as Poplar writes it, as in `[2,3]`."""
         return f"[{','.join(map(str, self.shape))}]"
 
     def dump(self, file: TextIO | None = None) -> None:
-        """Print one line about the tensor: name, dtype, shape, bytes and tiles. `file`: standard
-        output by default."""
+        """Print a line with the tensor's name, dtype, shape, bytes and tiles.
+
+        `file` is standard output by default.
+        """
         outline.write(f"{self}\n", sys.stdout if file is None else file, "dump()")
 
     def dump_regions(self, file: TextIO | None = None) -> None:
-        """Print one line for each contiguous piece: its elements in the view, and where they lie in
-        a variable."""
+        """Print a line for each contiguous piece: its elements in the view and in its variable."""
         pieces = zip(self.get_contiguous_regions(), self.get_var_regions(), strict=True)
         lines = (
             f"[{begin}:{end}] is {var.name}[{first}:{last}]\n"
@@ -624,11 +643,10 @@ def concat(a: Tensor, b: Tensor, /, dim: int = 0) -> Tensor: ...
 
 
 def concat(*given: Any, dim: int = 0) -> Tensor:
-    """Views joined along dimension `dim` into one view: `concat([a, b, c], dim)` or `concat(a, b,
-    dim)`. Nothing is copied.
+    """Join views along `dim` into one view: `concat([a, b, c], dim)` or `concat(a, b, dim)`.
 
-    They must agree in dtype and other dimensions. Raises `PoplarTypeError`, `TensorCreationError`,
-    `PoplarIndexError`.
+    Nothing is copied. The views must have the same dtype, and the same length in the other
+    dimensions. Raises `PoplarTypeError`, `TensorCreationError` and `PoplarIndexError`.
     """
     if len(given) > 1 and not isinstance(given[-1], Tensor):
         *given, dim = given  # type: ignore[assignment]

@@ -15,6 +15,7 @@ import numpy as np
 from ipu_teach.types import Array
 
 UNMAPPED = -1
+_BLOCK = 2048  # most pieces of a block, whose copy takes a few microseconds
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,14 +41,20 @@ class TileMap:
         return shift
 
     def at(self, byte: Array) -> Array:
-        """The tile of each byte address."""
-        return self.tile[np.searchsorted(self.start, byte, "right") - 1]
+        """Return the tile of each byte address."""
+        tile: Array = self.tile[np.searchsorted(self.start, byte, "right") - 1]
+        return tile
 
     def split(self, start: Array, stop: Array) -> tuple[Array, Array, Array, Array]:
         """Intervals cut where the tile changes: (index of the interval, start, stop, tile) of every
         piece."""
         first = np.searchsorted(self.start, start, "right") - 1
-        last = np.searchsorted(self.start, stop, "left") - 1
+        # most intervals are within a piece: that needs no search for the last one
+        across = np.flatnonzero((stop > self.stop[first]) | (stop <= start))
+        if not len(across):
+            return np.arange(len(first)), start, stop, self.tile[first]
+        last = first.copy()
+        last[across] = np.searchsorted(self.start, stop[across], "left") - 1
         source, piece = expand(first, last - first + 1)
         return (
             source,
@@ -55,6 +62,107 @@ class TileMap:
             np.minimum(stop[source], self.stop[piece]),
             self.tile[piece],
         )
+
+
+class TileTable:
+    """A tile map in blocks of consecutive pieces, for a graph that is still being built.
+
+    A look-up reads only the blocks of its addresses, and `paint` copies only the blocks that it
+    changes, so that the cost of neither depends on the size of the graph. A table never changes:
+    `paint` returns another one, which shares all other blocks.
+    """
+
+    def __init__(self, blocks: list[TileMap], tile_names: Array | None = None) -> None:
+        self._blocks = blocks
+        self._first = np.array([block.start[0] for block in blocks], np.int64)
+        self._tile_names = tile_names
+
+    def renumbered(self, tile_names: Array) -> TileTable:
+        """Return the same table with tile `tile_names[t]` in place of tile t.
+
+        The last entry replaces `UNMAPPED`.
+        """
+        table: TileTable = object.__new__(TileTable)
+        table._blocks, table._first, table._tile_names = self._blocks, self._first, tile_names
+        return table
+
+    def at(self, byte: Array) -> Array:
+        """Return the tile of each byte address."""
+        block = np.searchsorted(self._first, byte, "right") - 1
+        return self._renumber(self._covering(block, block).at(byte))
+
+    def split(self, start: Array, stop: Array) -> tuple[Array, Array, Array, Array]:
+        """Cut intervals where the tile changes, as `TileMap.split` does."""
+        low = np.searchsorted(self._first, start, "right") - 1
+        high = np.maximum(np.searchsorted(self._first, stop, "left") - 1, low)
+        source, begin, end, tile = self._covering(low, high).split(start, stop)
+        return source, begin, end, self._renumber(tile)
+
+    def pieces(self) -> TileMap:
+        """Return the table as a single tile map."""
+        whole = _merged(self._blocks)
+        return TileMap(whole.start, self._renumber(whole.tile))
+
+    def paint(self, log: Array) -> TileTable:
+        """Return the table after further mapping calls, as rows of (start, stop, tile)."""
+        top = paint(log, np.iinfo(np.int64).max)
+        painted = np.flatnonzero(top.tile != UNMAPPED)
+        if not len(painted):
+            return self
+        low = np.searchsorted(self._first, top.start[painted], "right") - 1
+        high = np.searchsorted(self._first, top.stop[painted], "left") - 1
+        # groups of pieces that have a block in common
+        cuts = np.flatnonzero(low[1:] > high[:-1]) + 1
+        bounds = [0, *cuts.tolist(), len(painted)]
+        blocks = list(self._blocks)
+        # from the last group to the first, so that the numbers of earlier blocks stay valid
+        for i, j in zip(bounds[-2::-1], bounds[:0:-1], strict=True):
+            first, last = int(painted[i]), int(painted[j - 1]) + 1
+            start = np.append(top.start[first:last], top.stop[last - 1])
+            patch = TileMap(start, np.append(top.tile[first:last], np.int32(UNMAPPED)))
+            blocks[low[i] : high[j - 1] + 1] = self._repainted(
+                int(low[i]), int(high[j - 1]) + 1, patch
+            )
+        return TileTable(blocks)
+
+    def _repainted(self, first: int, last: int, patch: TileMap) -> list[TileMap]:
+        """The blocks `first` to `last` - 1 with `patch` painted over them."""
+        result = over(_merged(self._blocks[first:last]), patch)
+        if last < len(self._blocks):  # a patch may end where the next block begins
+            inside = int(np.searchsorted(result.start, self._first[last]))
+            result = TileMap(result.start[:inside], result.tile[:inside])
+        count = len(result.start)
+        step = count if count <= _BLOCK else _BLOCK // 2
+        return [
+            TileMap(result.start[i : i + step], result.tile[i : i + step])
+            for i in range(0, count, step)
+        ]
+
+    def _covering(self, low: Array, high: Array) -> TileMap:
+        """A tile map of the blocks low[i] to high[i], for all i."""
+        if len(self._blocks) == 1 or not low.size:
+            return self._blocks[0]
+        first, last = int(low.min()), int(high.max()) + 1
+        if last - first == 1:
+            return self._blocks[first]
+        count = last - first + 1
+        steps = np.bincount(low.reshape(-1) - first, minlength=count)
+        steps -= np.bincount(high.reshape(-1) + 1 - first, minlength=count)
+        touched = np.flatnonzero(np.cumsum(steps[:-1])) + first
+        return _merged([self._blocks[i] for i in touched.tolist()])
+
+    def _renumber(self, tile: Array) -> Array:
+        return tile if self._tile_names is None else self._tile_names[tile]
+
+
+def _merged(blocks: list[TileMap]) -> TileMap:
+    """Ascending blocks as one tile map, in which neighbouring pieces are on different tiles."""
+    if len(blocks) == 1:
+        return blocks[0]
+    start = np.concatenate([block.start for block in blocks])
+    tile = np.concatenate([block.tile for block in blocks])
+    change = np.append(True, tile[1:] != tile[:-1])
+    return TileMap(start[change], tile[change])
 
 
 def order_of(numbers: Array) -> Array:
@@ -178,7 +286,8 @@ def _overlapping(log: Array) -> bool:
 
 def _flatten(log: Array) -> Array:
     """Overlapping rows painted one over the other: disjoint rows, ascending."""
-    cuts = np.unique(log[:, :2])
+    # The counts make numpy sort, which is quicker than its hash table.
+    cuts = np.unique(log[:, :2], return_counts=True)[0]
     tile: Any = np.full(len(cuts) - 1, UNMAPPED)
     for begin, end, number in zip(
         np.searchsorted(cuts, log[:, 0]),

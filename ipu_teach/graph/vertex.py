@@ -1,4 +1,4 @@
-"""Vertices: the classes a learner writes, their fields, and how one of them runs.
+"""Vertices: the classes that a user writes, their fields, and how one of them runs.
 
     class DotProduct(Vertex):
         a: Input[Vector[FLOAT]]
@@ -8,17 +8,18 @@
         def compute(self):
             self.out = self.a @ self.b
 
-A field without Input, Output or InOut is plain state: a number of the vertex's own, or a Vector of
-them, that lives from run to run. Reading a Vector gives a numpy array, reading a single element a
-numpy number. Assigning to a field writes its region, like `[...] =`; everything else is refused
-with an error that says what to write instead.
+A field without Input, Output or InOut is plain state: a number, or a Vector of numbers, that
+belongs to the vertex and keeps its value from run to run. Reading a Vector gives a numpy array, and
+reading a single element a numpy number. Assigning to a field writes its region, like `[...] =`.
+Other uses raise an error that names what to write instead.
 
-A list of vectors has three spellings, which run alike: `Input[Vector[Vector[FLOAT]]]`,
-`Vector[Input[Vector[FLOAT]]]` and `Input[VectorList[FLOAT]]`. `Vector[Input[FLOAT]]` is a list of
-single elements, each from anywhere: connect a list of them, or a one-dimensional tensor; `compute`
-sees a one-dimensional array.
+A list of vectors can be declared in three ways, which are equivalent:
+`Input[Vector[Vector[FLOAT]]]`, `Vector[Input[Vector[FLOAT]]]` and `Input[VectorList[FLOAT]]`.
+`Vector[Input[FLOAT]]` is a list of single elements, which may be anywhere: connect a list of them,
+or a one-dimensional tensor. `compute` gets a one-dimensional array.
 
-A class whose fields name a TypeVar is a template, and `Scale[FLOAT]` the vertex made from it:
+A class whose fields name a TypeVar is a template, and `Scale[FLOAT]` is the vertex class made from
+it:
 
     T = TypeVar("T")
 
@@ -61,10 +62,10 @@ else:
 
 
 class Vector(Generic[T, L]):
-    """Several elements side by side: `Vector[FLOAT]`, or `Vector[Vector[FLOAT]]` for a matrix or a
-    list of vectors.
+    """Several elements, as in `Vector[FLOAT]`; a `Vector[Vector[FLOAT]]` is a matrix or a list.
 
-    A layout may follow, as in `Vector[FLOAT, VectorLayout.ONE_PTR]`.
+    A list of vectors may have parts of different lengths. A layout may follow, as in `Vector[FLOAT,
+    VectorLayout.ONE_PTR]`.
     """
 
     if not TYPE_CHECKING:  # with one or two arguments
@@ -80,12 +81,14 @@ class _Edge(Generic[T]):
 
 
 class Input(_Edge[T]):
-    """A region that the vertex reads: `Input[FLOAT]`, `Input[Vector[FLOAT]]`,
-    `Input[Vector[Vector[FLOAT]]]`."""
+    """A region that the vertex reads, such as `Input[FLOAT]` or `Input[Vector[FLOAT]]`.
+
+    `Input[Vector[Vector[FLOAT]]]` is a matrix or a list of vectors.
+    """
 
 
 class Output(_Edge[T]):
-    """A region that the vertex writes. What it does not write keeps its old value."""
+    """A region that the vertex writes. Elements that it does not write keep their values."""
 
 
 class InOut(_Edge[T]):
@@ -93,10 +96,10 @@ class InOut(_Edge[T]):
 
 
 class VectorList(Sized, list[Any], Generic[T, L]):
-    """The regions of a list of tensors on one field. Assigning to an item writes that region, as
-    with a matrix's row.
+    """The regions of a field that is a list of vectors. Assigning to an item writes its region.
 
-    As a declaration, `Input[VectorList[FLOAT]]` or `Input[VectorList[FLOAT, VectorLayout.DELTAN]]`.
+    In a declaration, write `Input[VectorList[FLOAT]]` or `Input[VectorList[FLOAT,
+    VectorLayout.DELTAN]]`.
     """
 
     if not TYPE_CHECKING:
@@ -116,11 +119,11 @@ WORKERS = 6  # of a tile, for a vertex that has none: every IPU has six (Target.
 
 @dataclass(frozen=True)
 class Field:
-    """One declared field: `kind` is input, output, inout or state; `depth` 0 for a number, 1 for
-    Vector, 2 for a matrix.
+    """A declared field of a vertex class.
 
-    `form` is "edges" for Vector[Input[…]], "list" for a VectorList, else empty. `layouts`: for each
-    Vector, outermost first, the layout it was declared with, or None. In a template, `dtype` may be
+    `kind` is input, output, inout or state. `depth` is 0 for a number, 1 for a Vector and 2 for a
+    matrix. `form` is "edges" for Vector[Input[…]], "list" for a VectorList, else empty. `layouts`
+    has the declared layout of each Vector, outermost first, or None. In a template, `dtype` may be
     a TypeVar.
     """
 
@@ -138,11 +141,11 @@ class Field:
 
     @property
     def takes_parts(self) -> bool:
-        """True for an edge that takes a list of tensors."""
+        """Whether the field is an edge that takes a list of tensors."""
         return self.depth == 2 or self.form == "edges"
 
     def declaration(self) -> str:
-        """The field as its author wrote it."""
+        """The field as it was declared."""
         edge = {"state": "", "inout": "InOut"}.get(self.kind, self.kind.capitalize())
         layouts = [f", VectorLayout.{x.__name__}" if x else "" for x in self.layouts] or [
             ""
@@ -158,8 +161,7 @@ class Field:
 
 
 class _FieldAccess:
-    """The descriptor behind a declared name: reads and writes the region that the running vertex
-    has there."""
+    """The descriptor of a declared field: it reads and writes the region of the running vertex."""
 
     def __init__(self, owner: str, field: Field) -> None:
         self.owner = owner
@@ -209,10 +211,10 @@ class _FieldAccess:
 class Vertex:
     """A piece of work for one worker. Subclass it, declare fields, and write `compute(self)`.
 
-    `compute` reads Inputs, writes Outputs, and may use numpy or plain loops. It is given numpy
-    arrays (Vector) and numpy numbers (a single element) of the declared dtypes. What it returns is
-    ignored. A class may define `cycles(self, target)`: the modelled worker cycles of one vertex.
-    There `self.a.shape` and the like are known, and the values are not.
+    `compute` reads Inputs and writes Outputs, with numpy or plain loops. A Vector is a numpy array
+    and a single element a numpy number, in the declared dtypes. Only the `out` of `Execute` uses
+    what it returns. A class may define `cycles(self, target)`, which returns the modelled worker
+    cycles of one vertex. In it the fields have shapes, such as `self.a.shape`, but no values.
     """
 
     fields: ClassVar[dict[str, Field]] = {}
@@ -302,8 +304,7 @@ class Vertex:
 
     @classmethod
     def bind(cls, regions: Mapping[str, Any], num_workers: int = WORKERS) -> Vertex:
-        """A vertex whose fields are `regions`: arrays to be read and written in place, one for each
-        field."""
+        """Return a vertex whose fields are `regions`: arrays that it reads and writes in place."""
         vertex, bound = cls.__new__(cls), dict(regions)
         for name, field in cls.fields.items():
             if field.written and field.dtype.numpy.kind == "u":
@@ -319,16 +320,16 @@ class Vertex:
         """Run one vertex on host values and return what it wrote.
 
         Inputs, InOuts and state take values of the field's shape. A Vector Output takes its size:
-        `out=4`, or `out=(2, 3)` for a matrix and `out=[2, 3]` for a list of vectors; a
-        single-element Output takes nothing. Returns the value of the only written edge, or a dict
-        by field name if there are several. Plain Python all the way: a breakpoint in `compute`
-        stops here.
+        `out=4`, or `out=(2, 3)` for a matrix and `out=[2, 3]` for a list of vectors. An Output of
+        one element takes nothing. The result is the value of the only edge that is written, or a
+        dict by field name if there are several. `compute` runs as plain Python, so a breakpoint in
+        it works.
         """
         return run_on(cls, regions_of(cls, values))
 
 
 def regions_of(cls: type[Vertex], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Host arrays for the fields of one vertex, from what `Vertex.call` is given."""
+    """Return arrays for the fields of one vertex, from the arguments of `Vertex.call`."""
     if cls.compute is Vertex.compute:
         raise no_compute(cls)
     if is_template(cls):
@@ -355,20 +356,20 @@ def run_on(cls: type[Vertex], regions: Mapping[str, Any]) -> Any:
 
 
 def unknown_field(cls: type[Vertex], name: object) -> UnknownFieldError:
-    """The error for a field that `cls` does not have."""
+    """Return the error for a field that `cls` does not have."""
     return UnknownFieldError(f"""{cls.__name__} has no field {shown(name)}.
         next:  {did_you_mean(name, cls.fields)}Its fields are {_listed(cls)}.""")
 
 
 def no_compute(cls: type[Vertex]) -> VertexDefinitionError:
-    """The error for a vertex class that does nothing."""
+    """Return the error for a vertex class without compute()."""
     return VertexDefinitionError(
         f"{cls.__name__} has no compute().", next_step="define `def compute(self):` in the class."
     )
 
 
 def is_template(cls: type[Vertex]) -> bool:
-    """True if a field waits for its dtype."""
+    """Return whether the dtype of a field is a TypeVar."""
     return any(isinstance(field.dtype, TypeVar) for field in cls.fields.values())
 
 
@@ -377,7 +378,7 @@ def _listed(cls: type[Vertex]) -> str:
 
 
 def _misfit(field: Field, region: Any, value: Any) -> str:
-    """Why `value` cannot be written into `region`, in words."""
+    """Return the reason why `value` cannot be written into `region`, as text."""
     if isinstance(region, list):
         return f"the field is a list of {len(region)} vectors; the value is {shown(value)}"
     try:
@@ -393,7 +394,7 @@ def _misfit(field: Field, region: Any, value: Any) -> str:
 
 
 def _check_arguments(cls: type[Vertex]) -> None:
-    """Refuse a compute() that cannot be called as its kind of vertex calls it."""
+    """Raise `VertexDefinitionError` if compute() has wrong parameters for its kind of vertex."""
     method = cls.__dict__.get("compute")
     takes = "self, worker_id" if cls.context == "multi" else "self"
     if isinstance(method, FunctionType):
@@ -418,8 +419,10 @@ def _is_class_var(annotation: Any) -> bool:
 def _resolve(
     cls: type, name: str, text: str, module: Mapping[str, Any], local: Mapping[str, Any]
 ) -> Any:
-    """The annotation `text` evaluated where the class stands, so that local classes and string
-    annotations work."""
+    """Evaluate the annotation `text` in the scope of the class.
+
+    So local classes and string annotations work.
+    """
     found: Any = text
     try:
         while isinstance(found, str):
@@ -433,7 +436,7 @@ def _resolve(
 
 
 def _check_name(cls: type[Vertex], name: str, annotation: Any) -> None:
-    """Refuse a field under a name that the kit uses itself, or that starts with an underscore."""
+    """Raise `VertexDefinitionError` for a field name that the kit uses or that begins with "_"."""
     if name in _RESERVED or (name == "num_workers" and cls.context == "multi"):
         raise VertexDefinitionError(f"""{cls.__name__} declares a field {name!r}.
             next:  the kit uses that name; take another.""")
@@ -451,7 +454,7 @@ def _check_name(cls: type[Vertex], name: str, annotation: Any) -> None:
 
 
 def _parse(cls: type[Vertex], name: str, annotation: Any, default: Any) -> Field:
-    """The field that `annotation` declares."""
+    """Return the field that `annotation` declares."""
     layouts: list[type[RegionLayout] | None] = []
     kind, inner, form, good = "state", annotation, "", True
     while get_origin(inner) in (*_KINDS, Vector, VectorList) and good:
@@ -493,8 +496,7 @@ def _parse(cls: type[Vertex], name: str, annotation: Any, default: Any) -> Field
 
 
 def _refuse_quarter(field: str, dtype: object) -> None:
-    """Raise `VertexDefinitionError` for a field of 8-bit floats, with which no codelet can
-    compute."""
+    """Raise `VertexDefinitionError` for a field of 8-bit floats, which codelets cannot compute."""
     if isinstance(dtype, type) and issubclass(dtype, QUARTER):
         raise VertexDefinitionError(f"""{field} is a field of {dtype}, and codelets do not compute
             with 8-bit floats.
@@ -503,7 +505,7 @@ def _refuse_quarter(field: str, dtype: object) -> None:
 
 
 def _checked_default(cls: type[Vertex], field: Field) -> Field:
-    """`field`, if its default is a number that it can hold."""
+    """Return `field`. Raise an error if its default does not fit its dtype."""
     if field.default is None or isinstance(field.dtype, TypeVar):
         return field
     what = f"{cls.__name__}.{field.name}"
@@ -534,7 +536,7 @@ _RANKS = (
 
 
 def _call_region(cls: type[Vertex], field: Field, values: Mapping[str, Any]) -> Any:
-    """The host array that stands for one field in `Vertex.call`."""
+    """Return the host array for one field in `Vertex.call`."""
     given = values.get(field.name, field.default)
     if field.kind == "output" and (field.depth == 0 or given is None or _is_size(given)):
         return _call_output(cls, field, given)
@@ -562,8 +564,7 @@ def _call_region(cls: type[Vertex], field: Field, values: Mapping[str, Any]) -> 
 
 
 def _is_size(given: Any) -> bool:
-    """True for what `call` takes as the size of an Output: a whole number, or a list or tuple of
-    them."""
+    """Return whether `call` accepts `given` as the size of an Output: an int, a list or a tuple."""
     return all(
         isinstance(n, (int, np.integer))
         for n in (given if isinstance(given, (list, tuple)) else [given])
@@ -571,8 +572,7 @@ def _is_size(given: Any) -> bool:
 
 
 def _call_output(cls: type[Vertex], field: Field, given: Any) -> Any:
-    """The region of an Output, of the size that `call` was given, with nothing written to it
-    yet."""
+    """Return an unwritten region for an Output, of the size that `call` was given."""
     what = f"{cls.__name__}.call()"
     if field.depth == 0:
         if given is not None:
@@ -603,43 +603,43 @@ def _call_output(cls: type[Vertex], field: Field, given: Any) -> Any:
 
 
 class SupervisorVertex(Vertex):
-    """A vertex that has the tile to itself: it starts the workers, so its cycles are tile cycles,
-    not worker cycles."""
+    """A vertex that controls the whole tile and starts the workers; its cycles are tile cycles."""
 
     context = "supervisor"
 
 
 class MultiVertex(Vertex):
-    """A vertex that all workers of its tile run at the same time: `compute(self, worker_id)`, ids
-    from 0.
+    """A vertex that all workers of its tile run together: `compute(self, worker_id)`.
 
-    It divides its own work by `worker_id` and `self.num_workers`. No worker may rely on what
-    another one writes, for they run in no order: an element that one worker writes and another one
-    reads or writes is a race, found where compute() can be traced. Where it cannot, the highest id
-    wins. Its cycles are tile cycles, the split among the workers included.
+    Worker ids begin at 0. The vertex divides its work by `worker_id` and `self.num_workers`.
+    Workers run in no particular order, so none may depend on what another writes. An element that
+    one worker writes and another reads or writes is a race, which is found if compute() can be
+    traced. If it cannot, the highest id wins. The cycles of the vertex are tile cycles, including
+    the division among the workers.
     """
 
     context = "multi"
 
     @property
     def num_workers(self) -> int:
-        """Workers of the tile that this vertex runs on."""
+        """The number of workers of the tile on which this vertex runs."""
         return self._num_workers
 
 
 def workers(codelet: type[Vertex], num_workers: int = WORKERS) -> list[tuple[int, ...]]:
-    """The arguments of every call of compute() that one run of a vertex makes: none, or a worker's
-    id each."""
+    """Return the arguments of each call of compute() in one run of a vertex.
+
+    There are none, or the id of a worker for each call.
+    """
     return [(number,) for number in range(num_workers)] if codelet.context == "multi" else [()]
 
 
 def template(
     codelet: type[Vertex], name: str, dtypes: Mapping[Any, type[DType]], **attributes: Any
 ) -> type[Vertex]:
-    """A copy of `codelet` for other dtypes: every field of a dtype in `dtypes` takes the one it
-    maps to.
+    """Return a copy of `codelet` in which fields of a dtype in `dtypes` have the mapped dtype.
 
-    `attributes` are set on the new class, where `compute` finds them as `self.…`.
+    `attributes` are set on the new class, and `compute` reads them as attributes of `self`.
     """
     for field in codelet.fields.values():
         _refuse_quarter(f"{name}.{field.name}", dtypes.get(field.dtype))

@@ -98,20 +98,23 @@ class VertexTable:
     def connect(self, row: int, name: str, value: Any) -> None:
         """Put `value` on field `name` of the vertex in `row` (the tables' next row, or an existing
         one)."""
-        field = self.edges[name]
-        if isinstance(value, Tensor):
-            layout: Layout | ListLayout = value.layout
-            self.check(field, value)
-            self.known[name][value.form] = layout.id
-            offset = value.offset
-        else:
-            offset, layout = self._list(field, value)
+        offset, layout = self.edge(name, value)
         if row == len(self.offsets[name]):
             self.offsets[name].append(offset)
-            self.layouts[name].append(layout.id)
+            self.layouts[name].append(layout)
         else:
             self.offsets[name][row] = offset
-            self.layouts[name][row] = layout.id
+            self.layouts[name][row] = layout
+
+    def edge(self, name: str, value: Any) -> tuple[int, int]:
+        """Check `value` for the edge `name`; return its offset and the number of its layout."""
+        field = self.edges[name]
+        if not isinstance(value, Tensor):
+            offset, layout = self._list(field, value)
+            return offset, layout.id
+        self.check(field, value)
+        self.known[name][value.form] = value.layout.id
+        return value.offset, value.layout.id
 
     def state_value(self, name: str, value: Any) -> Any:
         """The number, or for a Vector the array, that `value` is for the state `name`.

@@ -25,7 +25,8 @@ class VirtualGraph(Graph):
         # Shared, not copied: a graph never rebinds what its __init__ has set.
         self.__dict__.update(parent.__dict__)
         own = _choose(parent, tiles)
-        self._tiles = Tiles(len(own), parent._tiles.numbers(own, "create_virtual_graph()"))
+        chosen = parent._tiles.numbers(own, "create_virtual_graph()")
+        self._tiles = Tiles(len(own), chosen, parent._top.target.num_tiles)
         target = parent.target
         whole = len(tiles) == 1 and is_whole(tiles[0])
         ipus = target.num_ipus if whole else max(1, len(own) // target.tiles_per_ipu)

@@ -1,9 +1,8 @@
-"""The host's end of an engine: what is connected to its streams, and which options it is given.
+"""The host's side of an engine: the data that is connected to streams, and the engine's options.
 
-Beside `tiny`, whose host writes into arrays: arrays that go round, iterators that run dry,
-functions that are called and callbacks that look ahead, each with what it waited on the host's
-timeline; and Poplar's engine options by name, with what each does here. Nothing in it knows how a
-program runs.
+`streams` connects arrays, iterators, functions and callbacks that prefetch, and records each
+transfer on the host's timeline. `options` has Poplar's engine options by name, with the effect of
+each. This package does not depend on the engine.
 """
 
 from ipu_teach.host.streams import StreamCallback

@@ -1,11 +1,11 @@
-"""Engine options: Poplar's names, or their twins in snake case; what each does here, and what is
-said of the others.
+"""Engine options by Poplar's names, or by the same names in snake case.
 
-`Engine(graph, program, options={"debug.allowOutOfMemory": True})`. Values are bool, int or str;
-"true", "false" and digits will do, as in Poplar. The environment variable IPU_TEACH_ENGINE_OPTIONS
-may hold a JSON object of options; what a program gives goes before it. Options that do nothing
-here, because the simulated machine always or never does it, are accepted and shown by
-`engine.options`; those that would change a result and cannot yet are refused when switched on.
+For example, `Engine(graph, program, options={"debug.allowOutOfMemory": True})`. Values are bool,
+int or str; as in Poplar, "true", "false" and digits are accepted too. The environment variable
+IPU_TEACH_ENGINE_OPTIONS may contain a JSON object of options; the options of the program take
+precedence. An option without an effect here, because the simulated machine always or never does
+what it says, is accepted and shown by `engine.options`. An option that should change a result, and
+is not implemented, is refused when it is switched on.
 """
 
 from __future__ import annotations
@@ -27,17 +27,18 @@ from ipu_teach.target import PRICES
 
 ENVIRONMENT = "IPU_TEACH_ENGINE_OPTIONS"
 IO_TILES, GCL_IO_TILES = "numIOTiles", "GCL_NUM_IO_TILES"  # PopART's option, and gcl's variable
-CLOSE = 0.8  # how alike a misspelt option is to the one that is meant; "debug." alone is much
+CLOSE = 0.8  # least similarity for "did you mean"; high, as many names share "debug."
 Value = bool | int | str | None
 Options = Mapping[str, Value]
 
 
 @dataclass(frozen=True)
 class _Option:
-    """`kind`: bool, int, str, or the words one may choose from. `instead`: what to use, of an
-    option that is not offered.
+    """An engine option.
 
-    `control`: the bits of FP_CTL that it sets on every tile when it is switched on, see `fp.traps`.
+    `kind` is bool, int, str, or a tuple of permitted words. `instead` is the advice for an option
+    that is not implemented. `control` is the bits of FP_CTL that it sets on every tile when it is
+    switched on, see `fp.traps`.
     """
 
     kind: type[bool] | type[int] | type[str] | tuple[str, ...]
@@ -63,7 +64,7 @@ _OPTIONS: dict[str, _Option] = {
     "autoReport.outputLoweredVars": _Option(bool, False, _REPORT),
     "autoReport.executionProfileProgramRunCount": _Option(int, 2),
     "autoReport.streamAtEachRun": _Option(bool, True),
-    "codelet_prices": _Option(PRICES),  # none of Poplar's; without it what the machine says
+    "codelet_prices": _Option(PRICES),  # not in Poplar; the default is the target's
     "debug.allowOutOfMemory": _Option(bool, False),
     "debug.branchRecordFlush": _Option(bool, False),
     "debug.branchRecordTile": _Option(int),
@@ -122,12 +123,12 @@ _OPTIONS: dict[str, _Option] = {
 
 
 def control_bits(options: Options) -> int:
-    """The bits of FP_CTL that an engine's options ask for."""
+    """Return the bits of FP_CTL that an engine's options set."""
     return reduce(or_, (option.control for name, option in _OPTIONS.items() if options[name]), 0)
 
 
 def _twin(name: str) -> str:
-    """An option's name in snake case."""
+    """Return the name of an option in snake case."""
     return re.sub(r"(?<=[a-z])([A-Z])", lambda found: "_" + found[1].lower(), name)
 
 
@@ -135,15 +136,19 @@ _TWINS = {_twin(name): name for name in _OPTIONS}
 
 
 def effective(given: object, below: Options | None = None) -> Options:
-    """Every option with its value, under Poplar's names: defaults, then the environment, then
-    `below`, then `given`."""
+    """Return all options with their values, by Poplar's names.
+
+    Later sources take precedence: defaults, environment, `below`, `given`.
+    """
     defaults = {name: option.default for name, option in _OPTIONS.items()}
     return MappingProxyType({**defaults, **from_environment(), **(below or {}), **parsed(given)})
 
 
 def parsed(given: object, where: str = "") -> dict[str, Value]:
-    """`given` with Poplar's names and with values of the right type. Raises `InvalidOptionError`
-    and `NotOfferedError`."""
+    """Return `given` with Poplar's names and with values of the right type.
+
+    Raises `InvalidOptionError` and `NotOfferedError`.
+    """
     if given is None:
         return {}
     if not isinstance(given, Mapping):
@@ -178,8 +183,11 @@ def parsed(given: object, where: str = "") -> dict[str, Value]:
 
 
 def from_environment() -> dict[str, Value]:
-    """The options in IPU_TEACH_ENGINE_OPTIONS. Raises `InvalidOptionError` that names the
-    variable, and `NotOfferedError` for gcl's variable that stands for an option."""
+    """Return the options in the environment variable IPU_TEACH_ENGINE_OPTIONS.
+
+    Raises `InvalidOptionError`, which names the variable, and `NotOfferedError` for the variable of
+    gcl that stands for an option.
+    """
     if GCL_IO_TILES in os.environ:
         parsed({IO_TILES: os.environ[GCL_IO_TILES]}, f"environment variable {GCL_IO_TILES}")
     text = os.environ.get(ENVIRONMENT, "")
@@ -218,7 +226,7 @@ def _value(name: str, given: Any, where: str) -> Value:
 
 
 def _converted(kind: type | tuple[str, ...], given: Any) -> Value:
-    """`given` as a value of `kind`, or None."""
+    """Return `given` as a value of `kind`, or None if it is not one."""
     if isinstance(kind, tuple):
         return next(
             (word for word in kind if isinstance(given, str) and given.lower() == word.lower()),

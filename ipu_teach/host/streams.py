@@ -1,5 +1,4 @@
-"""What the host connects to a stream: arrays that go round, iterators that run dry, functions that
-are called."""
+"""The host's end of a stream: an array, an iterator, a list, a function or a callback object."""
 
 from __future__ import annotations
 
@@ -32,44 +31,46 @@ Drain = Callable[[Array], None]
 
 
 class StreamCallback:
-    """The host's end of a stream as an object. Subclass it and write `fetch`, and what you need of
-    the rest.
+    """The host's end of a stream as an object. Subclass it and write `fetch`; the rest is optional.
 
-    The array that `prefetch` and `fetch` are given has the stream's dtype and `num_elements`
-    elements. Calls come one at a time, in the order of the transfers.
+    `prefetch` and `fetch` get an array of the stream's dtype with `num_elements` elements. Calls
+    come one at a time, in the order of the transfers.
     """
 
     class Result(Enum):
-        """What `prefetch` says: the array is filled, or there is nothing to fill it with yet."""
+        """The result of `prefetch`: the array is filled, or there is no data for it yet."""
 
         SUCCESS = "SUCCESS"
         NOT_AVAILABLE = "NOT_AVAILABLE"
 
     def prefetch(self, array: Array) -> StreamCallback.Result:
-        """Fill `array` with a later transfer, if it can be had already. Only for streams to the
-        device.
+        """Fill `array` with the data of a later transfer, if it is available already.
 
-        Called after a transfer, until as many are ready as the stream's `buffering_depth`.
+        Called for streams to the device after each transfer, until `buffering_depth` of the stream
+        is reached.
         """
         return StreamCallback.Result.NOT_AVAILABLE
 
     def fetch(self, array: Array) -> None:
-        """Fill `array` with the next transfer, which was not prefetched; or, from the device, take
-        what is in `array`."""
+        """Fill `array` with the data of the next transfer; for a stream to the host, read `array`.
+
+        It is not called for a transfer that was prefetched.
+        """
         raise StreamConnectionError(f"""{type(self).__name__} has no fetch().
             next:  write `def fetch(self, array):` in the class.""")
 
     def complete(self) -> None:
-        """The transfer is over: the data of the oldest `prefetch` or `fetch` has been used."""
+        """Handle the end of a transfer: the data of the oldest `prefetch` or `fetch` was used."""
 
     def invalidate_prefetched(self) -> None:
-        """What was prefetched and not used yet is thrown away: the engine was loaded, or the stream
-        connected anew."""
+        """Handle the loss of prefetched data, after a load or another connection of the stream."""
 
 
 class CallbackFeed:
-    """A host-to-device stream with a `StreamCallback` at its end: what was prefetched goes first,
-    the rest is fetched."""
+    """The source of a host-to-device stream with a `StreamCallback`.
+
+    Prefetched data is used first, then `fetch` is called.
+    """
 
     def __init__(self, stream: DataStream, callback: StreamCallback, replica: int) -> None:
         self.stream = stream
@@ -85,7 +86,7 @@ class CallbackFeed:
         else:
             array = _buffer(self.stream)
             _guarded(self.stream, f"{name}.fetch()", self._fetch, array)
-        array.flags.writeable = False  # the transfer is on its way
+        array.flags.writeable = False  # the callback must not change data that is being sent
         _guarded(self.stream, f"{name}.complete()", self._complete)
         while len(self._ready) < self.stream.buffering_depth:
             ahead = _buffer(self.stream)
@@ -101,7 +102,7 @@ class CallbackFeed:
         return array
 
     def invalidate(self) -> None:
-        """Throw away what was prefetched."""
+        """Discard the prefetched data."""
         self._ready.clear()
         _guarded(
             self.stream,
@@ -111,8 +112,10 @@ class CallbackFeed:
 
 
 class SharedFeed:
-    """A host-to-device stream of several replicas: a transfer is those of all `parts`, one after
-    the other, `times` over."""
+    """The source of a host-to-device stream of several replicas.
+
+    A transfer is the transfers of all `parts`, one after another, repeated `times` times.
+    """
 
     def __init__(self, parts: list[Feed], times: int = 1) -> None:
         self._parts, self._times = parts, times
@@ -121,33 +124,33 @@ class SharedFeed:
         return np.tile(np.concatenate([part() for part in self._parts]), self._times)
 
     def invalidate(self) -> None:
-        """Throw away what was prefetched."""
+        """Discard the prefetched data."""
         for part in self._parts:
             if isinstance(part, CallbackFeed):
                 part.invalidate()
 
 
 def _told(function: Callable[..., Any], replica: int) -> Callable[..., Any]:
-    """`function`, told the number of the replica if it has a parameter of that name."""
+    """Return `function`, which is passed the number of the replica if it has such a parameter."""
     try:
         asks = "replica" in inspect.signature(function).parameters
-    except (TypeError, ValueError):  # some built-in functions do not say
+    except (TypeError, ValueError):  # some built-in functions have no signature
         asks = False
     return partial(function, replica=replica) if asks else function
 
 
 def of_one(stream: DataStream) -> DataStream:
-    """The end of a stream that each replica has."""
+    """Return the part of a stream that belongs to one replica."""
     return replace(stream, num_elements=stream.num_elements // stream.replicas, replicas=1)
 
 
 def _dealt(values: Array, count: int) -> tuple[int, ...]:
-    """The shape in which row r is what came from replica r, of `count`."""
+    """Return the shape in which row r contains the elements of replica r, of `count` replicas."""
     return values.shape if values.shape[:1] == (count,) else (count, -1)
 
 
 def _amount(stream: DataStream) -> str:
-    """What one transfer moves, in words."""
+    """Return the size of one transfer as text."""
     count = f"{stream.num_elements:,} elements"
     if stream.replicas == 1:
         return count
@@ -159,14 +162,19 @@ def _buffer(stream: DataStream) -> Array:
 
 
 def feed(stream: DataStream, source: Any, wrap: bool = True, replica: int = 0) -> Feed:
-    """A function that returns the next transfer of a host-to-device stream: `num_elements` values
-    of its dtype.
+    """Return a function that returns the next transfer of a host-to-device stream.
 
-    `source`: an array (each transfer takes the next part; at the end it starts over; with
-    `wrap=False` each takes the first part), a `StreamCallback`, an iterable of arrays, or a
-    function: of no arguments, which returns the transfer, or of one, which fills the array that it
-    is given. For several replicas functions are called once for each, told the number if they have
-    a parameter `replica`; what they all receive alike comes once. Raises `StreamConnectionError`.
+    A transfer is an array of `num_elements` values of the stream's dtype. `source` is one of:
+
+    * an array: each transfer takes the next part, and starts again at the end. With `wrap=False`
+      each takes the first part;
+    * a `StreamCallback`, or an iterable of arrays;
+    * a function without parameters that returns the array, or with one parameter, the array to
+      fill.
+
+    With several replicas, a function is called once for each, and gets the number of the replica if
+    it has a parameter `replica`. For data that all replicas receive, it is called once. Raises
+    `StreamConnectionError`.
     """
     if stream.replicas > 1 and stream.mode is ReplicatedStreamMode.BROADCAST:
         return SharedFeed([feed(of_one(stream), source, wrap)], stream.replicas)
@@ -195,17 +203,18 @@ def feed(stream: DataStream, source: Any, wrap: bool = True, replica: int = 0) -
         and source.dtype == stream.dtype.numpy
         and source.flags.c_contiguous
     ):
-        # the caller's own memory: what changes there is what the next transfer sends
+        # the caller's own memory, so that the next transfer sends what the caller changes in it
         values = source.reshape(-1)
     return _in_turn(stream, values, wrap)
 
 
 def drain(stream: DataStream, sink: Any, wrap: bool = True, replica: int = 0) -> Drain:
-    """A function that takes one transfer of a device-to-host stream.
+    """Return a function that takes one transfer of a device-to-host stream.
 
-    `sink`: an array of the stream's dtype (filled part by part, then over again; with `wrap=False`
-    always the first part), a list (each transfer is appended), a `StreamCallback`, or a function of
-    one argument; several replicas as in `feed`. Raises `StreamConnectionError`.
+    `sink` is an array of the stream's dtype, a list, a `StreamCallback`, or a function with one
+    parameter. An array is filled part by part, and again from its start; with `wrap=False`, always
+    in its first part. A list gets each transfer appended. Several replicas are as in `feed`. Raises
+    `StreamConnectionError`.
     """
     if stream.replicas > 1 and (isinstance(sink, StreamCallback) or callable(sink)):
         one = of_one(stream)
@@ -251,8 +260,10 @@ def drain(stream: DataStream, sink: Any, wrap: bool = True, replica: int = 0) ->
 
 
 def noted(stream: DataStream, copy: Callable[[], None]) -> Callable[[], None]:
-    """`copy`, one transfer of a stream, as an event on the host's timeline with its bytes and
-    direction."""
+    """Return `copy`, one transfer of a stream, which also records an event on the host's timeline.
+
+    The event has the bytes and the direction of the transfer.
+    """
     label, size = f"{stream.handle}: {COPY}", stream.num_elements * stream.dtype.size
     way = TO_DEVICE if stream.to_device else TO_HOST
     now, add = time.perf_counter_ns, TIMELINE.add
@@ -268,10 +279,10 @@ def noted(stream: DataStream, copy: Callable[[], None]) -> Callable[[], None]:
 
 
 def _check_signature(stream: DataStream, function: Callable[..., Any], *args: Any) -> None:
-    """Refuse a function that cannot be called with `args`, where that can be told."""
+    """Raise `StreamConnectionError` if the signature of `function` does not accept `args`."""
     try:
         inspect.signature(function).bind(*args)
-    except ValueError:  # some built-in functions do not say what they take
+    except ValueError:  # some built-in functions have no signature
         pass
     except TypeError:
         raise StreamConnectionError(
@@ -295,8 +306,10 @@ def _to_callback(stream: DataStream, callback: StreamCallback, replica: int) -> 
 
 
 def _guarded(stream: DataStream, what: str, function: Callable[..., Any], *args: Any) -> Any:
-    """Call the user's code. What it raises becomes a `StreamConnectionError`; the kit's own errors
-    and ^C pass."""
+    """Call the user's code, and raise its errors as `StreamConnectionError`.
+
+    The kit's own errors and KeyboardInterrupt are not changed.
+    """
     try:
         with tracepoint(f"{stream.handle}: {what}", STREAMS):
             return function(*args)
@@ -325,11 +338,10 @@ def _from_function(stream: DataStream, function: Callable[..., Any]) -> Feed:
 
 
 def _takes_array(function: Callable[..., Any]) -> bool:
-    """True for a function that cannot be called without an argument: it wants the array to fill, as
-    Poplar's do."""
+    """Return whether a function has one required parameter: the array to fill, as in Poplar."""
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # some built-in functions do not say
+    except (TypeError, ValueError):  # some built-in functions have no signature
         return False
     plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return sum(p.kind in plain and p.default is p.empty for p in parameters) == 1
@@ -369,8 +381,10 @@ def _sized(stream: DataStream, values: Any, origin: str) -> Array:
 
 
 def _in_turn(stream: DataStream, values: Array, wrap: bool) -> Feed:
-    """The parts of an array of one transfer each, one a call, over and over; without `wrap` there
-    is one, the first."""
+    """Return a function that returns the parts of an array, of one transfer each, in turn.
+
+    After the last part it starts again. Without `wrap` it always returns the first part.
+    """
     count = stream.num_elements
     values = values[:count] if not wrap else values
     if values.size == 0 or values.size % count:

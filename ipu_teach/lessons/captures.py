@@ -1,26 +1,5 @@
-"""Graphs of modules of torch: two that were captured once and lie beside the digits, and whatever
-module the learner has."""
+"""The former place of `ipu_course.lesson13.captures`."""
 
-from __future__ import annotations
+from ipu_course.lesson13.captures import captured
 
-from typing import Any
-
-from ipu_teach.errors import ModelError, did_you_mean, shown
-from ipu_teach.frontends import ir
-from ipu_teach.places import bundled
-
-CAPTURES = ("perceptron", "cnn")
-
-
-def captured(module: Any, *example: Any) -> ir.Ir:
-    """The graph of a stored capture, "perceptron" or "cnn"; or of a module of torch, with an
-    example of what its forward takes. Only a module needs torch. Raises `ModelError`."""
-    if example:
-        from ipu_teach.frontends.pytorch.capture import captured as capture
-
-        return capture(module, example).graph
-    if module not in CAPTURES:
-        raise ModelError(f"""captured() was given {shown(module)}.
-            next:  {did_you_mean(str(module), CAPTURES)}there are {", ".join(CAPTURES)}; a module of
-            torch comes with an example: captured(module, x, y).""")
-    return ir.load(bundled("datasets") / f"{module}.model")
+__all__ = ["captured"]

@@ -7,7 +7,7 @@ from inspect import ismodule
 from types import ModuleType
 from typing import Any, NoReturn
 
-from ipu_teach.elsewhere import not_in
+from ipu_teach._support.elsewhere import not_in
 
 _LAYERS = "rnn lstm gru augru ctc ctc_loss ctc_inference"
 _NAMED_OTHERWISE = "max_pool batch_norm group_norm layer_norm instance_norm"

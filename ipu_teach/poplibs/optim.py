@@ -186,6 +186,7 @@ def _adam(
     beta2: float = 0.999,
     eps: float = 1e-8,
     eps_hat: bool = False,
+    scaled_square: bool = False,
     weight_decay: float | None = None,
     state: State | None = None,
 ) -> State:
@@ -198,7 +199,11 @@ def _adam(
     first, second, count = map(step.keep, kept)
     step.set(count, lambda n: n + 1.0)
     step.set(first, lambda m, d, w: m + (1 - beta1) * (g(d, w) - m), *both)
-    step.set(second, lambda v, d, w: v * beta2 + (1 - beta2) * (g(d, w) * g(d, w)), *both)
+
+    def square(g: Any) -> Any:  # of a slope of 1e20 only the scaled one is a FLOAT
+        return (1 - beta2) * g * g if scaled_square else (1 - beta2) * (g * g)
+
+    step.set(second, lambda v, d, w: v * beta2 + square(g(d, w)), *both)
 
     def left(beta: float, n: Any) -> Any:  # 1 - beta^n, without what a difference would lose
         return -expr.Expm1(n * log(beta)) if beta else 1.0
@@ -221,7 +226,8 @@ def adam() -> None:
 
     State: "first", "second", and "step", the number of steps, one FLOAT. `weight_decay`, 0 if not
     given, times the parameter is a part of the slope, as in torch.optim.Adam. With `eps_hat`, `eps`
-    is added to the root of the running mean before that is freed of its first 0, as in Keras.
+    is added to the root of the running mean before that is freed of its first 0, as in Keras. With
+    `scaled_square` the slope is multiplied by 1 - beta2 before it is squared, as in torch.
     Raises `PoplibsError`.
     """
 

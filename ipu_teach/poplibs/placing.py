@@ -22,6 +22,7 @@ from ipu_teach.types import Array, DType, as_dtype
 
 T = TypeVar("T")
 _SEED = 0x9E3779B9
+NEAR = 8  # places of each dimension that show how a view lies
 _64_BITS = (1 << 64) - 1
 
 
@@ -279,7 +280,22 @@ def create_broadcast_operand(
 
 
 def in_memory_order(tensor: Tensor) -> list[int]:
-    """The dimensions of a tensor, that in which neighbours lie farthest apart first; as they are
-    where it lies in no order."""
-    strides = tensor.layout.strides or (0,) * tensor.rank
+    """The dimensions of a tensor, that in which neighbours lie farthest apart first."""
+    strides = tensor.layout.strides or _typical_strides(tensor)
     return sorted(range(tensor.rank), key=lambda d: -abs(strides[d]))
+
+
+def _typical_strides(tensor: Tensor) -> list[int]:
+    """How far apart neighbours lie in each dimension of a view without strides, by its first
+    elements.
+
+    Where a view is interleaved of several tensors, as the input gradient of a convolution with a
+    stride, an element's neighbour in memory is a few places away.
+    """
+    corner = tensor.layout.positions[(slice(NEAR),) * tensor.rank]
+    strides = []
+    for axis, size in enumerate(corner.shape):
+        places = np.moveaxis(corner, axis, 0)
+        distances = [np.abs(places[lag:] - places[:-lag]) for lag in range(1, (size + 1) // 2 + 1)]
+        strides.append(min((int(np.median(d)) for d in distances if d.size), default=0))
+    return strides

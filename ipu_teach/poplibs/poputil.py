@@ -302,12 +302,12 @@ def clone(graph: Graph, tensor: Tensor, name: str, dtype: type[DType] | None = N
 def like(graph: Graph, tensor: Tensor, name: str, dtype: type[DType] | None = None) -> Tensor:
     """`clone` within the libraries, of a tensor that has been checked; its elements lie in the same
     order."""
-    order, mapping = in_memory_order(tensor), graph.get_tile_mapping(tensor)
-    shape = [tensor.shape[d] for d in order]
-    made = graph.add_variable(tensor.dtype if dtype is None else dtype, shape, name)
-    made = made.dim_shuffle([order.index(d) for d in range(tensor.rank)])
-    graph.set_tile_mapping(made, mapping)
-    return made
+    order = in_memory_order(tensor)
+    original = tensor.dim_shuffle(order)
+    pieces = graph.mapped_pieces(original)
+    made = graph.add_variable(tensor.dtype if dtype is None else dtype, original.shape, name)
+    graph.map_pieces(made, *pieces)
+    return made.dim_shuffle([order.index(d) for d in range(tensor.rank)])
 
 
 def tile_pieces(graph: Graph, tensor: Tensor) -> list[tuple[int, list[tuple[int, int]]]]:

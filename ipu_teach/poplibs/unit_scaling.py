@@ -16,8 +16,8 @@ from math import pi, sqrt
 
 import numpy as np
 
+from ipu_teach._support.flags import flagged
 from ipu_teach.errors import PoplibsError, shown
-from ipu_teach.flags import flagged
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.poplibs.library import library, refused
 from ipu_teach.poplibs.popnn.kinds import FUNCTIONS, SLOPES, NonLinearityType, kind_of

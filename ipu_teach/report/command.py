@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from ipu_teach.archive import write_whole
-from ipu_teach.places import program
+from ipu_teach._support.places import program
 from ipu_teach.report.compare import compare
 from ipu_teach.report.html import TABLES
 from ipu_teach.report.report import Report
 from ipu_teach.report.summary import print_profile_summary
 from ipu_teach.report.table import Table, plain
 from ipu_teach.report.trace_file import chrome_trace
+from ipu_teach.saving.archive import write_whole
 
 A_FILE = "a file that Report.save wrote"
 SHOWN = {name.lower(): name for name in TABLES}

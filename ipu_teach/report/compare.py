@@ -1,8 +1,8 @@
-"""Two reports side by side: what became more, what less, and by how much.
+"""The differences between two reports.
 
-Things are matched by name: variables, steps (what a compute set or a copy does in the whole run),
-memory categories and codelets. The largest effects come first. What is only on one side counts as 0
-on the other.
+Variables, steps (all executions of a compute set or a copy), memory categories and codelets are
+matched by name. The largest differences come first. An item that only one report has counts as 0 in
+the other.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ ASPECTS = (
 
 @dataclass(frozen=True)
 class Change:
-    """One difference. `aspect` is one of `ASPECTS`; `share`: how large it is, as a part of what the
-    aspect is in all."""
+    """One difference. `aspect` is one of `ASPECTS`, and `share` its part of the aspect's total."""
 
     COLUMNS: ClassVar = ("aspect", "name", "before", "after", "change", "share", "note")
 
@@ -54,8 +53,10 @@ class Change:
 
 
 class Comparison:
-    """What `compare` found: `changes`, and text, a table and HTML of them. False if there is no
-    difference."""
+    """The result of `compare`: `changes`, which can be shown as text, as a table and as HTML.
+
+    It is False if there is no difference.
+    """
 
     def __init__(self, before: Report, after: Report, changes: Table[Change]) -> None:
         self.before, self.after, self.changes = before, after, changes
@@ -69,7 +70,7 @@ class Comparison:
         return self.changes.records()
 
     def of(self, aspect: str) -> Table[Change]:
-        """The changes of one aspect, the largest first. Raises `InvalidOptionError`."""
+        """Return the changes of one aspect, the largest first. Raises `InvalidOptionError`."""
         if aspect not in ASPECTS:
             raise InvalidOptionError(
                 f"There is no aspect {shown(aspect)}.",
@@ -79,8 +80,10 @@ class Comparison:
 
     @property
     def largest(self) -> Change | None:
-        """The change of cycles with the largest effect, else that of memory; None if there is
-        none. A setting of the machine is a cause and never an effect."""
+        """The largest change of cycles or, if there is none, of memory; None if there is neither.
+
+        Changed settings of the machine are causes, so they do not count.
+        """
         for aspect in ("cycles", "variables", "memory"):
             if found := self.of(aspect):
                 return found[0]
@@ -98,7 +101,7 @@ class Comparison:
         return "\n".join(lines)
 
     def sentence(self) -> str:
-        """The comparison in a sentence or two."""
+        """Return the comparison as one or two sentences."""
         before, after = self.before.total_cycles, self.after.total_cycles
         ratio = f", {after / before:.2f} times as many" if before and before != after else ""
         text = f"{before:,.0f} modelled cycles before, {after:,.0f} after{ratio}."
@@ -143,8 +146,10 @@ def _line(change: Change) -> str:
 
 
 def compare(before: Report, after: Report) -> Comparison:
-    """What changed from one report to another, the largest effects first. Raises
-    `InvalidOptionError` for no reports."""
+    """Return the differences from one report to another, the largest first.
+
+    Raises `InvalidOptionError` if an argument is not a report.
+    """
     for given in (before, after):
         if not isinstance(given, Report):
             raise InvalidOptionError(f"""compare() was given {shown(given)}, which is no report.
@@ -184,7 +189,7 @@ def _measured(
 
 
 def _steps(of: Callable[[Report, int], float]) -> Callable[[str, Report, Report], list[Change]]:
-    """A figure of each step by what it does, summed over the run."""
+    """Return a function that compares a figure of the steps, summed over the run by name."""
 
     def total(report: Report) -> dict[str, float]:
         found: dict[str, float] = {}
@@ -220,7 +225,7 @@ def _machine(aspect: str, before: Report, after: Report) -> list[Change]:
 
 
 def _variables(aspect: str, before: Report, after: Report) -> list[Change]:
-    """Bytes by variable, and what of its dtype, shape and place is different."""
+    """Return the changes of the variables: bytes, dtype, shape, tiles and tile mapping."""
     sizes = [report.memory.by_variable() for report in (before, after)]
     rows = [{v.name: v for v in report.variables} for report in (before, after)]
     places = [_places(report) for report in (before, after)]
@@ -244,8 +249,7 @@ def _variables(aspect: str, before: Report, after: Report) -> list[Change]:
 
 
 def _places(report: Report) -> dict[str, bytes]:
-    """For each name of variables how many bytes of them lie on which tiles, in a form that can be
-    compared."""
+    """Return the tile mapping of each variable as bytes that can be compared, by name."""
     memory = report.memory
     cuts = memory.variable.searchsorted(range(len(memory.names) + 1)).tolist()
     found: dict[str, bytes] = {}
@@ -259,7 +263,7 @@ def _places(report: Report) -> dict[str, bytes]:
 
 
 def _nodes(report: Report) -> dict[str, float]:
-    """How often each kind of node stands in the programs."""
+    """Return the number of nodes of each kind in the programs."""
     nodes = (node for program in report.profile.programs for _, node in program.walk())
     return dict(Counter(f"{node.kind} {node.name}".strip() for node in nodes))
 

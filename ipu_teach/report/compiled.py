@@ -15,6 +15,7 @@ from types import FunctionType
 
 import numpy as np
 
+from ipu_teach._support.own_code import is_library
 from ipu_teach.compile import programs as p
 from ipu_teach.compile.freeze import FrozenTable
 from ipu_teach.cost import CostModel, StepCost
@@ -32,9 +33,6 @@ from ipu_teach.report import profile as facts
 from ipu_teach.report.profile import CPYTHON_ALONE, WAYS, Profile
 from ipu_teach.target import Target
 from ipu_teach.types import Array
-
-# Begin the names of the modules whose vertices' text is no learner's: lesson 15's are answers.
-LIBRARIES = ("ipu_teach.poplibs.", "ipu_teach.lessons.beliefs")
 
 
 class CompiledProfile(Profile):
@@ -232,7 +230,7 @@ def sources(codelet: type[Vertex]) -> tuple[tuple[str, str], ...]:
     is to be had. Of one of the libraries (class, what it does in a sentence): its text is no
     learner's."""
     written = next(c for c in codelet.__mro__ if not c.__module__.startswith("ipu_teach.graph"))
-    if written.__module__.startswith(LIBRARIES):
+    if is_library(written.__module__):
         sentence = " ".join((written.__doc__ or "").split()).partition(". ")[0].rstrip(".")
         return ((codelet.__name__, f"{sentence}."),) if sentence else ()
     found: dict[str, tuple[str, str]] = {}

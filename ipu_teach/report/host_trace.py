@@ -12,7 +12,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 
 from ipu_teach.errors import counted
 from ipu_teach.report.table import Table
-from ipu_teach.schema import keyed, many, real, row, since, whole
+from ipu_teach.saving.schema import keyed, many, real, row, since, whole
 
 ENGINE, STREAMS, USER = "engine", "streams", "user"
 PREFETCH, COPY = "prefetch()", "StreamCopy"

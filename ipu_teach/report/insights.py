@@ -36,15 +36,16 @@ SIDE_BY_SIDE = (
     "let what a vertex or a Copy takes lie side by side on its tile: rows, not columns, or a copy "
     "transposed once."
 )
-MAPPING = "lesson 02, Variables, mapping, programs"
-SUPERSTEPS = "lesson 01, Bulk synchronous parallel"
+# Topics of advice. A course that teaches them enters its lessons in `LESSONS`.
+MAPPING, SUPERSTEPS = "mapping", "supersteps"
+LESSONS: dict[str, str] = {}  # topic -> number and title of the lesson
 
 
 @dataclass(frozen=True)
 class Insight:
     """One finding. `kind` says what it is about, `name` which tile, variable or step, `figure` how
     much of `unit`; `text` says it in a sentence. `advice`, if not empty, is what to try, and
-    `lesson` where the kit teaches it."""
+    `lesson` where the course teaches it, if the course is loaded."""
 
     kind: str
     name: str
@@ -71,9 +72,14 @@ def insights(report: Report) -> Table[Insight]:
     return Table(found)
 
 
-def _advised(needed: bool, advice: str, lesson: str) -> tuple[str, str]:
-    """The advice and its lesson, where there is need of them."""
-    return (advice, lesson) if needed else ("", "")
+def _lesson(topic: str) -> str:
+    """Return the lesson on a topic, or "" if no course that teaches it is loaded."""
+    return LESSONS.get(topic, "")
+
+
+def _advised(needed: bool, advice: str, topic: str) -> tuple[str, str]:
+    """Return the advice and the lesson on its topic, or two empty strings if not needed."""
+    return (advice, _lesson(topic)) if needed else ("", "")
 
 
 def _fit(report: Report) -> Iterator[Insight]:
@@ -104,7 +110,7 @@ def _fit(report: Report) -> Iterator[Insight]:
             else (
                 "let fewer vertices and copies do the work: each takes code, pointers and buffers."
             ),
-            MAPPING,
+            _lesson(MAPPING),
         )
         return
     text = f"It fits: the fullest tile, {tile}, holds {share}."
@@ -253,7 +259,7 @@ def _pieces(report: Report) -> Iterator[Insight]:
                 f"{takes} {int(traffic.pieces[tile]):,} pieces, {int(traffic.stayed[tile]):,} "
                 "bytes, within its memory."
             )
-            yield Insight("pieces", cost.name, most, "cycles", text, SIDE_BY_SIDE, MAPPING)
+            yield Insight("pieces", cost.name, most, "cycles", text, SIDE_BY_SIDE, _lesson(MAPPING))
 
 
 def _shares(report: Report) -> Iterator[Insight]:
@@ -273,7 +279,7 @@ def _shares(report: Report) -> Iterator[Insight]:
         )
     elif shares["sync and waiting"] > SYNCING:
         advice = "most of the run is sync and waiting: do more in each superstep, and balance it."
-        lesson = SUPERSTEPS
+        lesson = _lesson(SUPERSTEPS)
     yield Insight(
         "proportions",
         most,

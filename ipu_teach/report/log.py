@@ -14,7 +14,7 @@ from typing import Annotated
 import numpy as np
 
 from ipu_teach.cost import Measured
-from ipu_teach.schema import NOTE, checked, column, many, row, told, whole
+from ipu_teach.saving.schema import NOTE, checked, column, many, row, told, whole
 from ipu_teach.types import Array
 
 MOST_STEPS = 2**22  # whose order is kept: 16 MB

@@ -21,7 +21,7 @@ from ipu_teach.cost.ledger import MemoryLedger
 from ipu_teach.cost.model import together
 from ipu_teach.cost.transfers import Transfers
 from ipu_teach.graph.variable_table import without_replica
-from ipu_teach.schema import NOTE, TEXT, checked, index, numbers, since, whole
+from ipu_teach.saving.schema import NOTE, TEXT, checked, index, numbers, since, whole
 from ipu_teach.target import COUNTED, GROUNDS, Target
 from ipu_teach.types import Array
 

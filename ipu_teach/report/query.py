@@ -1,5 +1,4 @@
-"""Questions to a report, by the names that Graphcore's profile analysis library (libpva) has for
-them, in snake_case."""
+"""Queries of a report, by the names of Graphcore's libpva (its profile analysis library)."""
 
 from __future__ import annotations
 
@@ -28,9 +27,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class VariableRow:
-    """A variable: its bytes on all tiles together, on how many tiles it lies, from which place of
-    the programs to which (`ranges`, half-open) it is live, and the line that made it. `first` and
-    `last`: the whole span, -1 if always live."""
+    """A variable of the program.
+
+    `bytes` is the total on all tiles, and `tiles` the number of tiles that it is mapped to. It is
+    live in the half-open `ranges` of places of the programs; `first` and `last` are the ends of
+    their span, -1 if it is always live. `line` is the line that made it.
+    """
 
     COLUMNS: ClassVar = (
         "name",
@@ -57,12 +59,12 @@ class VariableRow:
 
     @property
     def first(self) -> int:
-        """The place at which it is live first."""
+        """The first place at which it is live."""
         return self.ranges[0][0] if self.ranges else -1
 
     @property
     def last(self) -> int:
-        """The place at which it is live last."""
+        """The last place at which it is live."""
         return self.ranges[-1][1] - 1 if self.ranges else -1
 
 
@@ -72,18 +74,23 @@ class VariableTable(Table[VariableRow]):
     __slots__ = ()
 
     def live_at(self, place: int) -> VariableTable:
-        """Those that are live at a place of the programs, those that always are among them."""
+        """Return the variables that are live at a place of the programs.
+
+        Variables that are always live are included.
+        """
         return VariableTable(
             v for v in self if v.always_live or any(a <= place < b for a, b in v.ranges)
         )
 
     def always_live(self) -> VariableTable:
-        """Those that are live from the first step to the last."""
+        """Return the variables that are live from the first step to the last."""
         return VariableTable(v for v in self if v.always_live)
 
     def folded(self) -> VariableTable:
-        """The same with one row for what all replicas have and need alike, with the bytes and tiles
-        of all of them."""
+        """Return the table with one row for a variable that is live equally in all replicas.
+
+        The row has the bytes and tiles of all replicas together.
+        """
         groups = folded([v.name for v in self], [v.bytes for v in self])
         found: list[VariableRow] = []
         for name, rows in groups:
@@ -98,8 +105,11 @@ class VariableTable(Table[VariableRow]):
 
 
 def folded(names: Sequence[str], sizes: Sequence[int]) -> list[tuple[str, list[int]]]:
-    """(what to call them, their numbers) of the names that are one variable's in several replicas:
-    "x, 4 replicas", with the least and the most of the sizes where these differ; and of others."""
+    """Group the names of a variable in several replicas: (name of the group, indices) pairs.
+
+    A group is called "x, 4 replicas", followed by the smallest and the largest size if the sizes
+    differ. Other names are groups of one.
+    """
     groups: dict[object, list[int]] = {}
     for i, name in enumerate(names):
         base, count = without_replica(name)
@@ -115,7 +125,7 @@ def folded(names: Sequence[str], sizes: Sequence[int]) -> list[tuple[str, list[i
 
 
 def variables(report: Report) -> VariableTable:
-    """Every variable with its bytes, tiles and live range, and the line that made it."""
+    """Return all variables with their bytes, tiles, live ranges and lines."""
     memory, facts = report.memory, report.profile.variables
     size = total_of(memory.variable, memory.size, len(facts)).tolist()
     tiles = np.bincount(memory.variable, minlength=len(facts)).tolist()
@@ -141,8 +151,10 @@ def variables(report: Report) -> VariableTable:
 
 
 def live_runs(live: Array) -> tuple[Array, Array, Array]:
-    """(variable, first place, place after the last) of every stretch of a table bool[places,
-    variables], by variable."""
+    """Return (variable, first place, end place) of each run of True in bool[places, variables].
+
+    The runs are in the order of the variables, and do not include their end place.
+    """
     none = np.zeros((1, live.shape[1]), bool)
     change = np.diff(np.concatenate((none, live, none)).astype(np.int8), axis=0).T
     variable, start = np.nonzero(change > 0)
@@ -158,21 +170,21 @@ class Total:
 
 
 class TileMemory(WithoutSome):
-    """The bytes on one tile, at its fullest moment."""
+    """The bytes on one tile at the place where it is fullest."""
 
     def __init__(self, memory: MemoryLedger, tile: int) -> None:
         self._memory, self._tile = memory, tile
 
     @property
     def total(self) -> Total:
-        """All of them."""
+        """The total bytes, with and without gaps."""
         used = int(self._memory.bytes_per_tile[self._tile])
         gaps = int(self._memory.gaps_per_tile[self._tile])
         return Total(used + gaps, used)
 
     @property
     def category(self) -> dict[str, int]:
-        """By category; they add up to `total.excluding_gaps`."""
+        """Bytes by category, which add up to `total.excluding_gaps`."""
         return self._memory.by_category(self._tile)
 
     @property
@@ -182,18 +194,18 @@ class TileMemory(WithoutSome):
 
     @property
     def always_live_bytes(self) -> int:
-        """Bytes that are there from the first step to the last."""
+        """Bytes that are in use from the first step to the last."""
         return int(self._memory.always_live_bytes_per_tile[self._tile])
 
     @property
     def not_always_live_bytes(self) -> int:
-        """Bytes of what comes and goes."""
+        """Bytes that are in use for a part of the programs only."""
         return int(self._memory.not_always_live_bytes_per_tile[self._tile])
 
 
 @dataclass(frozen=True)
 class Tile(WithoutSome):
-    """One tile. `ipu`: on which IPU it is."""
+    """One tile, and the number of the IPU that it belongs to."""
 
     number: int
     ipu: int
@@ -202,9 +214,12 @@ class Tile(WithoutSome):
 
 @dataclass(frozen=True)
 class ExchangeRow:
-    """What one execution of a compiled step moves between tiles: bytes that arrive, how many on the
-    tile that gets most, bytes on their way to other IPUs, and modelled cycles. `executions`: how
-    often the step ran."""
+    """The exchange of one execution of a compiled step.
+
+    `bytes_received` is the total on all tiles, and `most_received` that on `tile`, the tile that
+    receives most. `link_bytes` go to other IPUs. `cycles` are modelled. The step ran `executions`
+    times.
+    """
 
     step: int
     kind: str
@@ -219,7 +234,7 @@ class ExchangeRow:
 
     @property
     def messages(self) -> tuple[Transfers, ...]:
-        """Who sends what to whom, for each exchange of the step, the largest messages first."""
+        """The messages of each exchange of the step, the largest first."""
         return self._report.transfers(self.step)
 
     @property
@@ -239,8 +254,7 @@ class ExchangeRow:
 
 
 def exchanges(report: Report) -> Table[ExchangeRow]:
-    """What each compiled step that moves something between tiles moves: bytes, cycles, and on
-    demand by tile and by message."""
+    """Return a row for each compiled step with an exchange: bytes, cycles, tiles and messages."""
     rows = []
     for number, runs in enumerate(report.executions.tolist()):
         cost = report.step_cost(number)
@@ -272,8 +286,11 @@ def exchanges(report: Report) -> Table[ExchangeRow]:
 
 @dataclass(frozen=True)
 class RowMove:
-    """Rows that step `index` of the run moved with a remote buffer: to the device if `loads`; of
-    the compiled `step`, and `what` it says of the copy."""
+    """The rows that step `index` of the run copied to or from a remote buffer.
+
+    They went to the device if `loads` is True. `step` is the number of the compiled step, and
+    `what` its description of the copy.
+    """
 
     index: int
     step: int
@@ -283,7 +300,7 @@ class RowMove:
 
 
 def row_moves(report: Report) -> Iterator[RowMove]:
-    """Each copy with a remote buffer, in order, as far as the numbers of its rows were kept."""
+    """Yield the copies with remote buffers in order, as long as their row numbers were recorded."""
     rows, steps, done = report.rows_moved, report.profile.steps, 0
     moving = np.array([bool(step.moves) for step in steps], bool)
     order = report.step_numbers
@@ -299,8 +316,11 @@ def row_moves(report: Report) -> Iterator[RowMove]:
 
 @dataclass(frozen=True)
 class BufferUse:
-    """What the programs moved with one remote buffer: how often they read and wrote, how many rows
-    and bytes that were in all, and how many different rows, as far as their numbers were kept."""
+    """The copies of the programs with one remote buffer.
+
+    `reads` and `writes` count the copies; the rows and bytes are totals. `different_rows` counts
+    the distinct row numbers among those that were recorded.
+    """
 
     name: str
     reads: int
@@ -313,7 +333,7 @@ class BufferUse:
 
 
 def buffers(report: Report) -> Table[BufferUse]:
-    """What was moved with each remote buffer, in the order of the compiled steps."""
+    """Return a row for each remote buffer that was used, in the order of the compiled steps."""
     found: dict[str, Array] = {}
     for step, times in zip(report.profile.steps, report.executions.tolist(), strict=True):
         for move in step.moves if times else ():
@@ -330,11 +350,14 @@ def buffers(report: Report) -> Table[BufferUse]:
 
 @dataclass(frozen=True)
 class IpuRow:
-    """One IPU in a run, or where there are I/O tiles the one of `Target.sets` that has the number
-    `ipu`, in modelled cycles: how long it is at work, `shared_cycles` of that in
-    steps that hold up all IPUs and in which it has a part, and how long it waits for other IPUs,
-    for which one longest (-1: none). `held_cycles`: how long others wait for it, all together, and
-    `held_by` is the step of it that takes longest meanwhile. Of the steps whose order was kept."""
+    """The work and the waiting of one IPU in a run, in modelled cycles.
+
+    On a machine with I/O tiles, `ipu` is an index of `Target.sets`. The IPU works for
+    `busy_cycles`, of which `shared_cycles` are in steps that make all IPUs wait and in which it
+    takes part. It waits for other IPUs for `waiting_cycles`, longest for `waits_for` (-1 if for
+    none). Other IPUs wait for it for `held_cycles` in all, longest in its step `held_by`. Only
+    steps whose order was recorded count.
+    """
 
     ipu: int
     busy_cycles: int
@@ -346,18 +369,17 @@ class IpuRow:
 
     @property
     def own_cycles(self) -> int:
-        """How long it is at work in steps that hold up no other IPU."""
+        """Modelled cycles of work in steps for which no other IPU waits."""
         return self.busy_cycles - self.shared_cycles
 
     @property
     def busy(self) -> float:
-        """The share of the run in which it is at work, 0 to 1."""
+        """The share of the run in which it works, 0 to 1."""
         return self.busy_cycles / ((self.busy_cycles + self.waiting_cycles) or 1)
 
 
 def ipus(report: Report) -> Table[IpuRow]:
-    """How long each IPU is at work, for which others it waits, and with which steps it holds them
-    up."""
+    """Return a row for each IPU: how long it works, and how long it and others wait."""
     found, rows = report.overlap, []
     for ipu, (waits, held) in enumerate(
         zip(found.waits, found.waits.sum(axis=0).tolist(), strict=True)
@@ -370,7 +392,7 @@ def ipus(report: Report) -> Table[IpuRow]:
 
 
 class Lazily(Sequence[T]):
-    """A sequence whose items are made when they are asked for."""
+    """A sequence that makes each item when it is indexed."""
 
     def __init__(self, length: int, one: str, make: Callable[[int], T]) -> None:
         self._length, self._one, self._make = length, one, make
@@ -400,7 +422,7 @@ class Lazily(Sequence[T]):
 
 @dataclass(frozen=True)
 class GraphSize:
-    """How much there is in the graph."""
+    """The numbers of vertices, edges, variables and compute sets."""
 
     num_vertices: int
     num_edges: int
@@ -410,8 +432,10 @@ class GraphSize:
 
 @dataclass(frozen=True)
 class LivenessStep:
-    """A place of the programs: what is live there besides what always is. `bytes`: of all tiles
-    together, with buffers."""
+    """The live memory at a place of the programs.
+
+    `bytes` is the memory in use on all tiles together, with buffers, without `always_live_bytes`.
+    """
 
     COLUMNS: ClassVar = ("number", "type", "name", "bytes", "always_live_bytes", "cycles")
 
@@ -458,12 +482,12 @@ class Compilation(WithoutSome):
 
     @property
     def graph(self) -> GraphSize:
-        """How much there is in the graph."""
+        """The numbers of vertices, edges, variables and compute sets."""
         return GraphSize(*self._report.graph_size().values())
 
     @property
     def tiles(self) -> Lazily[Tile]:
-        """Every tile, with its memory."""
+        """All tiles, with their memory."""
         target, memory = self.target, self._report.memory
         return Lazily(
             target.num_tiles,
@@ -484,18 +508,17 @@ class Compilation(WithoutSome):
 
     @property
     def programs(self) -> tuple[ProgramNode, ...]:
-        """The programs as trees: `program.name`, `.type`, `.children`, `.walk()`,
-        `.accept(visitor)`."""
+        """The programs as trees, with `name`, `type`, `children`, `walk()`, `accept(visitor)`."""
         return self._report.profile.programs
 
     @property
     def compute_sets(self) -> Table[ComputeSetProfile]:
-        """Every compute set that some program executes."""
+        """The compute sets that the programs execute."""
         return self._report.compute_sets
 
     @property
     def liveness_program_steps(self) -> Table[LivenessStep]:
-        """What is live at every place of the programs, in order."""
+        """The live memory at each place of the programs, in order."""
         memory = self._report.memory
         always = int(memory.always_live_bytes_per_tile.sum())
         places = zip(memory.liveness.places, memory.bytes_by_place(), strict=True)
@@ -507,9 +530,12 @@ class Compilation(WithoutSome):
 
 @dataclass(frozen=True, eq=False)
 class IpuStep:
-    """What one IPU does in a step: `cycles` (modelled) from its start to its end, 0 if it has no
-    part in it; `cycles_by_tile` (int64[tiles of the IPU]): in how many of them each tile computes
-    or exchanges; `start`: when it comes to it."""
+    """The part of one IPU in a step.
+
+    `cycles` are the modelled cycles from its start to its end, 0 if the IPU takes no part.
+    `cycles_by_tile` is int64[tiles of the IPU]: the cycles in which each tile computes or
+    exchanges. `start` is the cycle in which the IPU begins the step.
+    """
 
     cycles: int
     cycles_by_tile: Array
@@ -517,7 +543,7 @@ class IpuStep:
 
 
 class Steps(Lazily[IpuStep | Any]):
-    """The steps of a run whose order was kept."""
+    """The steps of a run whose order was recorded."""
 
     def __init__(self, report: Report) -> None:
         super().__init__(len(report.step_numbers), "step", lambda i: report.steps(i, i + 1)[0])
@@ -527,23 +553,23 @@ class Steps(Lazily[IpuStep | Any]):
         return self._report.steps_between()
 
     def to_dataframe(self) -> Any:
-        """The steps as a pandas DataFrame."""
+        """Return the steps as a pandas DataFrame."""
         return Table(self).to_dataframe()
 
     def to_csv(self) -> str:
-        """The steps as comma-separated text."""
+        """Return the steps as comma-separated text."""
         return Table(self).to_csv()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Execution(WithoutSome):
-    """What ran: `report.execution.steps`, `.runs`, `.total_cycles`."""
+    """The part of a report on what has run: `steps`, `runs`, `total_cycles` and `blocks`."""
 
     _report: Report
 
     @property
     def steps(self) -> Steps:
-        """The steps in order, each with its start, its end, and on demand its cycles by tile."""
+        """The steps in order, each with its start and end, and its cycles by tile on demand."""
         return Steps(self._report)
 
     @property
@@ -562,16 +588,17 @@ class Execution(WithoutSome):
         block_filter: str | None = None,
         program_filter: str | None = None,
     ) -> Table[BlockRun]:
-        """Every execution of a `Block` on `tile`, in the order in which they begin, an outer one
-        before those inside.
+        """Return all executions of `Block` programs on `tile`, in the order in which they begin.
 
-        A block begins when the tile is done with its share of what came before, and ends when it is
-        done with its share of the block; waiting for other tiles in between is a part of it.
-        `block_filter`: a regular expression; of the blocks only those are given in whose name it is
-        found. `program_filter`: another one; every program in whose name it is found counts as a
-        block. Blocks without a step are left out, and those beyond the steps whose order was kept.
+        A block begins when the tile has finished its part of the programs before the block, and
+        ends when it has finished its part of the block. Waiting for other tiles in between belongs
+        to the block. An outer block comes before the blocks inside it.
 
-        What is left out is what the engine's options `profiler.*` say: tile 0, all blocks, no other
-        program. Raises `PoplarIndexError`, `InvalidOptionError` and `ProfilingDisabledError`.
+        `block_filter` is a regular expression that selects blocks by their names. Programs whose
+        names match `program_filter` count as blocks too. Blocks without a step are left out, and so
+        are blocks after the steps whose order was recorded. The defaults are the engine's options
+        `profiler.*`: tile 0, all blocks, no other programs.
+
+        Raises `PoplarIndexError`, `InvalidOptionError` and `ProfilingDisabledError`.
         """
         return blocks(self._report, tile, block_filter, program_filter)

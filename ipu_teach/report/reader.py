@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ipu_teach import schema as s
-from ipu_teach.archive import MOST_NODES
 from ipu_teach.compile.programs import Node
 from ipu_teach.cost import StepCost
 from ipu_teach.cost.ledger import CATEGORIES, MemoryLedger
@@ -30,6 +28,8 @@ from ipu_teach.report.profile import (
     named_replicas,
 )
 from ipu_teach.report.settings import InstrumentationSettings, PoplarVersion
+from ipu_teach.saving import schema as s
+from ipu_teach.saving.archive import MOST_NODES
 from ipu_teach.target import Target, sync_of
 
 # Fields of a machine that can change without the vertices at hand.

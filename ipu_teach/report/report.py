@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ipu_teach.archive import read_whole, write_whole
+from ipu_teach._support.flags import flagged
 from ipu_teach.cost import StepCost
 from ipu_teach.cost.grounds import shares
 from ipu_teach.cost.ledger import STATE, MemoryLedger
@@ -32,7 +32,6 @@ from ipu_teach.errors import (
     did_you_mean,
     shown,
 )
-from ipu_teach.flags import flagged
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.variable_table import of_replica
 from ipu_teach.report import debug, insights, operations, query, why
@@ -45,12 +44,13 @@ from ipu_teach.report.settings import InstrumentationSettings, PoplarVersion
 from ipu_teach.report.table import Table
 from ipu_teach.report.walk import joints
 from ipu_teach.report.writer import REPORT, Besides, digest, serialize
+from ipu_teach.saving.archive import read_whole, write_whole
 from ipu_teach.target import Target, changed
 from ipu_teach.types import Array
 
-# Fields of a machine that decide what is compiled, and not only how long it takes.
-# steps of one IPU that are summed up together; steps whose times are worked out at once
+# Steps of one IPU that are summed up together; steps whose times are worked out at once.
 EVERY, CHUNK = 2**12, 2**16
+# Fields of a machine that decide what is compiled, and not only how long it takes.
 COMPILED_FOR = (
     "num_ipus",
     "num_tiles",

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Annotated, Any
 
 from ipu_teach.report.table import Finds, finds
-from ipu_teach.schema import TEXT, Codec, checked, many, pair, whole
+from ipu_teach.saving.schema import TEXT, Codec, checked, many, pair, whole
 
 LEVELS = ("Vertex", "Tile", "Ipu", "Device", "Off")
 MOST = 2**62

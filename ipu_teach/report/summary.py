@@ -8,9 +8,9 @@ from typing import TextIO
 
 import numpy as np
 
+from ipu_teach._support.flags import flagged
 from ipu_teach.cost.phases import HOST, LINKS, STREAMING
 from ipu_teach.errors import InvalidOptionError, did_you_mean, shown
-from ipu_teach.flags import flagged
 from ipu_teach.report.query import IpuRow, folded
 from ipu_teach.report.report import Report
 from ipu_teach.report.table import Table, plain

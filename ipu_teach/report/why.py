@@ -1,9 +1,8 @@
-"""Why a step takes so long, why tiles wait, why a tile is full: a chain of causes, down to a line
-of the learner's program.
+"""Chains of causes: why a step takes long, why tiles wait, why a tile is full.
 
-Every cause is read off the report's figures, and a chain ends where they end: nothing is guessed. A
-report that was read from a file has no vertices, so that its chains may be shorter. Cycles and
-bytes are modelled.
+A chain ends at a line of the user's program. Each cause is taken from the figures of the report,
+and a chain ends where there are no more of them. A report that was read from a file has no
+vertices, so its chains can be shorter. Cycles and bytes are modelled.
 """
 
 from __future__ import annotations
@@ -35,14 +34,13 @@ from ipu_teach.report.table import plain
 if TYPE_CHECKING:
     from ipu_teach.report.report import Report
 
-MEMORY, WAITING = "memory", "waiting"  # what one can ask for besides steps and tiles
-DOMINATES = 0.1  # the share of the run from which a step explains why it takes so long
+MEMORY, WAITING = "memory", "waiting"  # the questions that do not name a step or a tile
+DOMINATES = 0.1  # a step with a smaller share of the run does not explain its length
 
 
 @dataclass(frozen=True)
 class Cause:
-    """One link of a chain: `text` says it, `tiles` are those it speaks of, `line` is the learner's,
-    "" if it names none."""
+    """One cause of a chain: a sentence, the tiles that it mentions, and the user's line or ""."""
 
     text: str
     tiles: tuple[int, ...] = ()
@@ -51,10 +49,10 @@ class Cause:
 
 @dataclass(frozen=True, repr=False)
 class Why:
-    """A chain of causes: each holds because of the next. `step`: number of the compiled step in
-    question, -1 for memory.
+    """A chain of causes, each of which explains the one before it.
 
-    Views draw its `tiles` in one colour: `show.balance(report, why=chain)`.
+    `step` is the number of the compiled step that the question is about, -1 for memory. Views
+    highlight the `tiles`, as in `show.balance(report, why=chain)`.
     """
 
     question: str
@@ -63,7 +61,7 @@ class Why:
 
     @property
     def tiles(self) -> tuple[int, ...]:
-        """The tiles that the causes speak of, ascending."""
+        """The tiles that the causes mention, in ascending order."""
         return tuple(sorted({tile for cause in self.causes for tile in cause.tiles}))
 
     def __repr__(self) -> str:
@@ -83,14 +81,19 @@ class Why:
 
 
 def why(report: Report, what: object = None, *, tile: int | None = None) -> Why:
-    """Why something takes so long, or is so full: a numbered chain of causes, down to a line of
-    your program.
+    """Explain why the run or a step takes long, why tiles wait, or why a tile is full.
 
-    `what`: the number of a step of the run (from 0), a step of `report.steps()`, or the name of
-    one: why it takes so long; left out, why the run does. With `tile`: why that tile waits there.
-    "waiting": why tiles wait at all. "memory", or the `GraphMemoryAllocationError` that said so:
-    why the fullest tile, or `tile`, is so full. Only causes that the figures show are told, all of
-    them modelled. Raises `InvalidOptionError` and `PoplarIndexError`.
+    The result is a numbered chain of causes that ends at a line of your program. `what` is the
+    question:
+
+    * None: why the run takes long;
+    * the number of a step of the run (from 0), a step of `report.steps()`, or the name of a step:
+      why it takes long;
+    * "waiting": why tiles wait;
+    * "memory", or a `GraphMemoryAllocationError`: why the fullest tile, or `tile`, is full.
+
+    With `tile`, the first three explain why that tile waits. All causes are figures of the report,
+    and modelled. Raises `InvalidOptionError` and `PoplarIndexError`.
     """
     tiles = report.target.num_tiles
     if tile is not None and not (is_whole(tile) and 0 <= tile < tiles):
@@ -101,7 +104,7 @@ def why(report: Report, what: object = None, *, tile: int | None = None) -> Why:
     if isinstance(what, GraphMemoryAllocationError) or isinstance(what, str) and what == MEMORY:
         full = int(np.argmax(report.memory.held_per_tile)) if tile is None else int(tile)
         fits = report.memory.held_per_tile[full] <= report.target.bytes_per_tile
-        if isinstance(what, GraphMemoryAllocationError) and fits:  # then it is not the tiles'
+        if isinstance(what, GraphMemoryAllocationError) and fits:  # the host's memory is full
             return Why("Why memory is full:", (Cause(what.tried), Cause(what.where)))
         return Why(f"Why tile {full} is as full as it is:", tuple(_memory(report, full)))
     if not report.num_steps:
@@ -143,13 +146,15 @@ def _cycles(report: Report, number: int) -> int:
 
 
 def lost(phase: Phase) -> float:
-    """Cycles of a phase that a tile waits, on average."""
+    """Return the cycles of a phase in which a tile waits, on average."""
     return 0.0 if phase.busy is None else phase.cycles - float(phase.busy.mean())
 
 
 def lost_in(report: Report, number: int) -> float:
-    """Cycles of one execution of a compiled step that a tile waits for others with a part in it, on
-    average over all tiles of the machine."""
+    """Return the cycles that a tile waits in one execution of a step, on average over all tiles.
+
+    Only waiting for tiles that take part in the step counts.
+    """
     target = report.target
     if target.num_sets == 1:
         return sum(map(lost, report.phases(number)))
@@ -164,8 +169,10 @@ def lost_in(report: Report, number: int) -> float:
 
 
 def _lost_between_sets(report: Report) -> float:
-    """Cycles of the run in which a tile waits because its IPU, or its I/O tiles, wait for others,
-    on average over all tiles."""
+    """Return the cycles that a tile waits because its IPU waits, on average over all tiles.
+
+    I/O tiles count as an IPU of their own.
+    """
     target = report.target
     if target.num_sets == 1:
         return 0.0
@@ -175,7 +182,7 @@ def _lost_between_sets(report: Report) -> float:
 
 
 def codelets_on(report: Report, number: int, tile: int) -> list[tuple[str, int]]:
-    """(codelet, on how many tiles it is) of those that a compiled step executes on a tile."""
+    """Return (codelet, its number of tiles) for the codelets that a step executes on a tile."""
     here = (p for p in report.profile.parts(number) if tile in p.on)
     return [(report.profile.codelets[p.codelet].name, len(p.on)) for p in here]
 
@@ -192,7 +199,7 @@ def _name(report: Report, number: int, times: int = 1) -> str:
 
 
 def _step(report: Report, what: object) -> int:
-    """The number of the compiled step that is meant."""
+    """Return the number of the compiled step that `what` names."""
     order = report.step_numbers
     if is_whole(what):
         if not 0 <= what < len(order):
@@ -205,7 +212,7 @@ def _step(report: Report, what: object) -> int:
         report.step_cost(n).name: n
         for n in sorted(set(order.tolist()), key=lambda n: report.step_cost(n).cycles)
     }
-    # of a StepRun
+    # a StepRun has the number of its step
     number = named.get(what) if isinstance(what, str) else getattr(what, "step", None)
     if not is_whole(number) or number not in order:
         raise InvalidOptionError(f"""why() was given {shown(what)}.
@@ -244,7 +251,7 @@ def _long(
 def _none_dominates(
     report: Report, executed: list[Executions], longest: Executions
 ) -> Iterator[Cause]:
-    """Say that no step takes a large share, and which kind of phase does."""
+    """Yield that no step takes a large share, and the kind of phase that takes most."""
     steps, taken = len(executed), longest.total(partial(_cycles, report))
     yield Cause(
         f"The run takes {_n(report.total_cycles)} modelled cycles, and none of its {steps:,} steps "
@@ -312,7 +319,7 @@ def _tile(
 
 
 def _slowest(report: Report, number: int, phase: Phase) -> Iterator[Cause]:
-    """Why a phase lasts as long as it does."""
+    """Yield the causes of the length of a phase."""
     cost = report.step_cost(number)
     busy = phase.busy
     line, placed = report.profile.steps[number].line, ""
@@ -351,8 +358,10 @@ def _slowest(report: Report, number: int, phase: Phase) -> Iterator[Cause]:
 
 
 def _lines(report: Report, number: int, phase: Phase, tile: int) -> tuple[str, str]:
-    """Return the line that gives a tile most of its work in a phase, and the line that put that
-    work there; "" for what is not known."""
+    """Return the line that gives a tile most of its work in a phase, and the line that maps it.
+
+    An unknown line is "".
+    """
     profile, cost = report.profile, report.step_cost(number)
     added, placed = profile.lines_on(number, tile)
     copied = profile.steps[number].line
@@ -492,8 +501,10 @@ def _memory(report: Report, tile: int) -> Iterator[Cause]:
 
 
 def _several(report: Report, tile: int, category: str, sizes: dict[str, int]) -> Iterator[Cause]:
-    """Say how many variables or constants fill a tile, none of which is half of them, and which
-    line makes most."""
+    """Yield the number of variables or constants that fill a tile, and the line that makes most.
+
+    None of them is half of the total.
+    """
     name, size = next(iter(sizes.items()))
     noun = category.lower()
     yield Cause(
@@ -514,6 +525,8 @@ def _several(report: Report, tile: int, category: str, sizes: dict[str, int]) ->
 
 
 def _line_of_buffers(report: Report, number: int, tile: int) -> str:
-    """Return the line of what a step brings to a tile before it computes: the line that gives the
-    tile most of its vertices, or that of the copy."""
+    """Return the line that causes the exchange buffers of a step on a tile.
+
+    It is the line that gives the tile most of its vertices, or the line of the copy.
+    """
     return report.profile.lines_on(number, tile)[0] or report.profile.steps[number].line

@@ -15,8 +15,6 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from ipu_teach import schema as s
-from ipu_teach.archive import MOST_NODES, Format
 from ipu_teach.cost import StepCost
 from ipu_teach.cost.ledger import CATEGORIES, MemoryLedger
 from ipu_teach.cost.transfers import Transfers
@@ -37,6 +35,8 @@ from ipu_teach.report.profile import (
 )
 from ipu_teach.report.query import live_runs
 from ipu_teach.report.settings import InstrumentationSettings
+from ipu_teach.saving import schema as s
+from ipu_teach.saving.archive import MOST_NODES, Format
 from ipu_teach.types import Array
 
 REPORT = Format("report", 5, "Report.save", ReportLoadError, ReportNotFoundError)

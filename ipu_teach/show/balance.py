@@ -55,7 +55,9 @@ SIDE = 110.0
 def balance(
     report: Report, other: Report | None = None, *, why: Why | None = None, at: At = None
 ) -> View:
-    """Why tiles wait in the run of `report`; with `other`, in two runs above each other on one axis
+    """How much of the tiles' time is waiting, and in which superstep is most of it lost?
+
+    Why tiles wait in the run of `report`; with `other`, in two runs above each other on one axis
     of time.
 
     Up to 500 supersteps of a run are shown, and fewer in a scene that would be larger than 150 kB;
@@ -248,7 +250,7 @@ def _scene(runs: list[_Run], most: int) -> Scene:
     worst.sort(key=lambda f: -lost[frames[f]])
     return panels.scene(
         "balance",
-        "Why tiles wait" + (", in two runs" if len(runs) > 1 else ""),
+        _title(runs),
         _sentence(runs),
         foot=12,
         codes=CODES,
@@ -306,6 +308,17 @@ def _still(run: _Run, one: _Lost, name: str, lanes: LanesOf, number_of: int) -> 
 def _histogram(work: Array) -> Array:
     """int64[BINS]: how many tiles are at work how long, in equal parts up to the slowest."""
     return np.histogram(work, BINS, (0, max(1, float(work.max()))))[0].astype(np.int64)
+
+
+def _title(runs: list[_Run]) -> str:
+    shares = [f"{100 * run.waiting:.1f} %" for run in runs]
+    if len(runs) > 1:
+        return (
+            f"Waiting: {shares[0]} of the tiles' time in the first run, {shares[1]} in the second"
+        )
+    worst = max(runs[0].all, key=lambda one: one.runs * one.mean)
+    where = f", most of it in {label(runs[0].title(worst.stretch), 40)}" * (runs[0].waiting > 0)
+    return f"{shares[0]} of the tiles' time is waiting{where}"
 
 
 def _sentence(runs: list[_Run]) -> str:

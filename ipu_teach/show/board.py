@@ -23,7 +23,7 @@ from ipu_teach.show.measures import (
     OF_LETTER,
     ROW,
 )
-from ipu_teach.show.scene import Board, Detail, Message, Scene, Trail
+from ipu_teach.show.scene import Board, Detail, Flows, Message, Scene, Sheet, Trail
 from ipu_teach.show.shapes import Boxes, Outline, Shape, Stroke, Words, rectangles
 from ipu_teach.types import Array
 
@@ -120,6 +120,10 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
     still, places = scene.stills[int(scene.frames[frame])], Places(board)
     texts, cells = scene.numbers[board.name].at(frame), places.cells()
     yield Words(board.x, board.y - 8, board.heading, ink="soft")
+    for flows in (m for m in scene.marks if isinstance(m, Flows) and m.between == board.name):
+        messages, _ = under_way(scene, frame, progress, flows.name)
+        if len(messages) > MOST_PACKETS and not any(map(board.link, messages)):
+            yield from _arrows(places, messages)  # under the cells
     code, until, then = still.cells.get(board.name, (0, 1, 0))
     busy = np.broadcast_to(np.asarray(until), len(board.tiles)) >= progress * still.cycles
     state = np.where(busy, np.broadcast_to(np.asarray(code), len(board.tiles)), then)
@@ -149,7 +153,8 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
             here = cells[(board.box == box) & (board.row == row)]
             if len(here):
                 wide = places.pitch[row] * len(here) - 1
-                yield Outline(rim_code, outline(here[0, 0], here[0, 1], wide, CELL), False, 1.5)
+                if len(board.rims) > 1:
+                    yield Outline(rim_code, outline(here[0, 0], here[0, 1], wide, CELL), False, 1.5)
                 if left := int(board.left[box, row]):
                     x, y = float(here[-1, 0] + places.pitch[row]) + 1, float(here[0, 1]) + 11
                     more.append(Words(x, y, f"+{left:,}", 11, ink="soft"))
@@ -195,10 +200,9 @@ def paint_packets(
     if any(board.link(message) for message in messages):
         yield from _links(scene, places, messages)
         return
-    if len(messages) > MOST_PACKETS:
-        yield from _arrows(places, messages)
+    if len(messages) > MOST_PACKETS:  # arrows, under the cells
         return
-    cells = places.cells()
+    cells, still = places.cells(), scene.stills[int(scene.frames[frame])]
     begun = np.cumsum([scene.stills[i].first for i in scene.frames.tolist()])
     last = int(np.searchsorted(begun, begun[frame], "right")) - 1  # of the same superstep
     before, after = (scene.numbers[board.name].at(f) for f in (frame, last))
@@ -207,16 +211,16 @@ def paint_packets(
     words = []
     for message in messages:
         assert message.cells is not None
-        cell = int(message.cells[0])
+        cell = int(message.cells[0]) if len(message.cells) else -1  # none of its cells is drawn
         text = (
             short((after if message.after else before)[cell], 44)
-            if message.count == 1
+            if message.count == 1 and cell >= 0
             else f"{message.size:,} B"
         )
         wide, ends = OF_LETTER * len(text) + 8, list[tuple[float, float]]()
         for box in (message.source, int(message.receivers[0])):
             x, y = (board.x + board.width / 2, board.y - 12) if box < 0 else places.corner(box)
-            if box >= 0 and board.box[cell] == box:
+            if box >= 0 and cell >= 0 and board.box[cell] == box:
                 x, y = float(cells[cell, 0] + cells[cell, 2] / 2), float(cells[cell, 1] + CELL / 2)
             elif box >= 0:
                 fit = max(1, int((places.wide - 4) // 48))
@@ -227,7 +231,8 @@ def paint_packets(
         part = min(1.0, max(0.0, (now - message.begin) / ((message.end - message.begin) or 1)))
         (x, y), (u, v) = ends
         yield Stroke(((x, y), (u, v)), 1, "line")
-        x, y, code = x + part * (u - x), y + part * (v - y), board.rims[int(board.row[cell])]
+        x, y = x + part * (u - x), y + part * (v - y)
+        code = board.rims[int(board.row[cell])] if cell >= 0 else still.code
         boxes.setdefault(code, []).append((x - wide / 2, y - 8, wide, 16.0))
         words.append(Words(x, y + 4, text, 11, "middle", code))
     yield from (Boxes(code, np.array(some)) for code, some in boxes.items())
@@ -265,6 +270,21 @@ def _links(scene: Scene, places: Places, links: tuple[Message, ...]) -> Iterator
         )
         yield Boxes(code, rectangles(right - 56, y - 9, 56.0, 16.0))
         yield Words(right - 28, y + 3, f"{link.size:,} B", 11, "middle", code)
+
+
+def paint_sheet(scene: Scene, mark: Sheet, frame: int) -> Iterator[Shape]:
+    """A tensor of two dimensions as an image, in the colours of its cells."""
+    board = scene.mark(mark.of)
+    assert isinstance(board, Board)
+    yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
+    codes = value_codes(board, scene.numbers[board.name].at(frame))
+    rows = -(-len(mark.place) // mark.columns)
+    side = min(mark.width / mark.columns, mark.height / rows)
+    x, y = mark.x + mark.place % mark.columns * side, mark.y + mark.place // mark.columns * side
+    for code in np.unique(codes).tolist():
+        at = codes == code
+        yield Boxes(code, rectangles(x[at], y[at], side, side))
+    yield from rim(float(x[board.focus]), float(y[board.focus]), side, side, 2)
 
 
 def paint_detail(scene: Scene, mark: Detail, frame: int) -> Iterator[Shape]:

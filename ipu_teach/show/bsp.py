@@ -19,10 +19,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from ipu_teach._support.flags import flagged
 from ipu_teach.cost.phases import COMPUTE, HOST, STREAMING, SYNC
 from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import InvalidOptionError, counted
-from ipu_teach.flags import flagged
 from ipu_teach.report import Recording, Report, Why
 from ipu_teach.show.content import report_of, with_content
 from ipu_teach.show.measures import MOST_SPOKES, SMALLEST_LABEL
@@ -34,6 +34,7 @@ from ipu_teach.show.report_facts import (
     because,
     checked,
     ipus_at_work,
+    ipus_title,
     linked,
     no_time,
     phase_cycles,
@@ -43,6 +44,7 @@ from ipu_teach.show.report_facts import (
     state_of,
     titled,
     waited_for,
+    waits_title,
 )
 from ipu_teach.show.scene import (
     Bar,
@@ -74,6 +76,9 @@ from ipu_teach.types import Array
 BEYOND = {HOST: "host", STREAMING: "streaming memory"}
 MOST_CELLS = 4096  # more tiles are drawn several to a cell
 MOST_FRAMES = 3000  # of a run
+# of a run of several IPUs: as many as are tried first, and those before tiles share cells
+FIRST_FRAMES, FEW_FRAMES = 256, 100
+MOST_EDGES = 96  # of a stretch; a longer one has the phases of one IPU
 MOST_OF_TWO = 500  # supersteps of each of two runs
 MOST_LANES = 64  # more tiles are sorted
 MOST_MESSAGES = 64  # of one exchange, drawn one by one
@@ -93,7 +98,9 @@ def bsp(
     why: Why | None = None,
     at: At = None,
 ) -> View:
-    """The run in a report as an animation of its supersteps; with `other`, two runs above each
+    """Which tile makes the others wait in each superstep, and for how long?
+
+    The run in a report as an animation of its supersteps; with `other`, two runs above each
     other on one axis of time.
 
     Of a recording, the words say what of the recorded tensors the messages carry. Every other
@@ -126,13 +133,46 @@ def bsp(
         frames = dict(
             enumerate((place, phase.exchange) for place, n in order for phase in report.phases(n))
         )
+    several = report.target.num_ipus > 1
+    maker, most = _made(report, each), FIRST_FRAMES if several else MOST_FRAMES
     while True:
-        scene = linked(
-            with_content(_made(report, each).scene(), told, frames), report, ("tiles", "lanes")
-        )
-        if len(scene.json()) <= MOST_BYTES or each >= report.target.tiles_per_ipu:
-            return because(View(scene), report, why, at)
-        each *= 2
+        scene = linked(with_content(maker.scene(most), told, frames), report, ("tiles", "lanes"))
+        size, shown = len(scene.json()), len(scene.frames)
+        if size <= MOST_BYTES and several and most == FIRST_FRAMES and maker.is_cut(most):
+            most = min(MOST_FRAMES, int(0.9 * shown * MOST_BYTES / size))
+            if most > FIRST_FRAMES:  # there is room for more
+                continue
+        if size <= MOST_BYTES:
+            break
+        if several and shown > FEW_FRAMES and most > FEW_FRAMES:
+            # the tiles stay: what they do is the picture
+            most = max(FEW_FRAMES, int(0.9 * min(most, shown) * MOST_BYTES / size))
+        elif each < report.target.tiles_per_ipu:
+            each *= 2
+            maker = _made(report, each)
+        else:
+            break
+    return because(View(scene), report, why, at)
+
+
+def axis_of(view: View) -> float:
+    """The longest of the axes of time that lanes of one superstep have in turn, 0 without lanes."""
+    axes = [
+        max(mark.axis, *(float(d.span) for d in view.scene.drawings))
+        for mark in view.scene.marks
+        if isinstance(mark, Lanes) and view.scene.view == "bsp"
+    ]
+    return max(axes, default=0.0)
+
+
+def with_axis(view: View, axis: float) -> View:
+    """The view with lanes whose whole width is `axis`, where it has lanes of one superstep."""
+    if not axis_of(view) or axis <= 0:
+        return view
+    marks = tuple(
+        replace(mark, axis=axis) if isinstance(mark, Lanes) else mark for mark in view.scene.marks
+    )
+    return View(replace(view.scene, marks=marks))
 
 
 def _made(report: Report, each: int) -> _Maker:
@@ -197,7 +237,7 @@ def _two(makers: list[_Maker]) -> Scene:
     panels.notes.insert(0, change.strip() or "Both take equally long.")
     return panels.scene(
         "bsp",
-        "Two runs on one axis of time",
+        _compared(first, second),
         f"Two runs on one axis of time. {makers[0].sentence()} {makers[1].sentence()}{change}",
         foot=24,
         codes=STATES,
@@ -207,6 +247,15 @@ def _two(makers: list[_Maker]) -> Scene:
         group="stretch" if any(maker.several for maker in makers) else "superstep",
         table=(("report", *makers[0].table(list(STATE))[0]), tuple(rows)),
     )
+
+
+def _compared(first: float, second: float) -> str:
+    """Two runs beside each other, as a title."""
+    if first == second:
+        return "Both runs take equally long"
+    share = abs(second - first) / first if first else 0.0
+    more = "more" if second > first else "fewer"
+    return f"The second run takes {100 * share:.1f} % {more} cycles than the first"
 
 
 class _Maker:
@@ -221,6 +270,7 @@ class _Maker:
             for part in parts(report, n)
         ]
         self.stretches, self.which = segments(report, min(MOST_FRAMES, len(report.step_numbers)))
+        self._edges_of = dict[Segment, list[int]]()
         target = report.target
         self.several = target.num_sets > 1
         self.group = "stretch" if self.several else "superstep"
@@ -236,11 +286,12 @@ class _Maker:
         self.kinds = [k for k in STATE if any(p.kind == k for *_, own in self.ran for p in own)]
         self.beyond = [BEYOND[k] for k in self.kinds if k in BEYOND]  # what the device talks to
 
-    def scene(self) -> Scene:
+    def scene(self, most: int = MOST_FRAMES) -> Scene:
+        """The picture, of at most so many frames."""
         stills: list[Still] = []
         panels = Panels()
         of: list[range] = []  # by stretch, its stills
-        for stretch in self.stretches:
+        for stretch in self.stretches[: self._few(most)]:
             made = self._stills(stretch, len(panels.drawings))
             of.append(range(len(stills), len(stills) + len(made)))
             stills += made
@@ -249,11 +300,11 @@ class _Maker:
                 panels.drawings.append(self._of_host(stretch))
         if not stills:
             raise no_time("bsp")
-        frames = self._frames(of, panels)
+        frames = self._frames(of, panels, most)
         # It rests in the phase that computes longest, or at the end of the longest stretch.
         lasts = [
             stretch.cycles if self.several else stills[i].cycles
-            for stretch, own in zip(self.stretches, of, strict=True)
+            for stretch, own in zip(self.stretches, of, strict=False)
             for i in own
         ]
         codes = [still.code for still in stills]
@@ -262,7 +313,7 @@ class _Maker:
             key=lambda i: (codes[i] == STATE[COMPUTE], codes[i] != STATE[SYNC], lasts[i]),
         )
         if self.several:
-            chosen = next(own[-1] for own in of if chosen in own)
+            chosen = self._longest_wait(of, set(frames.tolist()))
         self._put(panels)
         if self.each > 1:
             panels.notes.append(
@@ -270,17 +321,20 @@ class _Maker:
                 "their bytes."
             )
         panels.notes += self.by_tile.notes
+        if any(len(stretch.spans) >= MOST_EDGES for stretch in self.stretches):
+            panels.notes.append(
+                "In a stretch of many phases a frame is a phase of the IPU that the others wait "
+                "for; the lanes show all phases."
+            )
         if self.report.target.num_ipus > 1 and any(still.flows for still in stills):
             panels.notes.append(BETWEEN)
         panels.notes.append(
             "Each phase plays equally long, and lanes fill the width in each "
             f"{self.group}; the strip below is to scale."
         )
-        steps = counted(self.report.num_steps, "superstep")
-        tiles = counted(self.report.target.num_tiles, "tile")
         return panels.scene(
             "bsp",
-            titled(self.report, f"{steps} on {tiles}"),
+            titled(self.report, self._title()),
             self.sentence(),
             foot=26,
             codes=STATES,
@@ -291,13 +345,35 @@ class _Maker:
             group=self.group,
         )
 
-    def _frames(self, of: list[range], panels: Panels) -> Array:
+    def _few(self, most: int) -> int:
+        """How many of the different stretches come up in the first `most` frames; at least one."""
+        sizes = [len(self._edges(stretch)) - 1 for stretch in self.stretches]
+        frames = np.cumsum([sizes[which] for which in self.which.tolist()])
+        shown = self.which[: max(1, int(np.searchsorted(frames, most, "right")))]
+        return 1 + max(shown.tolist(), default=0)
+
+    def is_cut(self, most: int) -> bool:
+        """Whether the run has more than `most` frames."""
+        return sum(len(self._edges(self.stretches[i])) - 1 for i in self.which.tolist()) > most
+
+    def _longest_wait(self, of: list[range], shown: set[int]) -> int:
+        """The still at the end of the longest stretch that ends with the IPU that makes the others
+        wait longest."""
+        held = self.report.ipus.largest("held_cycles", 1)[0]
+        ends = [
+            (stretch.last == held.ipu, stretch.cycles, -own[-1])
+            for stretch, own in zip(self.stretches, of, strict=False)
+            if own and own[-1] in shown
+        ]
+        return -max(ends)[2]
+
+    def _frames(self, of: list[range], panels: Panels, most: int) -> Array:
         """The still of every phase of the run, in order, up to the last stretch that is shown
         whole."""
         frames: list[int] = []
         report, shown = self.report, len(self.report.step_numbers[:MOST_FRAMES])
         for place, which in enumerate(self.which.tolist()):
-            if len(frames) + len(of[which]) > MOST_FRAMES:
+            if which >= len(of) or frames and len(frames) + len(of[which]) > most:
                 shown = int(cuts(report)[place])
                 break
             frames += of[which]
@@ -333,11 +409,21 @@ class _Maker:
         """A still for each part of a stretch in which no IPU begins or ends a phase: on one IPU, or
         where all work together, for each phase."""
         found, stills = stretch.spans, list[Still]()
-        edges = sorted({0, *(s.start + s.phase.cycles for s in found)})
-        for begin, end in pairwise(edges):
+        for begin, end in pairwise(self._edges(stretch)):
             here = [s for s in found if s.start <= begin < s.start + s.phase.cycles]
             stills.append(self._still(here, begin, end, stretch, drawing))
         return stills
+
+    def _edges(self, stretch: Segment) -> list[int]:
+        """When the frames of a stretch begin, and its end."""
+        if stretch not in self._edges_of:
+            spans = stretch.spans
+            edges = {0, *(s.start + s.phase.cycles for s in spans)}
+            if len(edges) > MOST_EDGES:
+                last = [s for s in spans if stretch.lasts(s.part)]
+                edges = {0, stretch.cycles, *(s.start + s.phase.cycles for s in last)}
+            self._edges_of[stretch] = sorted(edges)
+        return self._edges_of[stretch]
 
     def _still(
         self, here: list[Span], begin: int, end: int, stretch: Segment, drawing: int
@@ -406,7 +492,7 @@ class _Maker:
         )
 
     def _meanwhile(self, here: list[Span]) -> str:
-        """What each IPU does at some time."""
+        """What the IPUs that are at work do at some time."""
         ipus = self.report.target.sets
         of = self.report.target.set_of(np.arange(self.report.target.num_tiles))
         does = {
@@ -414,9 +500,12 @@ class _Maker:
             for span in here
             for ipu in np.unique(of[span.own]).tolist()
         }
-        said = [f"{name}: {does.get(i, 'waits')}" for i, name in enumerate(ipus[:MOST_TOLD])]
-        more = [f"and {len(ipus) - MOST_TOLD} more IPUs"] * (len(ipus) > MOST_TOLD)
-        return ", ".join(said + more)
+        told = list(does.items())[:MOST_TOLD]
+        said = [f"{ipus[i]}: {work}" for i, work in told]
+        said += [f"{len(does) - len(told)} more at work"] * (len(does) > len(told))
+        idle = len(ipus) - len(does)
+        waits = ["the other waits" if idle == 1 else f"the other {idle} wait"]
+        return ", ".join(said + waits * (idle > 0))
 
     def named(self, part: IPUStep) -> tuple[str, str]:
         """(kind, name) of a step, the name after that of the IPU that does it by itself."""
@@ -474,12 +563,36 @@ class _Maker:
         if len(messages) <= MOST_MESSAGES:
             return tuple(messages), how
         chosen = int(np.argmax(busy))
+        links = [m for m in messages if self._is_link(m)]  # few, and each stands for many
         its = [m for m in messages if chosen == m.source or chosen in m.receivers]
-        its = sorted(its, key=lambda m: -m.size)[:MOST_OF_ONE]
-        how += f"; drawn are {len(its):,} of {self.one} {chosen}"
+        its = [m for m in its if not self._is_link(m)]
+        its = links + sorted(its, key=lambda m: -m.size)[:MOST_OF_ONE]
+        between = f" and {counted(len(links), 'arrow')} between IPUs" * bool(links)
+        how += f"; drawn are {len(its) - len(links):,} of {self.one} {chosen}{between}"
         if len(its) > MOST_SPOKES and self.grid.side < SMALLEST_LABEL:
             how += ", a frame for who sends, a dot for who receives"
         return tuple(its), how
+
+    def _title(self) -> str:
+        """Which tiles, or which IPU, make the others wait."""
+        if self.several:
+            return ipus_title(self.report)
+        computing = [(p, part) for part, _, own in self.ran for p in own if p.kind == COMPUTE]
+        if computing:
+            phase, part = max(computing, key=lambda pair: pair[0].cycles)
+            name = self._name(part)
+            return waits_title(phase) + f" in {name!r}" * bool(name)
+        spent = Counter[str]()
+        for _, times, own in self.ran:
+            for phase in own:
+                spent[phase.kind] += times * phase.cycles
+        kind, cycles = spent.most_common(1)[0]
+        share = 100 * cycles / self.report.total_cycles
+        return f"{kind.capitalize()} takes {share:.1f} % of the run; no tile computes"
+
+    def _is_link(self, message: Message) -> bool:
+        """Whether an arrow goes from one IPU to another."""
+        return message.source // self.per_ipu != int(message.receivers[0]) // self.per_ipu
 
     def sentence(self) -> str:
         """What the run takes, phase by phase, and the tile that is waited for longest."""

@@ -26,7 +26,7 @@ from ipu_teach.cost.vertices.parts import STARTS, WORDS
 from ipu_teach.errors import InvalidOptionError, counted, did_you_mean, shown
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.report import Report
-from ipu_teach.show.palette import CHOSEN, COMPUTE, HUES, Code
+from ipu_teach.show.palette import BYTES, CHOSEN, HUES, Code
 from ipu_teach.show.panels import Panels
 from ipu_teach.show.report_facts import linked, model_of
 from ipu_teach.show.scene import Scene, Still, Table, Tree, label, number
@@ -34,7 +34,7 @@ from ipu_teach.show.view import View
 from ipu_teach.target import BY_HAND, COMPILED, Target
 from ipu_teach.types import Array
 
-LINE, WORST = COMPUTE.lettered("L", "line"), CHOSEN.lettered("M", "line that takes most")
+LINE, WORST = BYTES.lettered("L", "line"), CHOSEN.lettered("M", "line that takes most")
 START = HUES[2].lettered("S", "start of vertices")
 PART = HUES[6].lettered("P", "part of a line, or the whole")
 CODES = (LINE, WORST, START, PART)
@@ -58,7 +58,9 @@ CodeRow = tuple[int, str, tuple[str, ...], float, int]
 
 
 def code(what: Report | Observed, codelet: type[Vertex] | str | None = None) -> View:
-    """The lines of a codelet in the run of a report, or of one vertex that `observe` looked at.
+    """Which line of a codelet takes the cycles?
+
+    The lines of a codelet in the run of a report, or of one vertex that `observe` looked at.
 
     Of a run: the cycles of all vertices of `codelet`, its class or its name; left out, it is the
     one with most. They are worker cycles, and of vertices that have the tile to themselves the
@@ -188,6 +190,9 @@ def _view(name: str, head: str, columns: tuple[str, ...], rows: list[CodeRow]) -
         else f"; most in line {worst[1].rstrip(':')}, {percent(worst[3])}"
     )
     sentence = f"{head}{most}."
+    title = f"{name}: its cycles have no lines"
+    if worst is not None:
+        title = f"Line {worst[1].partition(':')[0]} takes {percent(worst[3])} of {name}"
     table = tuple(("  " * depth + text, *cells) for depth, text, cells, *_ in rows)
     wide = [max(map(len, column)) for column in zip(("", *columns), *table, strict=True)]
     text = [sentence]
@@ -197,9 +202,7 @@ def _view(name: str, head: str, columns: tuple[str, ...], rows: list[CodeRow]) -
             + f"  {last}".rstrip()
         )
     return View(
-        rows_scene(
-            "code", f"{name}, line by line", sentence, CODES, mark, (("line", *columns), table)
-        ),
+        rows_scene("code", title, sentence, CODES, mark, (("line", *columns), table)),
         "\n".join(text),
     )
 

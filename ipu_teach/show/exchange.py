@@ -35,7 +35,9 @@ SIDE = 272.0
 
 
 def exchange(run: Report | Recording, *, at: At = None) -> View:
-    """Every exchange of the run in a report as a matrix of senders and receivers, with the pattern
+    """Which tile sends how much to which, and in what pattern?
+
+    Every exchange of the run in a report as a matrix of senders and receivers, with the pattern
     in words.
 
     Of a recording, the words say what of the recorded tensors the messages carry, the first time
@@ -244,10 +246,9 @@ def _scene(report: Report, every: list[Exchange], told: Carried, at: At, most: i
     )
     panels.put(matrix, left=64, right=64 + SIDE, down=44, high=SIDE)
     panels.put(Partners("partners", of="matrix"), left=424, high=SIDE + 44)
-    many = counted(len(every), "exchange")
     scene = panels.scene(
         "exchange",
-        titled(report, f"Who sends to whom: {many} on {counted(tiles, 'tile')}"),
+        titled(report, _title(every, per_ipu)),
         _sentence(every, tiles, per_ipu),
         foot=44,
         codes=(*_codes(bounds), LINKS),
@@ -273,13 +274,13 @@ def _binned(one: Exchange, each: int, bins: int) -> tuple[Array, Array]:
 
 
 def _codes(bounds: Array) -> tuple[Code, ...]:
-    blues = palette.FILL[5 - len(bounds) : 5]
+    shades = palette.FILL[5 - len(bounds) : 5]
     steps = [
-        blue.lettered(f"{i + 1}", f"up to {bound:,} bytes")
-        for i, (bound, blue) in enumerate(zip(bounds.tolist(), blues, strict=True))
+        shade.lettered(f"{i + 1}", f"up to {bound:,} bytes")
+        for i, (bound, shade) in enumerate(zip(bounds.tolist(), shades, strict=True))
     ]
     unused = [palette.REST] * (5 - len(steps))
-    margin = palette.COMPUTE.lettered("B", "sent, above, and received, beside")
+    margin = palette.BYTES.lettered("B", "sent, above, and received, beside")
     return (palette.PAPER, *steps, *unused, margin)
 
 
@@ -308,6 +309,13 @@ def _most(sizes: Array, verb: str) -> str:
     if others:
         return f"{len(others) + 1:,} tiles {verb} most, {sizes[first]:,} each"
     return f"tile {first} {verb}s most, {sizes[first]:,}"
+
+
+def _title(every: list[Exchange], per_ipu: int) -> str:
+    """The pattern of the longest exchange."""
+    worst = max(every, key=lambda one: one.cycles)
+    name, told = pattern(worst.source, worst.to, per_ipu)
+    return f"{name[0].upper()}{name[1:]}: {told}"
 
 
 def _sentence(every: list[Exchange], tiles: int, per_ipu: int) -> str:

@@ -1,8 +1,9 @@
 """A view with sliders: move one, and Python builds, runs and shows the program anew.
 
-The picture of the first setting is stored in the notebook, so that a reader without a kernel sees
-it too; where a kernel runs, a widget with the same player takes its place. Needs ipywidgets and
-anywidget, which come with the extra `lab`.
+Lanes of one superstep keep their axis of time while a slider moves, so that a longer superstep is a
+longer picture. The picture of the first setting is stored in the notebook, so that a reader without
+a kernel sees it too; where a kernel runs, a widget with the same player takes its place. Needs
+ipywidgets and anywidget, which come with the extra `lab`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from html import escape
 from typing import Any
 
 from ipu_teach.errors import InvalidOptionError, IPUTeachError, shown
+from ipu_teach.show.bsp import axis_of, with_axis
 from ipu_teach.show.view import View, own_script, player, with_scripts
 
 Setting = Sequence[Any]
@@ -59,7 +61,9 @@ class Explore:
 
 
 def explore(build: Callable[..., View], **settings: Setting) -> Explore:
-    """A picture that is made anew as sliders move.
+    """What changes in a picture when a setting changes?
+
+    A picture that is made anew as sliders move.
 
     `build` is called with a value for each setting, by name, and returns a view, say
     `show.bsp(engine.report)`. A setting is (lowest, highest) of whole numbers, (lowest, highest,
@@ -73,7 +77,22 @@ def explore(build: Callable[..., View], **settings: Setting) -> Explore:
     for name, setting in settings.items():
         _check(name, setting)
     start = {name: _start(build, name, setting) for name, setting in settings.items()}
-    return Explore(build, settings, start, _built(build, start))
+    view = _built(build, start)
+    return Explore(build, settings, start, with_axis(view, _longest(build, settings, start, view)))
+
+
+def _longest(
+    build: Callable[..., View], settings: dict[str, Setting], start: dict[str, Any], view: View
+) -> float:
+    """The longest axis of time of the picture at the start, and at both ends of each setting."""
+    found = axis_of(view)
+    for name, setting in settings.items() if found else ():
+        last = setting[1] if isinstance(setting, tuple) else setting[-1]
+        for value in dict.fromkeys((setting[0], last)):
+            if value != start[name]:
+                with suppress(IPUTeachError):  # the slider shows it when it comes there
+                    found = max(found, axis_of(_built(build, {**start, name: value})))
+    return found
 
 
 def _start(build: Callable[..., View], name: str, setting: Setting) -> Any:
@@ -143,11 +162,14 @@ def widget(
     trouble = w.HTML()
     sliders = {name: _slider(w, name, setting, start[name]) for name, setting in settings.items()}
 
+    axis = axis_of(view)
+
     def again(_: object) -> None:
+        nonlocal axis
         try:
-            shown_.scene = _built(
-                build, {name: slider.value for name, slider in sliders.items()}
-            ).scene.json()
+            view = _built(build, {name: slider.value for name, slider in sliders.items()})
+            axis = max(axis, axis_of(view))
+            shown_.scene = with_axis(view, axis).scene.json()
             trouble.value = ""
         except IPUTeachError as error:  # part of the lesson: the sliders may lead there
             trouble.value = (

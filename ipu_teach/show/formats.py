@@ -32,10 +32,10 @@ from ipu_teach.types.numbers import (
 )
 
 CODES = (  # the first four are the fates of a value
-    Code("held", "h", "#56b4e9", "#3b9ad3", ""),
-    Code("subnormal: the steps no longer shrink", "s", "#e69f00", "#e0a21f", "/"),
+    palette.SO.lettered("h", "held"),
+    palette.OTHERWISE.lettered("s", "subnormal: the steps no longer shrink"),
     palette.GAPS.lettered("0", "become 0"),
-    Code("too large", "!", "#d55e00", "#e8792b", "x"),
+    palette.CHOSEN.lettered("!", "too large"),
     Code("where throws landed", "t", "#009e73", "#1cb288", "."),
 )
 THROWN = 4
@@ -52,7 +52,9 @@ def formats(
     thrown: ArrayLike | None = None,
     seed: int = 42,
 ) -> View:
-    """Which of `values` (finite numbers of any shape) FLOAT, HALF and QUARTER[format, scale] hold:
+    """Which values does a dtype keep, and which become 0 or too large?
+
+    Which of `values` (finite numbers of any shape) FLOAT, HALF and QUARTER[format, scale] hold:
     as they are, and times powers of two up to the largest that fits the first dtype, where it
     rests.
 
@@ -100,7 +102,9 @@ def formats(
     return View(
         panels.scene(
             "formats",
-            f"Values beside the numbers of {', '.join(d.__name__ for d in dtypes)}",
+            f"Times 2^{best} the values fit {dtypes[0].__name__} best"
+            if best
+            else f"The values fit {dtypes[0].__name__} best as they are",
             said,
             foot=12,
             codes=CODES,

@@ -27,7 +27,7 @@ CODES = (
     *palette.PHASES,
     Code("the host runs a program", "R", "#009e73", "#1cb288", "."),
     Code("the device waits for a function", "W", "#bfc5cb", "#69717b", "/"),
-    Code("the host does something else", "O", "#7cc4ee", "#2f7aa8", ""),
+    palette.BYTES.lettered("O", "the host does something else"),
 )
 CODE = {phase.name: i for i, phase in enumerate(palette.PHASES)}
 RUN, WAITS, OTHER = range(len(palette.PHASES), len(CODES))
@@ -37,7 +37,9 @@ PITCH = 22.0
 
 
 def host(report: Report) -> View:
-    """Streams and host transfers of the run in `report` beside the device, and the host's own
+    """How much of a run is transfer with the host?
+
+    Streams and host transfers of the run in `report` beside the device, and the host's own
     times, which are measured.
 
     The first 512 supersteps are shown, and fewer in a scene that would be larger than 150 kB; the
@@ -104,7 +106,8 @@ def _scene(report: Report, most: int) -> Scene:
     )
     return panels.scene(
         "host",
-        "The host beside the device",
+        f"{100 * sum(link[-1] for link in links) / total:.1f} % of the run is transfer with the "
+        f"host{' or streaming memory' * bool(report.streaming_bytes)}",
         " ".join([f"The host beside the device: {crossing}.", *told]),
         foot=22,
         codes=CODES,

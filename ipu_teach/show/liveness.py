@@ -15,9 +15,9 @@ from math import ceil
 
 import numpy as np
 
+from ipu_teach._support.flags import flagged
 from ipu_teach.cost.ledger import BUFFERS, LANDING, VARIABLES
 from ipu_teach.errors import InvalidOptionError, counted, did_you_mean, shown
-from ipu_teach.flags import flagged
 from ipu_teach.report import Report
 from ipu_teach.report.query import VariableRow, folded
 from ipu_teach.show import palette
@@ -59,7 +59,9 @@ def liveness(
     always: bool = True,
     axis: str = STEPS,
 ) -> View:
-    """Live bytes at every step of the programs in `report`, or those of two reports over each
+    """In which step is most memory needed, and by which variables?
+
+    Live bytes at every step of the programs in `report`, or those of two reports over each
     other. Nothing need have run.
 
     `always=False` leaves out what is always live; `axis="cycles"` makes a step as wide as the
@@ -85,6 +87,30 @@ def liveness(
     if not all(run.edges[-1] for run in runs):
         raise no_time("liveness")
     return fitting(partial(_scene, runs, at), MOMENTS if axis == CYCLES else MOST_STEPS)
+
+
+@dataclass(frozen=True)
+class _Named:
+    """The variables of one name: the most bytes of them that are live at one step, and the steps
+    from .. up to which some of them are."""
+
+    name: str
+    bytes: int
+    ranges: list[tuple[int, int]]
+
+    @classmethod
+    def of(cls, name: str, rows: list[VariableRow], places: int) -> _Named:
+        """These variables together."""
+        change: Array = np.zeros(places + 1, np.int64)
+        for row in rows:
+            for first, last in row.ranges:
+                change[first] += row.bytes
+                change[last] -= row.bytes
+        live = np.cumsum(change)
+        edges = np.flatnonzero(np.diff((live > 0).astype(np.int8), prepend=0))
+        ranges = [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
+        called = f"{name}, {len(rows)} of them" if len(rows) > 1 else name
+        return cls(called, int(live.max()), ranges)
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,13 +230,17 @@ class _Run:
     def ranges(self, width: int) -> list[tuple[str, int, list[tuple[int, int]]]]:
         """(name, bytes, the steps from .. up to which it is live) of the largest variables that
         come and go."""
-        return [(label(v.name, 20), v.bytes, list(v.ranges)) for v in self.passing[:width]]
+        return [(label(lane.name, 20), lane.bytes, lane.ranges) for lane in self.passing[:width]]
 
     @cached_property
-    def passing(self) -> list[VariableRow]:
-        """The variables that come and go, the largest first."""
-        table = self.report.variables.folded()
-        return [v for v in table.largest("bytes", len(table)) if v.bytes and v.ranges]
+    def passing(self) -> list[_Named]:
+        """What comes and goes under each name, the largest first."""
+        groups: dict[str, list[VariableRow]] = {}
+        for row in self.report.variables.folded():
+            if row.bytes and row.ranges:
+                groups.setdefault(row.name, []).append(row)
+        named = [_Named.of(name, rows, self.places) for name, rows in groups.items()]
+        return sorted(named, key=lambda one: -one.bytes)
 
     def listed(self, each: float, count: int) -> tuple[object, dict[int, list[int]], object]:
         """([name, bytes, the places from .. up to which it is live] of the largest variables and of
@@ -230,8 +260,13 @@ class _Run:
                 (int(self.edges[first] / each + 1e-6), ceil(self.edges[last] / each - 1e-6))
                 for first, last in parts
             ]
+            called = label(row.name, 40) + ", always" * row.always_live
+            alike = next((i for i, r in enumerate(rows) if (r[0], r[2]) == (called, places)), -1)
+            if alike >= 0:  # of one name, live at the same time
+                rows[alike] = (called, rows[alike][1] + row.bytes, places)
+                continue
             if parts and len(rows) < MOST_LISTED + others:
-                rows.append((label(row.name, 40) + ", always" * row.always_live, row.bytes, places))
+                rows.append((called, row.bytes, places))
                 continue
             for place in {place for first, last in places for place in range(first, last)}:
                 few, size = less.get(place, (0, 0))
@@ -292,7 +327,7 @@ def _scene(runs: list[_Run], at: At, most: int) -> Scene:
     titles = ["Live"] if len(runs) == 1 else ["First report, live", "Second report, live"]
     scene = panels.scene(
         "liveness",
-        "What is live, step by step" + (", in two reports" if len(runs) > 1 else ""),
+        _title(runs),
         _sentence(runs),
         foot=22,
         codes=CODES,
@@ -384,6 +419,19 @@ def _still(runs: list[_Run], steps: tuple[int, ...], lanes: bool) -> Still:
     begin, end = float(max(a for a, _ in spans)), float(min(b for _, b in spans))
     channel = {"live": (0, begin, end)} if lanes else {}
     return Still(head, "; ".join(said), ALWAYS if len(runs) == 1 else ONE, 0, True, lanes=channel)
+
+
+def _title(runs: list[_Run]) -> str:
+    peaks = [int(run.height[0].max()) for run in runs]
+    if len(runs) == 1:
+        at = int(np.argmax(runs[0].height[0]))
+        less = "" if runs[0].always else " beside what is always live"
+        return f"Most is live in step {at + 1}, {runs[0].names[at]}: {peaks[0]:,} bytes{less}"
+    change = 100 * abs(peaks[1] - peaks[0]) / peaks[0] if peaks[0] else 0.0
+    if not change:
+        return "Both runs need equally much memory at their peaks"
+    more = "more" if peaks[1] > peaks[0] else "less"
+    return f"At its peak the second run needs {change:.1f} % {more} memory than the first"
 
 
 def _sentence(runs: list[_Run]) -> str:

@@ -19,10 +19,10 @@ from ipu_teach.show.measures import SIDE
 from ipu_teach.show.panels import Panels
 from ipu_teach.show.scene import Scene, Still, Zoom
 from ipu_teach.show.view import View
-from ipu_teach.target import MACHINES, Target, source
+from ipu_teach.target import GIVEN, MACHINES, Target, ground, source
 
 CODES = (
-    palette.COMPUTE.lettered("M", "memory of the tiles"),
+    palette.VARIABLES.lettered("M", "memory of the tiles"),
     palette.EXCHANGE.lettered("X", "exchange between tiles"),
     palette.LINKS.lettered("L", "links between IPUs"),
     palette.HOST.lettered("H", "link to the host"),
@@ -40,7 +40,9 @@ SIZES = (0, 1, 4, 16, 64)  # IPUs; 0 is a tile
 
 
 def machine(given: Target | Device | Report) -> View:
-    """A machine from a tile to 64 IPUs, whose pipes are as wide as their bandwidth; of several IPUs
+    """How fast is each path between memories, tiles, IPUs and the host?
+
+    A machine from a tile to 64 IPUs, whose pipes are as wide as their bandwidth; of several IPUs
     with their links. Of a report, the machine on which it ran, and how long each link is busy in
     the run. Raises `InvalidOptionError`."""
     report = given if isinstance(given, Report) else None
@@ -83,7 +85,7 @@ def _scene(target: Target, report: Report | None) -> Scene:
     figures = {
         pipe: f"{getattr(target, figure):,.10g} {unit(figure)}" for pipe, figure in PIPES.items()
     }
-    sources = {pipe: source(target.ipu_version, figure) for pipe, figure in PIPES.items()}
+    sources = {pipe: _source(target, figure) for pipe, figure in PIPES.items()}
     stills = []
     rows = list[tuple[str, ...]]()
     rates = list[str]()
@@ -141,14 +143,15 @@ def _scene(target: Target, report: Report | None) -> Scene:
                     ladder.said(link)
                     if report
                     else f"{getattr(target, figure):,.10g} {unit(figure)}",
-                    source(target.ipu_version, figure),
+                    _source(target, figure),
                 )
             )
     called = f"A {MACHINES[target.machine][0]}" if target.machine else "A machine"
     title = f"{called} of {target.ipu_version}, from a tile to {names[-1]}"
+    memory_rate, *_, host_rate = pipes(target, target.num_ipus)
     return panels.scene(
         "machine",
-        title,
+        _title(memory_rate, host_rate),
         f"{title}. {'; '.join(f'{n}: {note}' for n, note in zip(names, notes, strict=True))}."
         + sentence,
         foot=16,
@@ -163,6 +166,22 @@ def _scene(target: Target, report: Report | None) -> Scene:
             *(BESIDE,) * (target.num_ipus > 1),
         ),
     )
+
+
+def _title(memory: int, host: int) -> str:
+    """How much faster one path is than the other."""
+    fast, slow = max(memory, host), max(1, min(memory, host))
+    times = f"{fast / slow:,.0f}" if fast >= 10 * slow else f"{fast / slow:.2g}"
+    if memory >= host:
+        return f"The tiles' memory is {times} times as fast as the links to the host"
+    return f"The links to the host are {times} times as fast as the tiles' memory"
+
+
+def _source(target: Target, figure: str) -> str:
+    """Where a figure of this machine comes from: one that was set has no published source."""
+    if ground(target, figure) == GIVEN:
+        return "set for this machine"
+    return source(target.ipu_version, figure)
 
 
 def unit(figure: str) -> str:

@@ -9,11 +9,12 @@ from __future__ import annotations
 GAP = 0.6  # between blocks of cells, in cells
 NAME = 6.4  # width of a letter of a name, about
 SMALLEST_LABEL = 13.0  # cells and lanes smaller than this are not labelled
+TWO_LINES = 2.6  # a cell so many times as high has its name and its letter
 MOST_RECTANGLES = 64  # of one group of marks; more become a raster of one pixel a value
 MOST_SPOKES = 24  # of a message to many; beyond that each receiver gets a dot
 TICK = 92.0  # for the name of a step below a curve
 NAMED = 40.0  # a step narrower than this has no name above its lanes
-BAR = 90.0  # width of a tree's column of bars
+BAR = 150.0  # width of a tree's column of bars
 # height of the bars above a matrix, width of those beside it; tiles beside another; how wide a link
 # between IPUs is drawn
 MARGIN, MOST_PARTNERS, LINK = 26.0, 12, 16.0
@@ -24,7 +25,7 @@ SIDE, SLOT, THICK = 232.0, 58.0, 24.0
 # digit.
 # Links between IPUs stand in its gutter. More messages than are packets become arrows; of more than
 # are arrows, those of the tile in question.
-GUTTER, MOST_PACKETS, MOST_ARROWS = 72.0, 12, 64
+GUTTER, MOST_PACKETS, MOST_ARROWS = 72.0, 12, 256
 HEAD = 20.0
 ROW = 18.0
 BETWEEN = 6.0

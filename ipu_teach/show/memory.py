@@ -41,7 +41,9 @@ SWITCHES = (  # the second is there if there are gaps
 
 
 def memory(report: Report, *, why: Why | None = None) -> View:
-    """What every tile holds at its fullest moment, by category. Nothing need have run.
+    """Which tile is fullest, and what is in its memory?
+
+    What every tile holds at its fullest moment, by category. Nothing need have run.
 
     The categories are those of `MemoryLedger`, gaps included; variables are told apart by whether
     they are always live. Of a machine of more than 4,096 tiles each cell stands for several, and
@@ -119,21 +121,31 @@ def _scene(report: Report, most_named: int) -> Scene:
     heading = f"{counted(target.num_tiles, 'tile')}, in fifths of {scale}"
     cells = grid("tiles", target, SIDE, heading, count // target.num_ipus, key=key)
     panels.put(replace(cells, side=float(int(cells.side))) if count <= MOST_RECTANGLES else cells)
-    labels = f"fullest, tile {ends['fullest']}", "average", f"emptiest, tile {ends['emptiest']}"
+    held_ = gauge.sum(axis=0).tolist()
+    labels = tuple(
+        f"{name} {n:,}"
+        for name, n in zip(
+            (f"fullest, tile {ends['fullest']}", "average", f"emptiest, tile {ends['emptiest']}"),
+            held_,
+            strict=True,
+        )
+    )
     gauges = Lanes(
         "gauge",
         "the line: a tile's limit",
         count=3,
         labels=labels,
-        say="{label}: {bytes} bytes",
+        say="{label} bytes",
         values={"bytes": gauge.sum(axis=0)},
         limit=limit,
     )
     panels.put(
         gauges, left=MIDDLE, high=66, drawing=Drawing(max(limit, most), _beside(gauge), "bytes")
     )
-    names, values_ = tuple(label(code.name, 28) for code, _ in held), {"bytes": sums}
-    say = "{label}: {bytes} bytes on all tiles together"
+    names = tuple(
+        f"{label(code.name, 22)} {n:,}" for (code, _), n in zip(held, sums.tolist(), strict=True)
+    )
+    values_, say = {"bytes": sums}, "{label} bytes on all tiles together"
     together = Lanes(
         "sums", "all tiles together", count=len(held), labels=names, say=say, values=values_
     )
@@ -176,7 +188,7 @@ def _scene(report: Report, most_named: int) -> Scene:
     )
     return panels.scene(
         "memory",
-        f"The memory of {counted(target.num_tiles, 'tile')}",
+        _title(report, held, total),
         _sentence(report, held, total),
         foot=24,
         codes=codes,
@@ -259,6 +271,16 @@ def _note(report: Report, total: Array) -> str:
         f"({100 * total[fullest] / limit:.1f} %), {always:,} always live"
     )
     return text + (f"; {counted(over, 'tile')} over the limit" if over else "")
+
+
+def _title(report: Report, held: list[tuple[Code, Array]], total: Array) -> str:
+    """Which tile is fullest, and of what."""
+    fullest, limit = int(np.argmax(total)), report.target.bytes_per_tile
+    share = f"{100 * total[fullest] / limit:.1f} % of its memory"
+    kind = max(held, key=lambda part: int(part[1][fullest]))[0].name
+    if (over := int((total > limit).sum())) > 0:
+        return f"{counted(over, 'tile')} over the limit; tile {fullest} needs {share}"
+    return f"Tile {fullest} is fullest, {share}: most of it {kind}"
 
 
 def _sentence(report: Report, held: list[tuple[Code, Array]], total: Array) -> str:

@@ -16,7 +16,7 @@ from matplotlib.patches import FancyArrowPatch, PathPatch, Polygon, Rectangle
 from matplotlib.path import Path as Curve
 from matplotlib.patheffects import withStroke
 
-from ipu_teach.show.paint import caption, caption_height, paint
+from ipu_teach.show.paint import caption, caption_height, headline, headline_height, paint
 from ipu_teach.show.palette import DARK, LIGHT, Code, ink_on
 from ipu_teach.show.scene import WIDTH, Scene
 from ipu_teach.show.shapes import Boxes, Outline, Raster, Shape, Stroke, Words
@@ -33,15 +33,19 @@ def figure(
     """A frame as a matplotlib figure, 7.5 inches wide; left out, it is the poster."""
     theme = DARK if dark else LIGHT
     chosen = scene.poster if frame is None else frame
-    height = scene.height + caption_height(scene)
-    made = Figure(figsize=(WIDTH / 96, height / 96), facecolor=theme["paper"])
+    above, height = headline_height(scene), scene.height + caption_height(scene)
+    made = Figure(figsize=(WIDTH / 96, (above + height) / 96), facecolor=theme["paper"])
     FigureCanvasAgg(made)
     axes = made.add_axes((0, 0, 1, 1))
     axes.set_xlim(0, WIDTH)
-    axes.set_ylim(height, 0)
+    axes.set_ylim(height, -above)
     axes.set_axis_off()
     for shape in (*paint(scene, chosen, progress, whole=frame is None), *caption(scene, chosen)):
         _add(axes, shape, scene.codes, dark)
+    for words in headline(scene):
+        _add(axes, words, scene.codes, dark)
+        axes.texts[-1].set_fontweight("bold")
+    axes.set_ylim(height, -above)
     return made
 
 
@@ -123,7 +127,7 @@ def _add(axes: Any, shape: Shape, codes: tuple[Code, ...], dark: bool) -> None:
                 zorder=1,
             )
             axes.set_xlim(0, WIDTH)
-            axes.set_ylim(max(axes.get_ylim()), 0)
+            axes.set_ylim(max(axes.get_ylim()), min(axes.get_ylim()))
         case Words():
             colour = (
                 ink_on(codes[shape.ink].colour(dark))

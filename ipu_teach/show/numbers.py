@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.errors import InvalidOptionError, counted, shown
+from ipu_teach.show import palette
 from ipu_teach.show.palette import Code
 from ipu_teach.show.panels import Panels, painted
 from ipu_teach.show.scene import Painted, Scene, Still
@@ -23,12 +24,12 @@ from ipu_teach.types import DType
 from ipu_teach.types.numbers import grid_of
 
 CODES = (
-    Code("evenly spaced, about zero", "e", "#e69f00", "#e0a21f", "/"),
-    Code("spacing grows with the number", "g", "#56b4e9", "#3b9ad3", ""),
+    palette.OTHERWISE.lettered("e", "evenly spaced, about zero"),
+    palette.SO.lettered("g", "spacing grows with the number"),
     Code("a number that there is", "n", "#59636e", "#a4adb7", ""),
     Code("numbers too close to draw each", "c", "#bfc5cb", "#4a525c", "|"),
     Code("a thousand times as many or more", "m", "#59636e", "#a4adb7", "x"),
-    Code("where the value lands", "L", "#d55e00", "#e8792b", ""),
+    palette.CHOSEN.lettered("L", "where the value lands"),
 )
 EVEN, GROWING, THERE, CLOSE, CLOSER, LANDS = range(6)
 MOST_NUMBERS = 120  # in the window around the value; closer ones are drawn as one bar
@@ -85,7 +86,9 @@ class NumberLine:
 
 
 def numbers(*dtypes: type[DType], value: float = 0.1) -> View:
-    """The number lines of FLOAT, HALF and QUARTER[format, scale], and where `value` lands in each,
+    """How far from a value does each dtype land?
+
+    The number lines of FLOAT, HALF and QUARTER[format, scale], and where `value` lands in each,
     rounded to nearest.
 
     Raises `InvalidOptionError` for no dtype and for a value that is not finite, `PoplarTypeError`
@@ -113,7 +116,7 @@ def _line(dtype: Any, value: float) -> NumberLine:
 
 
 def _scene(lines: list[NumberLine], value: float) -> Scene:
-    names, said = (line.name for line in lines), "; ".join(_told(line, value) for line in lines)
+    said = "; ".join(_told(line, value) for line in lines)
     low = min(frexp(line.smallest)[1] for line in lines) - 1
     span = max(frexp(line.largest)[1] for line in lines) - low
     half = max(line.spacing(value) for line in lines)
@@ -131,7 +134,7 @@ def _scene(lines: list[NumberLine], value: float) -> Scene:
     panels.put(_rows("around", around, [_around(line, window) for line in lines], ends), left=34)
     return panels.scene(
         "numbers",
-        f"Number lines of {', '.join(names)}",
+        _title(lines, value),
         f"{value:.9g} on {counted(len(lines), 'number line')}: {said}.",
         foot=22,
         codes=CODES,
@@ -142,6 +145,15 @@ def _scene(lines: list[NumberLine], value: float) -> Scene:
         ),
         notes=("The negative numbers are the same again.",),
     )
+
+
+def _title(lines: list[NumberLine], value: float) -> str:
+    """How far from the value it lands, on the line that is furthest off."""
+    worst = max(lines, key=lambda line: abs(line.lands - value))
+    if worst.lands == value:
+        return f"{value:.9g} is a number of {', '.join(line.name for line in lines)}"
+    furthest = " at most, in" if len(lines) > 1 else " in"
+    return f"{value:.9g} lands {abs(worst.lands - value):.3g} off{furthest} {worst.name}"
 
 
 def _row(line: NumberLine, value: float) -> tuple[float, ...]:

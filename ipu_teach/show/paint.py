@@ -7,7 +7,14 @@ from textwrap import wrap
 
 import numpy as np
 
-from ipu_teach.show.board import paint_board, paint_detail, paint_packets, paint_trail, rim
+from ipu_teach.show.board import (
+    paint_board,
+    paint_detail,
+    paint_packets,
+    paint_sheet,
+    paint_trail,
+    rim,
+)
 from ipu_teach.show.measures import (
     BAR,
     MOST_RECTANGLES,
@@ -16,6 +23,7 @@ from ipu_teach.show.measures import (
     NAMED,
     SMALLEST_LABEL,
     TICK,
+    TWO_LINES,
 )
 from ipu_teach.show.partners import paint_matrix, paint_partners
 from ipu_teach.show.scene import (
@@ -33,6 +41,7 @@ from ipu_teach.show.scene import (
     Painted,
     Partners,
     Scene,
+    Sheet,
     Still,
     Tape,
     Track,
@@ -57,6 +66,7 @@ from ipu_teach.show.stack import stacked_pixels
 from ipu_teach.show.zoom import paint_zoom
 from ipu_teach.types import Array
 
+WAITS = "waits for "  # how the name of a box begins in which an IPU waits
 MOST_PIECES = 900  # of a tape, drawn one by one
 STRIP = (172, 16)  # columns and rows of the raster of a long run
 COLUMNS = 320  # of the raster of a tape
@@ -99,6 +109,8 @@ def paint(
                 yield from paint_matrix(scene, mark, still)
             case Board():
                 yield from paint_board(scene, mark, frame, progress)
+            case Sheet():
+                yield from paint_sheet(scene, mark, frame)
             case Detail():
                 yield from paint_detail(scene, mark, frame)
             case Trail():
@@ -153,12 +165,12 @@ def _cells(scene: Scene, mark: Cells, still: Still, progress: float) -> Iterator
 def _cell_labels(scene: Scene, mark: Cells, codes: Array) -> Iterator[Shape]:
     """The label of each cell and the letter of its code, or of a small cell one of them."""
     x, y = mark.place(np.arange(mark.count))
-    tall = mark.side >= 2 * SMALLEST_LABEL
+    tall, two = mark.side >= 2 * SMALLEST_LABEL, mark.side >= TWO_LINES * SMALLEST_LABEL
     lines: list[Words] = []
     for i, code in enumerate(codes.tolist()):
         letter, name = scene.codes[code].letter, mark.labels[i] if mark.labels else f"{i}"
         fits, size = NAME * len(name) < mark.side, 12 if tall else 11
-        both = bool(tall and letter and fits)
+        both = bool(two and letter and fits)
         text = name if fits and (both or not letter) else letter
         middle = float(x[i] + mark.side * 0.47)
         part = 0.42 if both else 0.6 if tall else 0.47 + 4 / mark.side
@@ -176,6 +188,7 @@ def _lanes(
     chosen, start, stop = still.lanes[mark.name]
     drawing = scene.drawings[chosen]
     shown = drawing.span if whole or mark.whole else start + progress * (stop - start)
+    full = mark.axis or drawing.span  # what the whole width stands for
     if mark.heading:
         yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
         span = f"{number(drawing.span)} {drawing.unit}"
@@ -183,7 +196,10 @@ def _lanes(
     bottom = mark.bottom
     yield Stroke(((mark.x, mark.y), (mark.x, bottom)), 1, "line")
     yield Stroke(((mark.right, mark.y), (mark.right, bottom)), 1, "line")
-    scale = mark.width / drawing.span if drawing.span else 0.0
+    scale = mark.width / full if full else 0.0
+    if mark.axis and drawing.span < mark.axis:  # where all go on
+        x = mark.x + drawing.span * scale
+        yield Stroke(((x, mark.y - 3), (x, bottom + 3)), 1.5)
     yield from _lane_boxes(mark, [(0.0, drawing)], scale, shown)
     yield from _lane_labels(mark)
     if mark.limit:
@@ -321,7 +337,9 @@ def _track(scene: Scene, mark: Track, frame: int, progress: float) -> Iterator[S
     edges = mark.x + track_edges(scene) * mark.width
     codes, cycles = pieces(scene)
     ends = np.append(0.0, np.cumsum(cycles))
-    if len(codes) > MOST_RECTANGLES:
+    if len(codes) > MOST_RECTANGLES and scene.columns is not None:
+        yield from _strip(mark, scene.columns, codes, cycles)
+    elif len(codes) > MOST_RECTANGLES:
         columns, rows = STRIP
         places, found = np.linspace(0, ends[-1], columns + 1), np.unique(codes)
         spent = [
@@ -345,6 +363,31 @@ def _track(scene: Scene, mark: Track, frame: int, progress: float) -> Iterator[S
     yield Words(mark.right, below, whole, 11, "end", "soft")
 
 
+def _strip(mark: Track, edges: Array, codes: Array, cycles: Array) -> Iterator[Shape]:
+    """A long run in columns between `edges`, each with its shares one above the other. Equal
+    neighbours are one box."""
+    ends = np.append(0.0, np.cumsum(cycles))
+    known = np.unique(codes)
+    parts = np.array(
+        [
+            np.diff(np.interp(edges, ends, np.append(0.0, np.cumsum(cycles * (codes == c)))))
+            for c in known
+        ]
+    ) / np.diff(edges)
+    tops = np.vstack((np.zeros(parts.shape[1]), np.cumsum(parts, axis=0)))
+    new = np.abs(np.diff(tops, axis=1)).max(axis=0) * mark.height > 0.01
+    firsts = np.flatnonzero(np.append(True, new))
+    x = mark.x + edges * mark.width / (ends[-1] or 1)
+    left, right = x[firsts], x[np.append(firsts[1:], parts.shape[1])]
+    for i, code in enumerate(known.tolist()):
+        top, high = tops[i, firsts] * mark.height, parts[i, firsts] * mark.height
+        boxes = rectangles(left, mark.y + top, right - left, high)
+        for tall in np.unique(np.round(high, 1)):
+            alike = (np.round(high, 1) == tall) & (high > 0.05)
+            if alike.any():
+                yield Boxes(code, boxes[alike])
+
+
 def _flame(scene: Scene, mark: Flame) -> Iterator[Shape]:
     before, begin = scene.begins, 0 if mark.timed else min(mark.first.tolist(), default=0)
     begin, end = scene.data.get("window", (begin, len(scene.frames)))
@@ -363,7 +406,9 @@ def _flame(scene: Scene, mark: Flame) -> Iterator[Shape]:
         yield Boxes(int(code), rectangles(left[at], top[at], wide[at], mark.pitch - 1.5))
     lines = []
     for i in np.flatnonzero(wide > 30).tolist():
-        words = label(mark.names[int(mark.title[i])], int((wide[i] - 8) / NAME))
+        name, most = mark.names[int(mark.title[i])], int((wide[i] - 8) / NAME)
+        # the pattern says that it waits; where room is short the name says for whom
+        words = label(name if len(name) <= most else name.removeprefix(WAITS), most)
         if len(words) < 5 and words.endswith("…"):  # too little of the name to know it by
             continue
         x, y = float(left[i]) + 4, float(top[i] + mark.pitch * 0.68)
@@ -546,6 +591,19 @@ def _tree(mark: Tree) -> Iterator[Shape]:
         left = left + wide
 
 
+def headline(scene: Scene) -> Iterator[Words]:
+    """The title above the drawing, in at most two lines."""
+    lines = wrap(scene.title, OF_TITLE, max_lines=2, placeholder=" …")
+    for row, line in enumerate(lines):
+        y = 22 - headline_height(scene) + TITLE_LINE * row
+        yield Words(16, y, line, TITLE_SIZE)
+
+
+def headline_height(scene: Scene) -> float:
+    """How much room the title takes above the drawing."""
+    return 10 + TITLE_LINE * len(wrap(scene.title, OF_TITLE, max_lines=2, placeholder=" …"))
+
+
 def caption(scene: Scene, frame: int) -> Iterator[Shape]:
     """Below the drawing: what the frame is, in words, and what the codes mean that the scene
     uses."""
@@ -564,6 +622,7 @@ def caption(scene: Scene, frame: int) -> Iterator[Shape]:
 
 
 LEGEND_ROW = 20.0
+TITLE_SIZE, TITLE_LINE, OF_TITLE = 16, 22.0, 76  # its size, its line, letters to a line
 LINE = 18.0
 MOST_LINES = 3  # of the note
 

@@ -46,6 +46,9 @@ PHASES = (SYNC, EXCHANGE, COMPUTE, LINKS, HOST, STREAMING)  # each has the name 
 STATES = (REST, SYNC, WAIT, EXCHANGE, COMPUTE, LINKS, HOST, STREAMING)  # of a tile
 STATE = {phase.name: STATES.index(phase) for phase in PHASES}  # by the kind of a phase
 
+# Two that views take for what has no colour of its own: teal and lilac.
+SO = Code("", "", "#4db6ac", "#2f8f86", "")
+OTHERWISE = Code("", "", "#c2a5cf", "#8e6fa3", "/")
 # Seven that stand for nothing by themselves: neighbours in a row of tiles differ, and each tile has
 # its number besides.
 HUES = tuple(
@@ -87,16 +90,16 @@ def of_tiles(num_tiles: int) -> tuple[tuple[Code, ...], int]:
 
 # What lies in a tile's memory: first what is always live, then what comes and goes, last what is
 # lost between. They have no letters: where they are drawn, a lane with the name stands beside.
-VARIABLES = Code("variables, always live", "", "#0072b2", "#2a8fd0", "")
-COMING = Code("variables that come and go", "", "#7cc4ee", "#67b4e4", "x")
+VARIABLES = Code("variables, always live", "", "#00796b", "#26a69a", "")
+COMING = Code("variables that come and go", "", "#80cbc4", "#5aa69e", "x")
 GAPS = Code("gaps", "", "#e4e7ea", "#5a626c", "/")
 MEMORY = {
     "Constants": Code("constants", "", "#009e73", "#1cb288", "/"),
     "Vertex state": Code("vertex state", "", "#66c2a5", "#5bb497", "."),
     "Edge pointers": Code("edge pointers", "", "#e69f00", "#e0a21f", ""),
-    "Vertex code": Code("vertex code", "", "#d55e00", "#e8792b", "/"),
-    "Exchange code": Code("exchange code", "", "#cc79a7", "#d48fb6", "-"),
-    "Control code": Code("control code", "", "#9a7fc0", "#a98fc9", "|"),
+    "Vertex code": Code("vertex code", "", "#8d4a2b", "#b9714e", "/"),
+    "Exchange code": Code("exchange code", "", "#6d597a", "#a68db3", "-"),
+    "Control code": Code("control code", "", "#a3a500", "#b9bb3d", "|"),
     "Stacks": Code("stacks", "", "#9aa5b1", "#8b97a4", ""),
     "Host packet headers": Code("host packet headers", "", "#f0e442", "#d8cc2e", "."),
     "Exchange buffers": Code("exchange buffers", "", "#b7d36b", "#a3c04f", "-"),
@@ -110,11 +113,11 @@ FILL = (
         Code(f"up to {20 * i + 20} % of the limit", f"{i + 1}", light, dark, "")
         for i, (light, dark) in enumerate(
             (
-                ("#e3eff8", "#1d3345"),
-                ("#b5d5ea", "#23506f"),
-                ("#7fb6d9", "#2f7aa8"),
-                ("#3d86bb", "#56a5d6"),
-                ("#12527f", "#a5d6f5"),
+                ("#efe9f5", "#2c2439"),
+                ("#d3c4e3", "#4a3a66"),
+                ("#b096cc", "#6e559a"),
+                ("#8460ae", "#9a80c6"),
+                ("#532b85", "#d6c4f0"),
             )
         )
     ),
@@ -132,23 +135,23 @@ def filled(fifth: int, top: int) -> Code:
 CHOSEN = Code("the one in question", "!", "#b3261e", "#ff8a80", "x")
 CAUSE = Code("a cause in the chain", "*", "#000000", "#ffffff", "")
 STEADY = Code("always live", "A", "#bfc5cb", "#69717b", "")
-FIRST = Code("first report", "a", "#7cc4ee", "#2f7aa8", "")
-SECOND = Code("second report", "b", "#d55e00", "#e8792b", "")
+FIRST = Code("first report", "a", "#8aa6a3", "#6f8f8c", "")
+SECOND = Code("second report", "b", "#7a3b69", "#c184b0", "")
 NOWHERE = Code("on no tile", "?", "#ffffff", "#5a626c", "x")
 PAPER = Code("nothing", "", "#ffffff", "#14171a", "")
-BYTES = Code("bytes of the tiles, sorted", "", "#7fb6d9", "#2f7aa8", "", True)
+BYTES = Code("bytes of the tiles, sorted", "", "#6b7a8f", "#8fa0b8", "", True)
 
-# Numbers from the lowest to the highest, and what is none. Those below zero are blue, those above
-# orange.
+# Numbers from the lowest to the highest, and what is none. Those below zero are dark blue, those
+# above brown.
 BELOW, NEAR_ZERO, ABOVE = (
     tuple(Code("", "", light, dark, "", True) for light, dark in colours)
     for colours in (
-        (("#2f7fc1", "#4fa3e3"), ("#8dbfe3", "#2c6593"), ("#cfe3f3", "#24394d")),
+        (("#34477f", "#8c9fe0"), ("#8fa0d0", "#44548f"), ("#d5dcf0", "#272f4d")),
         (("#f3f1ec", "#3a3d42"),),
-        (("#fbe0c6", "#4d3626"), ("#f2b27c", "#8f5527"), ("#d9752b", "#ea8f45")),
+        (("#f4e6c8", "#4a3b22"), ("#d9b36c", "#8a6a33"), ("#9a5b14", "#d6a35a")),
     )
 )
-UNWRITTEN = Code("not written", "?", "#ffffff", "#14171a", "x")
+UNWRITTEN = Code("not written", "?", "#ffffff", "#39414a", "x")
 NOT_A_NUMBER = Code("not a number (NaN)", "N", "#b3261e", "#ff8a80", "/")
 CHANGE = Code("values change", "V", "#59636e", "#a4adb7", "x")
 RIMS = tuple(  # of tensors: none of these colours means anything else where their numbers are drawn
@@ -157,13 +160,13 @@ RIMS = tuple(  # of tensors: none of these colours means anything else where the
         ("#009e73", "#1cb288"),
         ("#9a5fb4", "#bd8fd6"),
         ("#7a8b00", "#b7d36b"),
-        ("#0072b2", "#2a8fd0"),
+        ("#3f51b5", "#8c9eff"),
         ("#c2507f", "#e58fb3"),
         ("#7d6a55", "#b39f88"),
     )
 )
 NESTED = tuple(  # of blocks that stand above phases, which have none of these colours
-    replace(code, listed=False) for code in (*HUES[1:3], *RIMS[1:3], *RIMS[4:])
+    replace(code, listed=False) for code in (RIMS[3], HUES[2], *RIMS[1:3], *RIMS[4:])
 )
 
 # Paper, ink, soft ink and lines of each theme. Both inks have a contrast of more than 4.5 to 1 on

@@ -12,7 +12,7 @@ import numpy as np
 
 from ipu_teach.errors import InvalidOptionError, counted, shown
 from ipu_teach.graph import Tensor
-from ipu_teach.show.palette import COMPUTE, EXCHANGE, NOWHERE, REST
+from ipu_teach.show.palette import NOWHERE, OTHERWISE, REST, SO
 from ipu_teach.show.panels import Panels, painted
 from ipu_teach.show.scene import Scene, Still
 from ipu_teach.show.shapes import Boxes, Shape, Stroke, Words, rectangles
@@ -22,8 +22,8 @@ from ipu_teach.types import Array
 PLAIN, NEW, SHARED, ZERO = range(4)
 CODES = (
     replace(REST, name="not in this window", listed=True),
-    COMPUTE.lettered("N", "in this window"),
-    EXCHANGE.lettered("B", "in this window and in the one before"),
+    SO.lettered("N", "in this window"),
+    OTHERWISE.lettered("B", "in this window and in the one before"),
     replace(NOWHERE, name="a constant around the image", letter="0"),
 )
 MOST_ELEMENTS, MOST_ROWS = 256, 36
@@ -32,7 +32,9 @@ SWITCH = ("c", "Channels the other way", "shows the other layout and back", Fals
 
 
 def patches(x: Tensor, matrix: Tensor, other: Tensor | None = None) -> View:
-    """How a matrix of patches is made of an image: window by window its row, and where the elements
+    """From which places in memory is each row of a matrix of patches picked?
+
+    How a matrix of patches is made of an image: window by window its row, and where the elements
     of that row lie.
 
     `x` [1, rows, columns, channels] or a view of that shape, of at most 256 elements; `matrix`
@@ -129,6 +131,16 @@ class _Windows:
         )
         return f"{text}, in the other layout from {ways[1]:.3g}." if ways[1:] else f"{text}."
 
+    def _title(self) -> str:
+        """From how many pieces of memory a window is picked."""
+        windows = len(self.rows)
+        ways = [
+            np.mean([lies.pieces(self.seen(row)[0]) for row in range(windows)])
+            for lies in self.lies
+        ]
+        other = f", in the other layout from {ways[1]:.3g}" if ways[1:] else ""
+        return f"A window is picked from {ways[0]:.3g} pieces of memory on average{other}"
+
     def scene(self) -> Scene:
         """One frame a window."""
         panels, shown_ = Panels(), min(len(self.rows), MOST_ROWS)
@@ -174,7 +186,7 @@ class _Windows:
         heads = ("window", "elements", "of the window before", "pieces", "pieces otherwise")
         return panels.scene(
             "patches",
-            f"{counted(len(self.rows), 'window')} over {down} x {across}",
+            self._title(),
             self.sentence(),
             foot=12,
             codes=CODES,

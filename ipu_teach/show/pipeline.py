@@ -39,7 +39,9 @@ CODES = (
 
 
 def pipeline(ticks: Iterable[Iterable[tuple[str, int, int]]], report: Report | None = None) -> View:
-    """What a schedule does, stage by stage and tick by tick, with what each stage holds; and with
+    """How much of a pipeline's schedule is bubble, and what does each stage hold?
+
+    What a schedule does, stage by stage and tick by tick, with what each stage holds; and with
     the `report` of its run, how long each IPU is at work.
 
     `ticks`: as `schedules.pipeline_schedule` gives them. The first 128 ticks, 32 stages and 3,000
@@ -133,7 +135,7 @@ def _scene(every: Ticks, report: Report | None, most: int) -> Scene:
     still = Still("the whole schedule", sentence, BUBBLE, 0, True, lanes=panels.lanes)
     return panels.scene(
         "pipeline",
-        f"A pipeline of {counted(stages, 'stage')}",
+        f"{100 - 100 * works / stages / len(every):.1f} % of the schedule is bubble",
         sentence,
         foot=12,
         codes=CODES,

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ipu_teach._support.flags import flagged
 from ipu_teach.errors import InvalidOptionError, shown
-from ipu_teach.flags import flagged
 from ipu_teach.types import Array
 
 if TYPE_CHECKING:

@@ -31,7 +31,9 @@ PITCH = 20.0
 
 
 def program(report: Report) -> View:
-    """The programs in `report` as a tree, with the runs and the cycles of each part. Nothing need
+    """Which part of the program takes the cycles?
+
+    The programs in `report` as a tree, with the runs and the cycles of each part. Nothing need
     have run.
 
     Trees of more than 1,000 parts are shown up to there; the view says so. Which way an If or a
@@ -116,7 +118,7 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
     )
     return panels.scene(
         "program",
-        titled(report, f"{programs}, part by part"),
+        titled(report, _title(all_places, total, spent)),
         _sentence(walk, all_places, total, spent, report.target),
         foot=10,
         codes=palette.PHASES,
@@ -130,6 +132,10 @@ def _numbered(places: Sequence[WalkPlace]) -> dict[int, str]:
     Copy 2 of 3."""
     found = {id(place): place.title for place in places}
     for place in places:
+        alike = Counter(child.title for child in place.children if child.node.step < 0)
+        for child in place.children:
+            if alike[child.title] > 1 and child.title == child.node.kind:  # it has no name
+                found[id(child)] = _by_content(child)
         steps = [child for child in place.children if child.node.step >= 0]
         often, seen = Counter(child.title for child in steps), Counter[str]()
         for child in steps:
@@ -139,6 +145,14 @@ def _numbered(places: Sequence[WalkPlace]) -> dict[int, str]:
                 which = f"{kind} {seen[child.title]} of {often[child.title]}"
                 found[id(child)] = ": ".join([which, *name])
     return found
+
+
+def _by_content(place: WalkPlace) -> str:
+    """A part without a name by the first of the steps within it: Sequence: forward0, …"""
+    names = list(dict.fromkeys(leaf.title for leaf in place.walk() if leaf.node.step >= 0))
+    named = [name for name in names if name.startswith("Execute ")] or names
+    first = named[0].removeprefix("Execute ") if named else "nothing"
+    return f"{place.title}: {label(first, 36)}{', …' * (len(names) > 1)}"
 
 
 def _whose(cycles: Sequence[float], sets: Sequence[str]) -> str:
@@ -191,6 +205,22 @@ def _pieces(kinds: list[Counter[str]], total: float) -> dict[str, Array]:
     ends = np.cumsum([[row[code.name] for code in palette.PHASES] for row in kinds], axis=1)
     parts = np.diff(np.round(1000 * ends / (total or 1)).astype(np.int64), axis=1, prepend=0)
     return {f"{code}": parts[:, code] for code in np.flatnonzero(parts.any(axis=0)).tolist()}
+
+
+def _title(
+    places: list[WalkPlace], total: float, spent: Mapping[WalkPlace, Sequence[float]]
+) -> str:
+    """Which step takes most of the cycles."""
+    leaves = [place for place in places if place.node.step >= 0]
+    if not total or not leaves:
+        return "Nothing that takes time has run"
+    sums = dict[str, float]()
+    for place in leaves:
+        sums[place.title] = sums.get(place.title, 0) + max(spent[place])
+    title, cycles = max(sums.items(), key=lambda item: item[1])
+    often = len({id(place) for place in leaves if place.title == title})
+    where = f", at {often} places," * (often > 1)
+    return f"{label(title, 48)}{where} takes {100 * cycles / total:.1f} % of the cycles"
 
 
 def _sentence(

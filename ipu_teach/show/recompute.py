@@ -21,7 +21,7 @@ from ipu_teach.show.palette import Code
 from ipu_teach.show.panels import Panels, painted
 from ipu_teach.show.report_facts import checked
 from ipu_teach.show.scene import Still, label
-from ipu_teach.show.shapes import Boxes, Shape, Stroke, Words, rectangles
+from ipu_teach.show.shapes import LETTER, Boxes, Shape, Stroke, Words, rectangles
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
@@ -43,7 +43,9 @@ def recompute(
     kept: Mapping[str, Collection[int]],
     reports: Mapping[str, Report] | None = None,
 ) -> View:
-    """What is alive when in a chain of so many layers, and what that costs, for several choices of
+    """How much memory does recomputation save, and what does it cost?
+
+    What is alive when in a chain of so many layers, and what that costs, for several choices of
     the layers whose inputs are `kept`, by name, as `schedules.recompute` takes them.
 
     With `reports` by the same names costs are the bytes of the fullest tile and the modelled cycles
@@ -120,7 +122,7 @@ def recompute(
     return View(
         panels.scene(
             "recompute",
-            f"What {counted(layers, 'layer')} keep alive, and what that costs",
+            f"{names[least]} keeps least alive: {most[least]} of {counted(layers, 'input')}",
             f"Of {counted(len(names), 'choice')} the smallest is {names[least]}: {told[least]}.",
             foot=12,
             codes=CODES,
@@ -177,6 +179,9 @@ def _dots(
         code = CHOSEN if i == chosen else BEATEN if beaten[i] else BEST
         shapes.append(Boxes(code, rectangles(x[i] - 5, y[i] - 5, 10.0, 10.0)))
     at, end = (float(x[chosen]), float(y[chosen]) - 10), "end" if x[chosen] > WIDE / 2 else "start"
+    long = LETTER * len(names[chosen]) * (-1 if end == "end" else 1)
+    # the line through the best choices does not strike the name through
+    shapes.append(Stroke(((at[0], at[1] - 4), (at[0] + long, at[1] - 4)), 13, "paper"))
     shapes.append(Words(*at, names[chosen], 11, end))
     for which in (int(np.argmin(x)), int(np.argmax(x))):
         where = float(x[which]), HIGH + 14

@@ -264,6 +264,28 @@ def waited_for(phase: Phase, own: Array | slice = slice(None)) -> str:
     )
 
 
+def waits_title(phase: Phase) -> str:
+    """Which tiles of a phase make how many others wait, as the beginning of a title."""
+    assert phase.busy is not None
+    longest = np.flatnonzero(phase.busy == phase.busy.max())
+    others = len(phase.busy) - len(longest)
+    if not others:
+        return "All tiles take equally long" if len(longest) > 1 else "One tile does all the work"
+    who = f"Tile {longest[0]} makes" if len(longest) == 1 else f"{len(longest):,} tiles make"
+    return f"{who} {counted(others, 'other')} wait"
+
+
+def ipus_title(report: Report) -> str:
+    """Which of several IPUs makes the others wait longest, as a title."""
+    rows, sets = report.ipus, report.target.sets
+    held = rows.largest("held_cycles", 1)[0]
+    busy = 100 * float(np.mean([row.busy for row in rows]))
+    if not held.held_cycles:
+        return f"No IPU waits for another; they are at work {busy:.1f} % of the time"
+    step = f" in {label(held.held_by, 32)}" if held.held_by else ""
+    return f"{sets[held.ipu]} makes the others wait longest{step}"
+
+
 def ipus_at_work(report: Report) -> str:
     """How much of a run each of several IPUs is at work, and whose steps hold up the others."""
     rows, sets = report.ipus, report.target.sets

@@ -16,6 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from ipu_teach.cost.phases import COMPUTE, EXCHANGE, HOST, LINKS, STREAMING, SYNC, Phase
+from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import InvalidOptionError, counted, shown
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.report import Recording
@@ -26,7 +27,7 @@ from ipu_teach.show.content import said
 from ipu_teach.show.measures import GUTTER, HEAD, LINE, ROW
 from ipu_teach.show.origins import Elements, Names, Step
 from ipu_teach.show.palette import REST, STATE, STATES
-from ipu_teach.show.panels import LEFT, Panels
+from ipu_teach.show.panels import LEFT, RIGHT, Panels
 from ipu_teach.show.report_facts import (
     At,
     model_of,
@@ -46,6 +47,7 @@ from ipu_teach.show.scene import (
     Message,
     Origins,
     Scene,
+    Sheet,
     Still,
     Table,
     Track,
@@ -62,6 +64,7 @@ WAIT, CHANGE = BEATS.index(palette.WAIT), BEATS.index(palette.CHANGE)
 UNWRITTEN = len(BEATS)
 STEPS = UNWRITTEN + 2  # the first code of the values
 
+HIGHEST = 220.0  # of a tensor as an image
 MOST_TILES = 64
 MOST_CELLS = 512
 MOST_TENSORS = 6
@@ -73,7 +76,9 @@ MOST_BYTES = 70_000
 
 
 def run(recording: Recording, *tensors: Tensor, at: At = None) -> View:
-    """The recorded run with its numbers: what every tile holds, what travels, what each superstep
+    """Which numbers move between tiles in each superstep, and which change?
+
+    The recorded run with its numbers: what every tile holds, what travels, what each superstep
     changes.
 
     `tensors`: those of the recording to show, else all. At most 64 tiles and 512 elements are
@@ -167,6 +172,15 @@ class _Maker:
         nodes = [node for program in profile.programs for _, node in program.walk()]
         loops = [node for node in nodes if node.kind.startswith("Repeat")]
         self.repeated = {below.step for node in loops for _, below in node.walk()}
+        # By such a step, how often it had run when the recording began, and how often in all.
+        leaves = [profile.leaf(n).step for n in range(len(profile.steps))]
+        ran = np.array(leaves, np.int64)[self.report.step_numbers].tolist()
+        earlier = Counter(ran[: recording.first])
+        self.times = {
+            leaf: (earlier[leaf], count)
+            for leaf, count in Counter(ran).items()
+            if leaf in self.repeated
+        }
         self.gains = self._gains()
         # What the host wrote before the first step stands there when it begins.
         self.begins = int(recording.steps[0] == BY_HOST)
@@ -176,10 +190,14 @@ class _Maker:
         numbers = self._numbers(changed_in)
         spans, bounds, ramp = self._ramp(numbers)
         middle = len(frames) // 2  # of beats that move as much, the one nearest to it
-        poster = max(
-            range(len(frames)),
-            key=lambda f: (*self.moved.get(int(frames[f]), (False, 0)), -abs(f - middle)),
-        )
+        known = self._known(numbers, len(frames))
+        enough = known >= known.max() / 2  # where little is written, little is seen
+
+        def rank(f: int) -> tuple[bool, bool, int, int]:
+            moves, size = self.moved.get(int(frames[f]), (False, 0))
+            return moves, bool(enough[f]), size, -abs(f - middle)
+
+        poster = max(range(len(frames)), key=rank)
         often = np.bincount(numbers.cell, minlength=len(self.box))
         focus = int(np.flatnonzero(often == often.max())[-1])
         across = min(
@@ -194,7 +212,8 @@ class _Maker:
         edge = 456 + GUTTER * (self.ipus > 1)
         board = Board(
             "board",
-            counted(len(self.tiles), "tile"),
+            counted(len(self.tiles), "tile")
+            + (f"; {label(self.titles[0], 32)}, {spans[0]}" if len(self.titles) == 1 else ""),
             width=edge - LEFT,
             count=len(self.box),
             tiles=tuple(self.tiles.tolist()),
@@ -219,11 +238,18 @@ class _Maker:
         board_high = Places(board).tall
         panels, tall = Panels(), max(board_high, 200.0)
         panels.put(board, right=edge, high=board_high)
+        image = self._sheet(edge + 24)
+        if image is not None:
+            panels.put(image, left=edge + 24, high=image.height)
+        down = 0.0 if image is None else image.height + 26
+        listed = LINE * int(np.bincount(self.box).max()) + 4
         panels.put(
             Detail("detail", of="board"),
             left=edge + 24,
-            high=min(tall, LINE * int(np.bincount(self.box).max()) + 4),
+            down=down,
+            high=max(5.0 * LINE, min(tall - down, listed)),
         )
+        tall = max(tall, panels.bottom - panels.y)
         panels.marks.append(Flows("messages", "board"))
         panels.bottom = panels.y + tall
         panels.below(32)
@@ -233,7 +259,7 @@ class _Maker:
         panels.notes += self._notes(whole)
         return panels.scene(
             "run",
-            titled(self.report, f"The numbers of {label(tensors, 48)}, superstep by superstep"),
+            titled(self.report, self._title(tensors, frames[poster], numbers)),
             self._sentence(tensors, numbers),
             foot=22,
             codes=codes,
@@ -243,8 +269,26 @@ class _Maker:
             poster=poster,
             sources=tuple(self.sources),
             numbers={"board": numbers},
-            data={"rounds": self.rounds},
+            data={"rounds": self.rounds, "times": self.times},
             clock=clock if self.report.target.num_sets > 1 else None,
+        )
+
+    def _sheet(self, left: float) -> Sheet | None:
+        """The one tensor as an image, if it has two dimensions and all of it is drawn."""
+        shape = self.tracks[0].tensor.shape
+        if len(self.tracks) > 1 or len(shape) != 2 or min(shape) < 2:
+            return None
+        if len(self.box) < self.tracks[0].tensor.num_elements:
+            return None
+        side = min((RIGHT - left) / shape[1], HIGHEST / shape[0])
+        heading = f"{label(self.titles[0], 20)} as an image of {shape[0]} x {shape[1]}"
+        return Sheet(
+            "sheet",
+            heading,
+            of="board",
+            columns=shape[1],
+            place=self.own[0],
+            height=side * shape[0],
         )
 
     # Frames
@@ -321,9 +365,10 @@ class _Maker:
             note = "every tile waits for the last one" if phase.kind == SYNC else ""
             if phase.busy is not None:
                 note = waited_for(phase, own)
-            if phase.exchange >= 0:
-                note = f"{cost.exchange[phase.exchange].total:,} bytes arrive; {note}"
             messages = tuple(self._messages(phase, does))
+            if phase.exchange >= 0:
+                arrive = f"{cost.exchange[phase.exchange].total:,} bytes arrive; "
+                note = arrive + self._undrawn(step, phase, messages) + note
             self.moved[len(self.stills)] = (
                 phase.kind in (EXCHANGE, LINKS) and bool(messages),
                 sum(m.size for m in messages),
@@ -386,9 +431,26 @@ class _Maker:
         for (source, to, after), some in found.items():
             cells = np.concatenate(some)
             seen, size = self._drawn(cells), int(self.size[cells].sum())
-            if len(seen) or phase.kind == LINKS:
-                end = phase.cycles if phase.busy is None else int(phase.busy[tiles[to]])
-                yield Message(source, np.array([to]), size, 0, end, seen, len(cells), after)
+            end = phase.cycles if phase.busy is None else int(phase.busy[tiles[to]])
+            yield Message(source, np.array([to]), size, 0, end, seen, len(cells), after)
+
+    def _undrawn(self, step: int, phase: Phase, messages: tuple[Message, ...]) -> str:
+        """How much of what arrives in a phase is in none of its `messages`, in words: it was not
+        recorded, or one of its ends is a tile without a box."""
+        sent = self.report.transfers(step)[phase.exchange] if phase.exchange >= 0 else ()
+        if not isinstance(sent, Transfers) or phase.kind not in (EXCHANGE, LINKS):
+            return ""
+        links, arrives = phase.kind == LINKS, 0
+        for source, size, to in zip(sent.source, sent.size, sent.receivers, strict=True):
+            away = to // self.per_ipu != source // self.per_ipu
+            arrives += int(size) * int(np.count_nonzero(away == links))
+        left = arrives - sum(message.size for message in messages)
+        if left <= 0:
+            return ""
+        return (
+            f"{left:,} of them are not drawn: they were not recorded, or go to or from a tile "
+            "without a box; "
+        )
 
     def _drawn(self, elements: Array) -> Array:
         """The cells of those elements that are drawn."""
@@ -444,6 +506,16 @@ class _Maker:
         found = np.concatenate(changes)
         frame, changed, value = found[np.lexsort((found[:, 1], found[:, 0]))].T
         return CellTexts(tuple(texts), np.concatenate(first), frame, changed, value)
+
+    def _known(self, numbers: CellTexts, frames: int) -> Array:
+        """int64[frames]: how many of the drawn cells are written in each frame."""
+        written = np.array([text != "?" for text in numbers.texts], bool)
+        now, change = numbers.first.copy(), np.zeros(frames + 1, np.int64)
+        columns = (numbers.frame.tolist(), numbers.cell.tolist(), numbers.value.tolist())
+        for frame, cell, value_ in zip(*columns, strict=True):
+            change[frame] += int(written[value_]) - int(written[now[cell]])
+            now[cell] = value_
+        return int(written[numbers.first].sum()) + np.cumsum(change[:frames])
 
     def _ramp(
         self, numbers: CellTexts
@@ -509,6 +581,25 @@ class _Maker:
                 f"Of {tiles:,} tiles that hold some of it the first {self.most}{each} are drawn."
             )
         return tuple(notes)
+
+    def _title(self, tensors: str, rests: int, numbers: CellTexts) -> str:
+        """What moves where the picture rests, or how much changes."""
+        still, ipus = self.stills[rests], self.report.target.num_ipus > 1
+        messages = still.flows.get("messages", ())
+        between, size = [m for m in messages if m.source >= 0 <= int(m.receivers[0])], 0
+        if not between:
+            changes, elements = (
+                counted(len(some), noun)
+                for some, noun in ((numbers.cell, "change"), (self.box, "element"))
+            )
+            return f"{changes} of {elements} of {label(tensors, 40)}"
+        size = sum(m.size for m in between)
+        far = ipus and still.code == STATE[LINKS]
+        where = "from IPU to IPU" if far else "from tile to tile"
+        name = still.label.partition(": ")[2]
+        messages_ = counted(len(between), "message")
+        go = "go" if len(between) > 1 else "goes"
+        return f"{messages_}, {counted(size, 'byte')}, {go} {where} in {label(name, 40)}"
 
     def _sentence(self, tensors: str, numbers: CellTexts) -> str:
         known = sorted((value(text), text) for text in numbers.texts if np.isfinite(value(text)))

@@ -18,9 +18,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -35,6 +37,11 @@ from ipu_teach.types import Array
 WIDTH = 720
 VERSION = 1
 LONGEST_LABEL = 80
+MOST_COLUMNS = 172  # of the strip of a long run, about
+MOST_PERIODS = 64  # of which one is looked for in a run
+WORDS = ("label", "note", "say")  # of a still
+SHORT = 8  # shorter words are said again
+FEW_FRAMES = 16  # a shorter run is drawn piece by piece
 WHOLE = re.compile(r"0|-?[1-9]\d{0,14}")
 
 Table = tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]  # headings, rows
@@ -126,7 +133,8 @@ class Lanes(Box):
     as for `Cells`.
 
     With `whole` they are there from the first frame, and time only moves the cursor. `ends` are
-    words beside the first and the last lane, `limit`, if not 0, is a length with a line.
+    words beside the first and the last lane, `limit`, if not 0, is a length with a line. `axis`, if
+    not 0, is what the whole width stands for, in place of the span of the drawing.
     """
 
     key: Array | None = None
@@ -136,6 +144,7 @@ class Lanes(Box):
     whole: bool = False
     ends: tuple[str, ...] = ()
     limit: float = 0
+    axis: float = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -408,6 +417,15 @@ class Board(Box):
         return element(self.names[name], self.shapes[name], index)
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Sheet(Aside):
+    """The cells of a board as an image of so many columns: cell i of the board is pixel `place[i]`,
+    row by row."""
+
+    columns: int
+    place: Array
+
+
 class Detail(Aside):
     """The cells of the box of a board in which the chosen cell stands, as a list with their
     numbers."""
@@ -421,6 +439,7 @@ Mark = (
     Cells
     | Lanes
     | Flows
+    | Sheet
     | Track
     | Flame
     | Tape
@@ -561,6 +580,24 @@ class Scene:
         return np.append(0.0, np.cumsum(cycles)) if self.clock is None else self.clock
 
     @cached_property
+    def columns(self) -> Array | None:
+        """float[columns + 1]: the edges of the columns of a long run's strip, in cycles, where the
+        run repeats itself, else None. Each round has equal columns, or each column equal rounds."""
+        first, period, rounds = _rounds(self.frames)
+        if not rounds:
+            return None
+        marks = [self.begins[first + k * period] for k in range(rounds + 1)]
+        begin, end, whole = marks[0], marks[-1], self.begins[-1] or 1
+        room = max(1, round(MOST_COLUMNS * (end - begin) / whole))
+        each, apart = max(1, room // rounds), -(-rounds // room)  # columns of a round, or rounds
+        inner = [*marks[::apart], end] if apart > 1 else marks
+        parts = [np.linspace(a, b, each + 1)[:-1] for a, b in pairwise(inner)]
+        for a, b, place in ((0.0, begin, 0), (end, self.begins[-1], len(parts) + 1)):
+            count = max(1, round(MOST_COLUMNS * (b - a) / whole))
+            parts.insert(place, np.linspace(a, b, count + 1)[:-1])
+        return np.unique(np.append(np.concatenate(parts), self.begins[-1]))
+
+    @cached_property
     def legend(self) -> list[int]:
         """Of the codes that some part of the scene shows those with a letter, and those listed
         without one."""
@@ -583,7 +620,7 @@ class Scene:
             found |= {mark.link} if isinstance(mark, Matrix) else set()
             if isinstance(mark, Board):
                 found |= {
-                    *mark.rims,
+                    *(mark.rims if len(mark.rims) > 1 else ()),
                     mark.unwritten,
                     *range(mark.steps, mark.steps + max(map(len, mark.bounds)) + 1),
                 }
@@ -612,8 +649,13 @@ class Scene:
             "group": self.group,
             "legend": self.legend,
         }
+        if texts := _told_once(data["stills"]):
+            data["texts"] = texts
         if shapes.all:
             data["shapes"] = shapes.all
+        strip = any(isinstance(mark, Track) for mark in self.marks)
+        if strip and len(self.frames) > FEW_FRAMES and (edges := self.columns) is not None:
+            data["columns"] = [len(edges), pack(np.round(edges).astype(np.int64))]
         if self.clock is not None:
             data["clock"] = pack(self.clock)
         if self.sources:
@@ -627,6 +669,23 @@ class Scene:
     def mark(self, name: str) -> Mark:
         """The mark of that name."""
         return next(m for m in self.marks if m.name == name)
+
+
+def _rounds(frames: Array) -> tuple[int, int, int]:
+    """(the first frame, frames in a round, rounds) of the longest part of a run that repeats
+    itself; 0 rounds if none does."""
+    found = (0, 0, 0)
+    if not len(frames):
+        return found
+    places, covered = np.flatnonzero(frames == frames[len(frames) // 2])[:MOST_PERIODS], 0
+    for period in (int(place - places[0]) for place in places[1:]):
+        again = np.append(frames[:-period] == frames[period:], False)
+        ends = np.flatnonzero(np.diff(again, prepend=False))
+        for first, last in ends[: len(ends) // 2 * 2].reshape(-1, 2).tolist():
+            rounds = (last - first) // period + 1
+            if rounds > 1 and rounds * period > covered:
+                found, covered = (first, period, rounds), rounds * period
+    return found
 
 
 def label(text: object, longest: int = LONGEST_LABEL) -> str:
@@ -756,6 +815,16 @@ def _still(still: Still) -> dict[str, Any]:
         },
     }
     return found | {k: v for k, v in channels.items() if v}
+
+
+def _told_once(stills: list[dict[str, Any]]) -> list[str]:
+    """The words that several stills share. In their place these get numbers."""
+    often = Counter(still[k] for still in stills for k in WORDS if still.get(k))
+    shared = [text for text, n in often.items() if n > 1 and len(text) > SHORT]
+    numbers = {text: i for i, text in enumerate(shared)}
+    for still in stills:
+        still |= {k: numbers[still[k]] for k in WORDS if still.get(k) in numbers}
+    return shared
 
 
 def _texts(own: CellTexts) -> list[Any]:

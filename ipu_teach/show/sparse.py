@@ -28,9 +28,9 @@ from ipu_teach.types import Array
 WAITS, OWN, GUEST, OVER, DONE, COMES = range(6)  # the first four of a block, in this order
 CODES = (
     palette.GAPS.lettered("W", "not dropped yet"),
-    Code("in its own bucket", "H", "#56b4e9", "#3b9ad3", ""),
-    Code("spilled into another", "S", "#e69f00", "#e0a21f", "/"),
-    Code("no room yet", "!", "#d55e00", "#e8792b", "x"),
+    palette.SO.lettered("H", "in its own bucket"),
+    palette.OTHERWISE.lettered("S", "spilled into another"),
+    palette.CHOSEN.lettered("!", "no room yet"),
     Code("steps done", "D", "#009e73", "#1cb288", "."),
     palette.REST.lettered("C", "steps to come"),
 )
@@ -39,7 +39,9 @@ SIDE, LEFT, RIGHT, WIDE, HIGH, BAR = 236.0, 40.0, 324.0, 372.0, 220.0, 24.0
 
 
 def sparse(partitioner: Partitioner, csr: CSRMatrix) -> View:
-    """What a dynamic product makes of a pattern: which blocks find room in the bucket of their own
+    """Which blocks of a sparse matrix find no room in their own bucket?
+
+    What a dynamic product makes of a pattern: which blocks find room in the bucket of their own
     part, which spill, how far, and in how many steps buckets go round.
 
     Of more than 128 buckets the first are shown, and of a matrix of more than 64 rows or columns of
@@ -112,7 +114,7 @@ def sparse(partitioner: Partitioner, csr: CSRMatrix) -> View:
     return View(
         panels.scene(
             "sparse",
-            f"A pattern of {counted(csr.num_blocks, 'block')} in buckets",
+            f"{guests.sum():,} of {counted(csr.num_blocks, 'block')} spill into other buckets",
             sentence,
             foot=8,
             codes=CODES,
@@ -196,7 +198,9 @@ def _steps(cut: Cut, rounds: int, done: int) -> tuple[Shape, ...]:
 
 
 def crossing(cycles: Mapping[str, Mapping[float, float]], unit: str = "modelled cycles") -> View:
-    """What several products take by density, as curves, a frame for each density:
+    """At which density does each sparse product overtake the dense one?
+
+    What several products take by density, as curves, a frame for each density:
     `show.crossing({"dense": {1 / 2: 900, 1 / 4: 900}, "blocks of 16": {1 / 2: 700, 1 / 4: 400}})`.
 
     The others are compared with the first. All have the same 2 to 32 densities, and there are 2 to
@@ -218,7 +222,7 @@ def crossing(cycles: Mapping[str, Mapping[float, float]], unit: str = "modelled 
         f"by {name} at {won[0]}" if won else f"never by {name}"
         for name, won in zip(names[1:], wins, strict=True)
     ]
-    sentence = f"Overtaken is {names[0]} {', '.join(by)}."
+    sentence = f"{names[0][:1].upper()}{names[0][1:]} is overtaken {', '.join(by)}."
     many, wide = len(at), WIDE + 150
     x, logs = np.linspace(16, wide - 16, many), np.log2(table)
     y = 10 + (HIGH - 20) * (logs.max() - logs) / max(1e-9, np.ptp(logs))
@@ -239,7 +243,7 @@ def crossing(cycles: Mapping[str, Mapping[float, float]], unit: str = "modelled 
     return View(
         panels.scene(
             "crossing",
-            f"{', '.join(names)} by density",
+            sentence.rstrip("."),
             sentence,
             foot=8,
             codes=codes,

@@ -33,7 +33,9 @@ MOVING, WAITING = STATES.index(palette.STREAMING), STATES.index(palette.WAIT)
 
 
 def streaming(given: Report | Recording) -> View:
-    """Loads, work and stores of a run on the axis of modelled time, and which rows of its remote
+    """How much of the transfers with streaming memory is hidden behind work?
+
+    Loads, work and stores of a run on the axis of modelled time, and which rows of its remote
     buffers are on the chip when. A transfer takes its whole superstep, with sync and exchange, so
     that it is longer than `report.streaming_cycles`, the link's own.
 
@@ -205,7 +207,8 @@ def _scene(run: _Run, most: int) -> Scene:
     heads = ("buffer", "row", "loads", "stores", "bytes", "modelled cycles", "hidden cycles")
     return panels.scene(
         "streaming",
-        "Streaming memory beside the device",
+        f"{100 * run.moving / run.total:.1f} % of the run is transfer; "
+        f"{100 * run.hidden / run.moving:.1f} % of that is hidden behind work",
         run.sentence(),
         foot=12,
         codes=(*STATES, *colours, HELD),

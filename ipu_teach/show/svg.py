@@ -13,7 +13,7 @@ from itertools import groupby
 
 import numpy as np
 
-from ipu_teach.show.paint import caption, caption_height, paint
+from ipu_teach.show.paint import caption, caption_height, headline, headline_height, paint
 from ipu_teach.show.palette import DARK, LIGHT, Code, ink_on
 from ipu_teach.show.png import indexed_png
 from ipu_teach.show.scene import WIDTH, Scene
@@ -34,6 +34,11 @@ def svg(scene: Scene, frame: int | None = None) -> str:
     """The SVG source of a frame at its end. Left out, it is the poster: the chosen frame, with all
     of its superstep's lanes."""
     chosen = scene.poster if frame is None else frame
+    above = headline_height(scene)
+    title = "".join(
+        f'<text class="i" font-weight="bold" x="{_n(w.x)}" y="{_n(w.y)}">{escape(w.text)}</text>'
+        for w in headline(scene)
+    )
     shapes = [*paint(scene, chosen, whole=frame is None), *caption(scene, chosen)]
     shapes = [shape for shape in map(_visible, shapes) if shape is not None]
     used, inks = colours_of(shapes)
@@ -42,17 +47,19 @@ def svg(scene: Scene, frame: int | None = None) -> str:
     areas = {shape.code for shape in shapes if isinstance(shape, Outline) and shape.filled}
     arrow = ARROW if any(isinstance(shape, Stroke) and shape.arrow for shape in shapes) else ""
     body = "".join(_together(list(part), scene.codes) for _, part in groupby(shapes, _kind))
-    height = _n(scene.height + caption_height(scene))
+    height = _n(above + scene.height + caption_height(scene))
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 '
-        f'{WIDTH} {height}">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
+        f'viewBox="0 {_n(-above)} {WIDTH} {height}">'
         f"<title>{escape(scene.title)}</title>"
         f"<style>{_style(scene.codes, used, inks, areas)}</style>"
         f"<defs>{patterns}{arrow}</defs>"
-        f'<rect class="p" width="100%" height="100%" rx="4"/>{body}</svg>'
-    )
+        f'<rect class="p" y="{_n(-above)}" width="100%" height="100%" rx="4"/>'
+        f'<g style="font-size:16px">{title}</g>{body}</svg>'
+    ).replace(" %", f"{NO_BREAK}%")
 
 
+NO_BREAK = "\u00a0"  # before a percent sign
 STROKE = {"ink": "k", "line": "l", "paper": "z"}  # classes of lines
 # What all patterns share.
 PATTERN = (

@@ -13,8 +13,8 @@ from numbers import Real
 
 import numpy as np
 
+from ipu_teach._support.flags import flagged
 from ipu_teach.errors import InvalidOptionError, counted, shown
-from ipu_teach.flags import flagged
 from ipu_teach.report import Report
 from ipu_teach.show import palette
 from ipu_teach.show.panels import Panels, painted, side_by_side
@@ -50,7 +50,9 @@ def sweep(
     unit: str = "modelled cycles",
     weak: bool = False,
 ) -> View:
-    """What `sweep` found, or reports by the value that tells them apart: `show.sweep({16: a, 32:
+    """Which of several runs is quickest, and what limits the others?
+
+    What `sweep` found, or reports by the value that tells them apart: `show.sweep({16: a, 32:
     b})`.
 
     `parameter` says what these values are ("rows a tile"). Runs stand in the order given, or where
@@ -175,13 +177,16 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...], w
     columns = ("run", unit, *PARTS) if some else ("run", unit)
     columns += (f"ideal, {law}",) * (ideal is not None)
     title = f"{counted(len(runs), 'run')} side by side"
+    headline = f"All runs take the same, {rows[best][1]} {unit}"
+    if said:
+        headline = f"{least.capitalize()}: {runs[best][1]}; {most}: {runs[worst][1]}{ratio}"
     notes += ("Under the line stands each run as its average tile spends it.",) * bool(some)
     table = columns, (row[: len(columns)] for row in rows)
     still = Still("the runs", note, 0, 0, True)
     codes = tuple(PARTS.values()) if some else (palette.PAPER,)
     return panels.scene(
         "sweep",
-        title,
+        headline,
         f"{title}: {note}.",
         foot=38,
         codes=codes,

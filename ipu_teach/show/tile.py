@@ -43,7 +43,7 @@ BASE = (
     palette.GAPS,
 )
 # of codelets, as far as they go: none is that of a line or of a phase
-HUES = [palette.HUES[1], *(palette.RIMS[i] for i in (1, 2, 4, 5))]
+HUES = [palette.RIMS[i] for i in (3, 1, 4, 2, 5)]
 SAY = (
     "worker {i} runs {vertices} of the vertices, and is at work {busy} modelled cycles of the tile"
 )
@@ -64,7 +64,9 @@ class Held(NamedTuple):
 
 
 def tile(report: Report, tile: int | None = None, step: str | int | None = None) -> View:
-    """A tile, by its number, in the steps of a run in which it executes vertices, or in one of
+    """What keeps the workers of a tile busy, and which of them is last?
+
+    A tile, by its number, in the steps of a run in which it executes vertices, or in one of
     them.
 
     `step`: the name of a compute set, or the number of a compiled step. Left out, the picture
@@ -201,7 +203,7 @@ def _scene(
         )
     return panels.scene(
         "tile",
-        titled(report, f"tile {tile} of {report.target.num_tiles:,}"),
+        titled(report, _title(report, tile, taken[first])),
         f"In {stills[first].label}: {stills[first].note}. I{heading[1:]}.",
         foot=10,
         codes=(*BASE, *shades),
@@ -211,6 +213,17 @@ def _scene(
         data={"vertices": numbers},
         table=(("step", "worker", "vertex", "codelet", "start", "cycles"), table),
     )
+
+
+def _title(report: Report, tile: int, step: int) -> str:
+    """How long a tile works in a step, and which waits for which."""
+    cost = report.step_cost(step)
+    own, name = int(cost.compute_cycles[tile]), label(cost.name, 32)
+    others = int((cost.compute_cycles < cost.compute_duration).sum())
+    waits = f"makes {counted(others, 'other')} wait" if others else "takes as long as all others"
+    if own < cost.compute_duration:
+        waits = f"waits {cost.compute_duration - own:,}"
+    return f"Tile {tile} works {own:,} modelled cycles in {name!r} and {waits}"
 
 
 def _drawing(

@@ -49,7 +49,9 @@ TILES = 190.0  # side of the square that holds the tiles
 
 
 def tiles(tensor: Tensor, other: Tensor | None = None) -> View:
-    """Where the elements of `tensor` live, and beside it those of `other`, say another view of the
+    """On which tile is each element of a tensor?
+
+    Where the elements of `tensor` live, and beside it those of `other`, say another view of the
     same variable.
 
     A tensor of one dimension is drawn in rows of 32, one of two with the last across. One of more
@@ -117,13 +119,27 @@ def _scene(tensors: list[Tensor]) -> Scene:
     title = f"Where {names} live{'s' * (len(tensors) == 1)}"
     return panels.scene(
         "tiles",
-        title,
+        _title(tensors, names, sizes),
         f"{title}: {still.label}; {still.note}",
         foot=12,
         stills=(still,),
         table=_table(tensors),
         codes=(_NOTHING, palette.NOWHERE, palette.BYTES, *colours),
     )
+
+
+def _title(tensors: list[Tensor], names: str, sizes: Array) -> str:
+    """On how many tiles tensors are, and how evenly."""
+    held = sizes[sizes > 0]
+    verb, tiles = "is" if len(tensors) == 1 else "are", counted(len(sizes), "tile")
+    if not len(held):
+        return f"{names} {verb} on no tile"
+    even = (
+        f"{held[0]:,} bytes each"
+        if held.min() == held.max()
+        else (f"{held.min():,} to {held.max():,} bytes each")
+    )
+    return f"{names} {verb} on {len(held):,} of {tiles}, {even}"
 
 
 def _elements(tensor: Tensor, name: str, room: float, notes: list[str]) -> tuple[Cells, Array]:

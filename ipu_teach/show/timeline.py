@@ -32,6 +32,7 @@ from ipu_teach.show.report_facts import (
     At,
     checked,
     ipus_at_work,
+    ipus_title,
     linked,
     no_time,
     numbered,
@@ -70,7 +71,9 @@ def timeline(
     at: At = None,
     **which: Any,
 ) -> View:
-    """The run in `report` on the axis of modelled time, with the programs above it and the tiles
+    """Where in a run does the time go?
+
+    The run in `report` on the axis of modelled time, with the programs above it and the tiles
     below; and below that the run in `other`, on the same scale.
 
     A run of more than 100 supersteps is shown as a whole at a key or a button, and at first in one
@@ -131,7 +134,7 @@ def _below(first: Scene, second: Scene) -> Scene:
     less = f"{abs(100 - 100 * two / one):.1f} % {'less' if two <= one else 'more'}"
     return replace(
         first,
-        title="Two runs on one axis of time",
+        title="Both runs take equally long" if one == two else f"The second run takes {less}",
         sentence=f"Two runs on one axis of time: the second takes {less} than the first. First: "
         f"{first.sentence} Second: {second.sentence}",
         height=first.height + second.height - 24,
@@ -216,9 +219,7 @@ class _Maker:
         self._notes(panels, blocks)
         return panels.scene(
             "timeline",
-            titled(
-                self.report, f"{counted(self.report.num_steps, 'superstep')} on the axis of time"
-            ),
+            titled(self.report, self._title()),
             self._sentence()
             + (f" {blocks.sentence()}" if blocks is not None else "")
             + f" {round_}" * bool(round_),
@@ -387,6 +388,16 @@ class _Maker:
             and any(s.place.depth >= MOST_ROWS for s in self.walk.spans)
         ):
             notes.append(f"Programs nested more than {MOST_ROWS} deep are left out.")
+
+    def _title(self) -> str:
+        """Where most of the time goes."""
+        if self.several:
+            return ipus_title(self.report)
+        spent = {n: times * self.report.step_cost(n).cycles for n, times in self.runs.items()}
+        worst = max(spent, key=spent.__getitem__)
+        share = 100 * spent[worst] / sum(spent.values())
+        shown = f"the first {self.steps:,} supersteps" if self.steps < self.report.num_steps else ""
+        return f"{share:.1f} % of {shown or 'the time'} goes to {step_name(self.report, worst)}"
 
     def _sentence(self) -> str:
         report = self.report

@@ -20,9 +20,9 @@ from ipu_teach.types import Array
 
 CODES = (
     palette.REST.lettered("", "not touched"),
-    palette.EXCHANGE.lettered("r", "reads"),
-    palette.COMPUTE.lettered("w", "writes"),
-    palette.HOST.lettered("b", "reads and writes"),
+    palette.SO.lettered("r", "reads"),
+    palette.OTHERWISE.lettered("w", "writes"),
+    palette.CHOSEN.lettered("b", "reads and writes"),
 )
 READS, WRITES = 1, 2  # both: 3
 MOST = 24  # elements in a row
@@ -68,7 +68,7 @@ def touched(graph: Graph, compute_set: ComputeSet, vertices: Sequence[int]) -> V
     )
     scene = panels.scene(
         "touched",
-        title,
+        note.rstrip("."),
         f"{title} in compute set {label(compute_set.name, 24)}: {'; '.join(words)}. {note}",
         foot=-14,
         codes=CODES,

@@ -64,15 +64,18 @@ def trend(
     for k, words in marked.items():
         x, y = _within(width, points[k][0], words), max(points[k][1] - DOT, 26.0 * cut[k]) - 4
         half = LETTER * len(words) / 2 + 2
+        beside_ = [  # the words stand above all that is under them
+            points[j][1]
+            for j in np.flatnonzero(there & ~cut).tolist()
+            if abs(points[j][0] - x) < half + wide / 2
+        ]
+        y = min(y, max(12.0, min(beside_, default=y) - DOT - 4))
         if any(
             abs(y - v) < 14 and abs(x - u) * NARROWEST < half + beside for u, v, beside in placed
         ):
             continue
         placed.append((x, y, half))
-        found += (
-            Stroke(((x - half, y - 4), (x + half, y - 4)), 13, "paper"),
-            Words(x, y, words, 11, "middle"),
-        )
+        found.append(Words(x, y, words, 11, "middle"))
     each = -(-int(LETTER * max(map(len, labels)) + 8) // max(1, int(pitch)))
     for k in range(0, count, max(1, each)):
         x, words = _within(width, points[k][0], labels[k]), labels[k]

@@ -12,14 +12,14 @@ from ipu_teach.graph.vertex_table import VertexRef
 from ipu_teach.observer import observe
 from ipu_teach.report import Recording, Report
 from ipu_teach.show.code import CodeRow, rows_scene, tree
-from ipu_teach.show.palette import CHOSEN, COMPUTE
+from ipu_teach.show.palette import BYTES, CHOSEN
 from ipu_teach.show.report_facts import linked
 from ipu_teach.show.scene import number
 from ipu_teach.show.vertex_run import ran
 from ipu_teach.show.view import View
 from ipu_teach.target import Target
 
-CODES = (COMPUTE.lettered("T", "turn of a loop"), CHOSEN.lettered("W", "turn that wrote it"))
+CODES = (BYTES.lettered("T", "turn of a loop"), CHOSEN.lettered("W", "turn that wrote it"))
 MOST_ROWS = 60
 
 
@@ -45,7 +45,9 @@ def turns(
 
 
 def turns(what: Any, element: Any = None, target: Any = None, /, **values: Any) -> View:
-    """The turns of the loops of one vertex: the values of its variables at the end of each, what it
+    """Which turn of a loop wrote an element, and what did the variables hold then?
+
+    The turns of the loops of one vertex: the values of its variables at the end of each, what it
     stored, and its cycles.
 
     `what`: a vertex class, which runs on `values` as in `observe` (`target`: the machine whose
@@ -117,7 +119,11 @@ def turns(what: Any, element: Any = None, target: Any = None, /, **values: Any) 
     )
     table = (("turn", "line", "cycles", "names and stores", "wrote"), tuple(cells_of))
     mark = tree(f"turns of {name}, and its names after each", ("line", "cycles"), rows)
-    scene = rows_scene("turns", f"{name}, turn by turn", sentence, CODES, mark, table)
+    title = f"The loops of {name} turn {counted(seen.turned, 'time')}"
+    if wrote:
+        turn = max(wrote, key=lambda one: one.depth)
+        title = f"Turn {turn.number:,} of line {turn.line.number} wrote {place}"
+    scene = rows_scene("turns", title, sentence, CODES, mark, table)
     if run is not None and report is not None:
         scene = linked(scene, report, (), {run.compiled: 0}, tile=run.tile, only=run.step)
     return View(scene)

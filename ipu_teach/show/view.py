@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import re
 from collections.abc import Callable
 from functools import cache
 from html import escape
@@ -17,8 +18,8 @@ from importlib import resources
 from pathlib import Path
 from urllib.parse import quote
 
+from ipu_teach._support.flags import flagged
 from ipu_teach.errors import InvalidOptionError, NotHereImportError, did_you_mean, shown
-from ipu_teach.flags import flagged
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.show.scene import WIDTH, Painted, Scene
 from ipu_teach.show.svg import svg
@@ -30,13 +31,13 @@ FORMATS = ("html", "svg", "png", "pdf", "gif")
 
 
 def fitting(scene_of: Callable[[int], Scene], most: int, least: int = 16) -> View:
-    """The view of what `scene_of` makes of at most so many parts: of half as many while it is too
-    large, down to `least`."""
+    """The view of what `scene_of` makes of at most so many parts: of fewer while it is too large,
+    at most half as many each time, down to `least`."""
     while True:
         scene = scene_of(most)
-        if len(scene.json()) <= MOST_BYTES or most < least:
+        if (size := len(scene.json())) <= MOST_BYTES or most < least:
             return View(scene)
-        most //= 2
+        most = min(most // 2, most * MOST_BYTES // size)
 
 
 @flagged
@@ -75,7 +76,8 @@ class View:
             f'<img src="data:image/svg+xml,{poster}" alt="{escape(self.alt, quote=True)}" '
             'style="max-width:100%;height:auto">'
         )
-        live = table(self.scene) + script(self.scene)
+        # before a percent sign no line breaks
+        live = re.sub(r"(?<=\d) %", "\u00a0%", table(self.scene) + script(self.scene))
         return f'<div class="ipu-view{" " + role if role else ""}">{image}{live}</div>'
 
     def save(

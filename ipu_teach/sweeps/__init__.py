@@ -1,9 +1,8 @@
-"""One program on machines of several sizes: many engines, where the room below knows one.
+"""Sweeps: one program on machines of several sizes.
 
-Beside `tiny`, which has as many tiles as it is given: a learner's function builds the program for
-each number of tiles, and it runs on all of them, in turn or side by side on an executor. What comes
-back is their reports and a table, with a row for what does not fit, a line for what fails, and what
-was done when Ctrl-C came.
+A function of the user builds the program for each number of tiles or IPUs, and it runs on each
+machine, one after another or in parallel on an executor. The result has their reports and a table,
+which also shows machines that are too small and runs that failed or were interrupted.
 """
 
 from ipu_teach.sweeps.sweep import Sweep, sweep

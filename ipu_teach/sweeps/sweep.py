@@ -8,8 +8,8 @@
     sweep(build, num_tiles=[13, 46, 184, 1472])
     sweep(build, num_ipus=[1, 2, 4, 8, 16])
 
-A report can be costed again at other rates (`report.what_if`), but another number of tiles or IPUs
-means another placement. So the learner's own function builds the program for each.
+`report.what_if` changes the rates of a machine in a finished report. Another number of tiles or
+IPUs needs another tile mapping, so a sweep builds the program again for each.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from functools import partial
 from html import escape
 from typing import Any
 
+from ipu_teach._support.flags import flagged
+from ipu_teach._support.outcomes import check_travels, outcomes
 from ipu_teach.cost.phases import HOST, LINKS, STREAMING
 from ipu_teach.device import Device, IPUModel
 from ipu_teach.engine.engine import Engine
 from ipu_teach.engine.executable import Executable
 from ipu_teach.errors import GraphMemoryAllocationError, InvalidOptionError, counted, shown
-from ipu_teach.flags import flagged
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.outcomes import check_travels, outcomes
 from ipu_teach.report import Report
 from ipu_teach.report.html import tabled
 
@@ -46,25 +46,25 @@ COLUMNS = (
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sweep:
-    """What `sweep` found: `reports`, one for each of `num_tiles`, or of `num_ipus` if machines of
-    several IPUs were asked for, and a table of them.
+    """The reports of a sweep, one for each machine, and a table of them.
 
-    Where a program does not fit, its report is that of the compiled program, in which nothing has
-    run, and `fits` says so. Numbers with which `build` failed are not among them: `failed` has the
-    error of each, by the number. Nor are those that Ctrl-C left undone: `left`.
+    `num_tiles`, `num_ipus`, `reports` and `fits` have an entry for each machine. `fits` is False
+    for a program that does not fit; its report is that of the compiled program, of which nothing
+    has run. `failed` maps the numbers with which `build` failed to their errors, and `left` has the
+    numbers that Ctrl-C left undone; they have no entry.
     """
 
-    num_tiles: tuple[int, ...]  # of each IPU
+    num_tiles: tuple[int, ...]  # on each IPU
     reports: tuple[Report, ...]
     fits: tuple[bool, ...]
     failed: Mapping[int, Exception] = field(default_factory=dict)
     left: tuple[int, ...] = ()
     num_ipus: tuple[int, ...] = ()
-    what: str = "tile"  # of which there are several numbers: "tile" or "IPU"
+    what: str = "tile"  # the unit that varies: "tile" or "IPU"
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """The numbers of what there are several of."""
+        """The numbers of tiles or IPUs of the machines."""
         return self.num_tiles if self.what == "tile" else self.num_ipus
 
     def __len__(self) -> int:
@@ -75,12 +75,14 @@ class Sweep:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What stands above the table."""
+        """The headings of the table."""
         return (f"{self.what}s", *COLUMNS)
 
     def rows(self) -> list[tuple[str, ...]]:
-        """The table, a row for each number, as text under `columns`. Speed-up: against the
-        first that ran."""
+        """Return the table as text: a row for each machine, with a cell for each of `columns`.
+
+        The speed-up is relative to the first machine that ran the program.
+        """
         ran = [
             report
             for report, fits in zip(self.reports, self.fits, strict=True)
@@ -121,7 +123,7 @@ class Sweep:
         return "\n".join([*lines, *self._missing()])
 
     def _missing(self) -> list[str]:
-        """A line on each number of tiles that has no row."""
+        """Return a line of text for each number that has no row."""
         said = [
             (count, f"{type(error).__name__}: {error}".split("\n")[0])
             for count, error in self.failed.items()
@@ -147,24 +149,25 @@ def sweep(
     executor: Executor | None = None,
     **fields: Any,
 ) -> Sweep:
-    """Build, compile and run a program for each number of tiles, or of IPUs, and return a `Sweep`:
-    its `reports`, and a table.
+    """Build, compile and run a program for each number of tiles or IPUs, and return a `Sweep`.
 
-    `build(device)` is called with a device of that many tiles on each IPU, or of so many IPUs. A
-    list is one of the two: `num_ipus=[1, 2, 4]`, with tiles as `fields` say. It returns `(graph,
-    program)`, an `Engine`, an `Executable`, or a `Report`. Program 0 is run, unless the engine has
-    run already; a program with streams returns its engine, with the streams connected. `version`
-    and `fields` describe the machine, as for `IPUModel`. `progress` shows a bar. A program that
-    does not fit into the memory of the tiles is a row that says so; one that fails in another way
-    is in `failed`, and Ctrl-C returns what is done.
+    Either `num_tiles` or `num_ipus` is a list: `num_tiles=[13, 46, 184]` varies the tiles of each
+    IPU, and `num_ipus=[1, 2, 4]` the number of IPUs. `version` and `fields` describe the machine,
+    as for `IPUModel`. `build(device)` is called for each machine, and returns `(graph, program)`,
+    an `Engine`, an `Executable` or a `Report`. Program 0 is run, unless the engine has run already.
+    A program with streams must return its engine, with the streams connected. `progress` shows a
+    progress bar.
 
-    `executor`: any of `concurrent.futures`, on which the machines run side by side; a process pool,
-    or the `client.get_executor()` of a Dask client. What goes to another process must be picklable:
-    `build` stands in a file that is imported, and Dask takes one from a notebook, too. Reports come
-    back as from a file (`Report.open`).
+    A program that does not fit into the memory of the tiles gets a row that says so. If `build` or
+    the run fails, the error is in `failed`. Ctrl-C ends the sweep, which returns the finished runs.
 
-    Raises `InvalidOptionError` for a bad argument, and what `build` and the engine raise if it
-    fails for every number.
+    `executor` runs the machines in parallel: any executor of `concurrent.futures`, such as a
+    process pool, or `client.get_executor()` of a Dask client. For another process, `build` must be
+    picklable, so it must be in an imported file; Dask also takes one from a notebook. The reports
+    are then like those read from a file (`Report.open`).
+
+    Raises `InvalidOptionError` for a bad argument, and the error of `build` or the engine if all
+    machines fail.
     """
     if not callable(build):
         raise InvalidOptionError(f"""sweep() was given {shown(build)}, which is no function.
@@ -210,7 +213,7 @@ def _ran(
     what: str,
     count: int,
 ) -> tuple[Report, bool]:
-    """The report of a machine of so many tiles or IPUs, and whether the program fits."""
+    """Return the report for a machine with `count` tiles or IPUs, and whether the program fits."""
     several = {"tile": "tiles_per_ipu", "IPU": "num_ipus"}[what]
     device = IPUModel(version, **{**fields, several: count}).create_device()
     try:

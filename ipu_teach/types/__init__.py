@@ -1,14 +1,9 @@
-"""The numbers a tile machine has: element types, rounding, 8-bit floats, and the workers' random
-numbers.
+"""The numbers of a tile machine: element types, rounding, 8-bit floats, and random numbers.
 
-Beside `tiny`, whose elements are numpy's: dtypes with Poplar's names, sizes and ranges; casts and
-rounding as the chip does them, stochastic rounding among them; half and 8-bit floats with their
-scales; the workers' generator, bit for bit. All of it is plain arithmetic on arrays, which a lesson
-can call by itself.
-
-`dtypes` is what graphs use. `half`, `quarter` and `generator` are plain functions on numpy arrays,
-to try a format by itself; `numbers` says what a dtype would lose of some values, and with which
-scale it loses least.
+`dtypes` has the element types of graphs, with Poplar's names, sizes and ranges. `half`, `quarter`
+and `generator` are plain functions on numpy arrays: rounding as the chip does it, also stochastic,
+8-bit floats with their scales, and the random number generator of the workers, bit for bit.
+`numbers` shows which of some values a dtype would lose, and finds the best scale.
 """
 
 from ipu_teach.types.dtypes import (

@@ -36,12 +36,12 @@ from ipu_teach.types.quarter import (
 from ipu_teach.types.rounding import Array
 
 DOUBLE: np.dtype[Any] = np.dtype(np.float64)
-# for checks, which tell rounding from logic
+# True while a check runs an answer in float64, to tell rounding errors from wrong logic
 IN_DOUBLE = ContextVar("float64 holds FLOAT and HALF", default=False)
 
 
 class _DTypeMeta(type):
-    """Makes a dtype print as its name and refuse to be called."""
+    """The class of dtypes, which print as their names and cannot be instantiated."""
 
     def __repr__(cls) -> str:
         return cls.__name__
@@ -53,19 +53,19 @@ class _DTypeMeta(type):
 
 
 class DType(metaclass=_DTypeMeta):
-    """The base of all dtypes. `numpy`: the numpy dtype of its values; `size`: bytes an element."""
+    """The base of all dtypes. `numpy` is the numpy dtype of the values, `size` their bytes each."""
 
     numpy: ClassVar[np.dtype[Any]] = np.dtype(np.uint8)
     size: ClassVar[int] = 1
 
-    # For type checkers only: a vertex class replaces its annotated names with the descriptors of
+    # For type checkers only: the annotated fields of a vertex class become the descriptors of
     # graph/vertex.py.
     def __get__(self, vertex: object, owner: type) -> Any: ...
     def __set__(self, vertex: object, value: Any) -> None: ...
 
 
 class _Held:
-    """The numpy dtype of a dtype's values, which is float64 instead within a check that says so."""
+    """The numpy dtype of a dtype's values, or float64 while `IN_DOUBLE` is True."""
 
     def __init__(self, own: Any) -> None:
         self.own: np.dtype[Any] = np.dtype(own)
@@ -82,7 +82,7 @@ class FLOAT(DType):
 
 
 class HALF(DType):
-    """IEEE 754 half precision, 2 bytes. Rounded to half after every operation."""
+    """IEEE 754 half precision, 2 bytes. The result of every operation is rounded to half."""
 
     numpy = _Held(np.float16)
     size = 2
@@ -159,7 +159,7 @@ class UNSIGNED_LONGLONG(DType):
 
 
 class _QuarterMeta(_DTypeMeta):
-    """Makes QUARTER[QuarterFormat.F143, -2] a dtype."""
+    """The class of QUARTER, for which QUARTER[QuarterFormat.F143, -2] is a dtype."""
 
     def __getitem__(cls, given: Any) -> type[QUARTER]:
         if isinstance(given, QuarterMetadata):
@@ -172,15 +172,14 @@ class _QuarterMeta(_DTypeMeta):
 
 
 class QUARTER(DType, metaclass=_QuarterMeta):
-    """An 8-bit float, 1 byte. It needs a format and a scale: `QUARTER[QuarterFormat.F143, -2]`, or
-    `QUARTER[metadata]`.
+    """An 8-bit float, 1 byte, with a format and a scale: `QUARTER[QuarterFormat.F143, -2]`.
 
-    In Poplar they are metadata that go beside each tensor, and may change while a program runs;
-    here they are a part of the dtype, so that tensors of different formats or scales have different
-    dtypes, and no copy confuses them. Graphs hold, copy and stream such tensors; to compute,
-    convert them to HALF or FLOAT with `popops.cast`. On the host they are codes, uint8:
-    `from_quarter(codes, tensor.get_metadata())` gives the numbers. Where the host gives values,
-    uint8 arrays are taken as codes and anything else as numbers, rounded to nearest.
+    `QUARTER[metadata]` works too. In Poplar, format and scale are metadata of each tensor and may
+    change while a program runs. Here they are part of the dtype, so tensors with different formats
+    or scales have different dtypes and no copy can confuse them. Graphs can store, copy and stream
+    such tensors; to compute, convert them to HALF or FLOAT with `popops.cast`. The host reads them
+    as uint8 codes, and `from_quarter(codes, tensor.get_metadata())` returns the numbers. When the
+    host writes, uint8 arrays are codes, and all other arrays are numbers, rounded to nearest.
     """
 
     numpy = np.dtype(np.uint8)
@@ -214,8 +213,10 @@ ALL: tuple[type[DType], ...] = (
 
 
 def as_dtype(given: object, what: str) -> type[DType]:
-    """`given` if it is one of the kit's dtypes; else `PoplarTypeError` that suggests the one meant.
-    `what` names the place."""
+    """Return `given` if it is a dtype of the kit.
+
+    Else raise `PoplarTypeError`, which names the call, `what`, and suggests a dtype.
+    """
     if given is QUARTER:
         raise PoplarTypeError(f"""{what} was given QUARTER without a format and a scale.
             next:  write QUARTER[QuarterFormat.F143, 0]: 4 exponent bits, 3 mantissa bits, and
@@ -228,8 +229,7 @@ def as_dtype(given: object, what: str) -> type[DType]:
 
 
 def dtype_named(name: str) -> type[DType] | None:
-    """The dtype that prints as `name`, such as "FLOAT" or "QUARTER[F143, -2]"; None if there is
-    none."""
+    """Return the dtype that prints as `name`, such as "FLOAT" or "QUARTER[F143, -2]", or None."""
     found = re.fullmatch(r"QUARTER\[(F143|F152), (-?[0-9]{1,2})\]", name)
     if found is None:
         return next((t for t in ALL if t.__name__ == name), None)
@@ -240,7 +240,7 @@ def dtype_named(name: str) -> type[DType] | None:
 
 
 def _meant(given: object) -> str:
-    """Advice for something that is no dtype of the kit."""
+    """Return the advice for an object that is not a dtype of the kit."""
     names = {t.__name__: t for t in ALL}
     if isinstance(given, str) and given.upper() in names:
         return f"write {given.upper()} without quotes; it is imported from ipu_teach."
@@ -248,7 +248,7 @@ def _meant(given: object) -> str:
         return "use INT."
     try:
         meant = np.dtype(given) if isinstance(given, (str, type, np.dtype)) else None
-    except Exception:  # np.dtype reads strings in many ways, and fails in as many
+    except Exception:  # np.dtype parses strings in many ways, and raises many kinds of error
         meant = None
     same = [t.__name__ for t in ALL if t.numpy == meant]
     if meant is not None and same:
@@ -259,8 +259,10 @@ def _meant(given: object) -> str:
 
 
 def metadata_of(dtype: type[DType], where: str) -> QuarterMetadata:
-    """Format and scale of an 8-bit dtype. Raises `TensorMetadataError`, which names `where`, for
-    other dtypes."""
+    """Return the format and scale of an 8-bit dtype.
+
+    Raises `TensorMetadataError`, which names `where`, for other dtypes.
+    """
     if issubclass(dtype, QUARTER):
         return dtype.metadata
     raise TensorMetadataError(f"""{dtype} has no metadata.
@@ -269,7 +271,7 @@ def metadata_of(dtype: type[DType], where: str) -> QuarterMetadata:
 
 
 def poison(dtype: type[DType]) -> Any:
-    """What memory holds before anything was written to it: NaN, the smallest integer, or true."""
+    """Return the value of unwritten memory: NaN, the smallest integer, or True."""
     if dtype.numpy.kind == "f":
         return np.nan
     if issubclass(dtype, QUARTER):
@@ -283,11 +285,11 @@ def to_host_array(
     what: str,
     error: type[IPUTeachError] = TensorCreationError,
 ) -> Array:
-    """`values` as a new numpy array of `dtype`, refusing what the dtype cannot hold.
+    """Return `values` as a new numpy array of `dtype`.
 
-    Floats are rounded to nearest when a narrower float type is asked for; for a QUARTER, uint8
-    values are codes already. Integers must fit; a float is never silently cut to an integer, nor
-    turned into infinity. Raises `error`, which names `what`.
+    Floats are rounded to nearest for a narrower float type. For a QUARTER, uint8 values are codes.
+    Raises `error`, which names `what`, for integers out of range, for floats that are not integers
+    if the dtype is an integer type, and for finite numbers that would become infinite.
     """
     try:
         array = np.asarray(values)
@@ -316,7 +318,7 @@ def to_host_array(
 
 
 def _converted(array: Array, dtype: type[DType], huge: bool) -> tuple[Array, Array]:
-    """(`array` in the dtype, where it does not fit)."""
+    """Return `array` in the dtype, and a BOOL array that is True where a value does not fit."""
     want = dtype.numpy
     with np.errstate(all="ignore"):
         if huge and (want.kind == "f" or issubclass(dtype, QUARTER)):
@@ -333,7 +335,7 @@ def _converted(array: Array, dtype: type[DType], huge: bool) -> tuple[Array, Arr
             return array.astype(want), (array != 0) & (array != 1)
         bounds = np.iinfo(want)
         outside = (array < bounds.min) | (array > bounds.max)
-        if array.dtype.kind == "f":  # bounds.max + 1 is a float, bounds.max of 64 bits is none
+        if array.dtype.kind == "f":  # float64 holds bounds.max + 1 exactly, but not 2**63 - 1
             outside = (
                 (array < bounds.min)
                 | (array >= float(bounds.max + 1))
@@ -344,7 +346,7 @@ def _converted(array: Array, dtype: type[DType], huge: bool) -> tuple[Array, Arr
 
 
 def _kind(array: Array) -> str:
-    """What an array of no numbers holds, in words."""
+    """Return the kind of elements of an array that does not hold numbers, as text."""
     if array.dtype.kind in "US":
         return "text"
     if array.dtype.kind == "O":
@@ -354,7 +356,7 @@ def _kind(array: Array) -> str:
 
 
 def _range(dtype: type[DType]) -> str:
-    """What a dtype can hold, in words."""
+    """Return the range of a dtype as text."""
     kind = dtype.numpy.kind
     if issubclass(dtype, QUARTER):
         largest = dtype.metadata.format.grid.largest * 2.0**dtype.metadata.scale

@@ -1,14 +1,13 @@
 """xoroshiro128aox, the random number generator that every worker of the chip has in hardware.
 
-A state is 128 bits, two uint64 (s0, s1) on an array's last axis; in front of it may stand any axes,
-such as (tile, worker), each with a stream of its own. Functions that draw advance the state in
-place.
+A state has 128 bits: two uint64 (s0, s1) on the last axis of an array. The other axes, such as
+(tile, worker), number independent streams. Functions that draw advance the state in place.
 
 The generator, its three shifts and its output function are published: James Hanlon, "The hardware
 pseudorandom number generator of the Graphcore IPU" (2022), with the code in
-jameshanlon/prng-testing. How a seed becomes a state: the register $PRNG_SEED in
-graphcore/ipu_assembly_support. How bits become a uniform or a normal number is not published for
-the hardware; what stands here is said at each function.
+jameshanlon/prng-testing. The conversion of a seed to a state is that of the register $PRNG_SEED in
+graphcore/ipu_assembly_support. The hardware's conversion of bits to uniform and normal numbers is
+not published; the docstring of each function describes the one used here.
 """
 
 from __future__ import annotations
@@ -22,17 +21,19 @@ from numpy.typing import ArrayLike
 
 from ipu_teach.types.rounding import Array
 
-WARM_UP = 12  # draws thrown away after seeding, as jameshanlon/prng-testing does
+WARM_UP = 12  # draws that are discarded after seeding, as in jameshanlon/prng-testing
 STREAM_BITS = 64  # the streams of two workers start 2**64 draws apart
 
 _GOLDEN = np.uint64(0x9E37_79B9_7F4A_7C15)  # SplitMix64's step
 _SHIFT_A, _SHIFT_B, _SHIFT_C = 55, 14, 36
-_MOST_LOOPED = 64  # draws of one stream beyond which its pieces are drawn side by side
+_MOST_LOOPED = 64  # more draws of a stream are divided into pieces that are drawn in parallel
 
 
 def seeded(value: ArrayLike) -> Array:
-    """The state that a worker has after `value` (whole numbers of 32 bits, any shape) was put into
-    $PRNG_SEED."""
+    """Return the state of a worker after `value` was written to $PRNG_SEED: uint64[..., 2].
+
+    `value`: integers of 32 bits, of any shape.
+    """
     low = np.asarray(value, np.uint32).astype(np.uint64)
     mask = np.uint64(0xFFFF_FFFF)
     inverse = ~low & mask
@@ -42,32 +43,31 @@ def seeded(value: ArrayLike) -> Array:
 
 
 def worker_states(seed: int, tiles: int, workers: int) -> Array:
-    """States for all workers of a machine: uint64 (tiles, workers, 2). `workers`: of one tile, six
-    on every IPU.
+    """Return the states of all workers of a machine: uint64[tiles, workers, 2].
 
-    Worker w of tile t starts (workers t + w) * 2**64 draws behind the first, so that no two streams
-    meet and the stream of a worker does not depend on how many tiles there are. That is this kit's
-    choice; PopLibs' is not published.
+    `workers` is the number on each tile, six on every IPU. Worker w of tile t starts
+    (workers t + w) * 2**64 draws after the first one. So no two streams overlap, and the stream of
+    a worker does not depend on the number of tiles. This is the kit's choice; that of PopLibs is
+    not published.
     """
     first = advance(seeded(seed), WARM_UP)
     return _spaced(first, 1 << STREAM_BITS, tiles * workers).reshape(tiles, workers, 2)
 
 
 def keyed(*keys: ArrayLike) -> Array:
-    """A state for each combination of keys: whole numbers of at most 64 bits, broadcast against
-    each other.
+    """Return a state for each combination of keys: uint64[..., 2].
 
-    For streams that are found by what they are for, not by a worker. Each key in turn is added to
-    the bits so far and mixed by SplitMix64 (Steele, Lea and Flood, 2014), whose next two words are
-    the state, as Vigna advises for this family.
+    The keys are integers of at most 64 bits, which are broadcast. They identify a stream by its
+    purpose, and not by a worker. Each key in turn is added to the bits so far and mixed by
+    SplitMix64 (Steele, Lea and Flood, 2014). The next two words of it are the state, as Vigna
+    advises for this family of generators.
     """
     bits = key(*keys)
     return np.stack([_mixed(bits), _mixed(bits + _GOLDEN)], -1)
 
 
 def key(*keys: ArrayLike) -> Array:
-    """The bits that `keys` are mixed to: uint64, of the shape they have together, at least one
-    axis."""
+    """Return the mixed bits of `keys`: uint64 of their common shape, with at least one axis."""
     bits: Array = np.zeros(1, np.uint64)
     for part in keys:
         bits = _mixed(bits + np.asarray(part).astype(np.uint64))
@@ -75,12 +75,11 @@ def key(*keys: ArrayLike) -> Array:
 
 
 def counted(keys: Array, first: ArrayLike, count: int) -> Array:
-    """`count` words of 32 bits for each key, from its stream's 64-bit word number `first` on:
-    uint32 (..., count).
+    """Return `count` 32-bit words of the stream of each key: uint32[..., count].
 
-    Word i of a key is SplitMix64's after i steps from it, its low half first. So a word is found by
-    its number alone, whoever draws it. `keys`: uint64 of any shape, as `key` makes them; `first`:
-    one number, or one for each key.
+    The words begin at the stream's 64-bit word number `first`. Word i of a key is the word of
+    SplitMix64 after i steps from it, low half first. So its number alone determines a word. `keys`
+    is uint64 of any shape, made by `key`; `first` is one number, or one for each key.
     """
     steps = np.arange(-(-count // 2), dtype=np.uint64)
     bits = (keys + np.asarray(first, np.uint64) * _GOLDEN)[..., None] + steps * _GOLDEN
@@ -88,8 +87,10 @@ def counted(keys: Array, first: ArrayLike, count: int) -> Array:
 
 
 def advance(state: Array, steps: int) -> Array:
-    """The states that `steps` draws lead to, 0 to 2**128 - 1 of them, without drawing. `state`
-    stays as it is."""
+    """Return the states after `steps` draws, without drawing. `state` does not change.
+
+    `steps` is from 0 to 2**128 - 1.
+    """
     for bit in range(steps.bit_length()):
         if steps >> bit & 1:
             state = _apply(_doubled(bit), state)
@@ -97,7 +98,7 @@ def advance(state: Array, steps: int) -> Array:
 
 
 def draw(state: Array, count: int) -> Array:
-    """The next `count` words of every stream, uint64 (..., count). Advances `state`."""
+    """Return the next `count` words of every stream, uint64[..., count], and advance `state`."""
     if count > _MOST_LOOPED:
         length = isqrt(count - 1) + 1
         pieces = _spaced(state, length, -(-count // length))
@@ -108,12 +109,12 @@ def draw(state: Array, count: int) -> Array:
 
 
 def uniform(state: Array, count: int, low: ArrayLike = 0.0, high: ArrayLike = 1.0) -> Array:
-    """The next `count` numbers of every stream, evenly distributed from `low` to below `high`:
-    float32 (..., count).
+    """Return the next `count` uniform numbers of every stream, from `low` to below `high`.
 
-    Two numbers a word, its low half first, as in jameshanlon/prng-testing. Each is the upper 24 of
-    32 bits, which single precision holds exactly; how the hardware rounds is not published. Where
-    `high - low` is no power of two, the result is rounded and may be `high`.
+    The result is float32[..., count], and `state` is advanced. Each word gives two numbers, from
+    its low half first, as in jameshanlon/prng-testing. A number is the upper 24 of 32 bits, which
+    single precision represents exactly; the rounding of the hardware is not published. If
+    `high - low` is not a power of two, the result is rounded and can be `high`.
     """
     halves = draw(state, -(-count // 2)).astype("<u8").view("<u4")[..., :count]
     fraction = (halves >> 8).astype(np.float32) * np.float32(2.0**-24)
@@ -122,13 +123,12 @@ def uniform(state: Array, count: int, low: ArrayLike = 0.0, high: ArrayLike = 1.
 
 
 def normal(state: Array, count: int, mean: ArrayLike = 0.0, deviation: ArrayLike = 1.0) -> Array:
-    """The next `count` numbers of every stream, close to normally distributed: float32 (...,
-    count).
+    """Return the next `count` nearly normal numbers of every stream: float32[..., count].
 
-    A word gives one number: the sum of its lowest twelve groups of 5 bits, less 186, divided by 32.
-    So it is a multiple of 1/32 from -5.8125 to 5.8125 with a standard deviation of sqrt(1023) / 32
-    = 0.9995. That is how an early PopLibs stands in for the hardware's f32v2grand (found by text
-    search in copies of poprand's codelets), and says that it is no exact model.
+    `state` is advanced. Each word gives one number: the sum of its lowest twelve groups of 5 bits,
+    less 186, divided by 32. It is a multiple of 1/32 from -5.8125 to 5.8125, and the standard
+    deviation is sqrt(1023) / 32 = 0.9995. An early PopLibs models the hardware's f32v2grand in this
+    way, and says that the model is not exact (copies of poprand's codelets).
     """
     words = draw(state, count)
     total = np.zeros(words.shape, np.int64)
@@ -140,11 +140,12 @@ def normal(state: Array, count: int, mean: ArrayLike = 0.0, deviation: ArrayLike
 
 
 def bernoulli(state: Array, count: int, probability: ArrayLike) -> Array:
-    """The next `count` answers of every stream, each true with `probability`: bool (..., count).
+    """Return `count` booleans of every stream, True with `probability`: bool[..., count].
 
-    A word gives four, from its 16-bit parts: true where one is below probability * 65536, rounded
-    to a whole number. So the chip's f16v4rmask keeps elements (graphcore/ipu_assembly_support);
-    which part is for which element is not published, here the lowest is first.
+    `state` is advanced. Each word gives four booleans, one for each of its 16-bit parts, which is
+    True if the part is below probability * 65536, rounded to an integer. The chip's f16v4rmask
+    keeps elements in this way (graphcore/ipu_assembly_support). The order of the parts is not
+    published; here the lowest is first.
     """
     parts = draw(state, -(-count // 4)).astype("<u8").view("<u2")[..., :count]
     answers: Array = parts < np.rint(np.multiply(probability, 65536)).astype(np.uint32)
@@ -156,7 +157,7 @@ def _single(value: ArrayLike) -> Array:
 
 
 def _mixed(bits: Array) -> Array:
-    """SplitMix64's word for each state."""
+    """Return SplitMix64's word for each state."""
     mixed: Array = bits + _GOLDEN
     shifted = mixed >> 30
     for factor, shift in (
@@ -187,14 +188,14 @@ def _rotated(words: Array, by: int) -> Array:
     return rotated
 
 
-# A draw is linear in the bits of the state, if its output is left aside: a matrix over {0, 1},
-# whose powers skip ahead. A matrix is kept as the 128 states that the single bits lead to, uint64
-# (128, 2).
+# The next state is a linear function of the bits of the state: a matrix over {0, 1}, whose powers
+# advance by many draws. A matrix is stored as the 128 states that follow the single bits:
+# uint64[128, 2].
 
 
 @cache
 def _doubled(bit: int) -> Array:
-    """The matrix of 2**`bit` draws."""
+    """Return the matrix that advances a state by 2**`bit` draws."""
     if bit:
         return _apply(_doubled(bit - 1), _doubled(bit - 1))
     states: Array = np.zeros((2, 64, 2), np.uint64)
@@ -205,17 +206,17 @@ def _doubled(bit: int) -> Array:
 
 
 def _apply(matrix: Array, state: Array) -> Array:
-    """Where `matrix` leads each state."""
+    """Return the product of `matrix` and each state."""
     bits = (state[..., None] >> np.arange(64, dtype=np.uint64) & np.uint64(1)).reshape(
         *state.shape[:-1], 128
     )
-    xor: Any = np.bitwise_xor  # whose type stubs differ from release to release
+    xor: Any = np.bitwise_xor  # its type stubs differ between versions of numpy
     result: Array = xor.reduce(bits[..., None] * matrix, axis=-2)
     return result
 
 
 def _spaced(state: Array, steps: int, count: int) -> Array:
-    """The states after 0, `steps`, 2 `steps`, … draws: uint64 (count, ..., 2)."""
+    """Return the states after 0, `steps`, 2 `steps`, … draws: uint64[count, ..., 2]."""
     found = state[None]
     while len(found) < count:
         found = np.concatenate([found, advance(found[: count - len(found)], steps * len(found))])

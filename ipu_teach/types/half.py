@@ -1,19 +1,20 @@
-"""Half precision: how a wider number becomes one, and how halves are added and multiplied.
+"""Half precision: rounding to halves, and the rules by which codelets compute with them.
 
-IEEE 754 half precision has 10 bits after the point, 2**-14 as its smallest normal number, steps of
-2**-24 below that, and 65504 as its largest. What codelets do with halves here:
+IEEE 754 half precision has 10 bits after the point. Its smallest normal number is 2**-14, with
+steps of 2**-24 below that, and its largest is 65504. Codelets compute with halves as follows:
 
-- `+ - * /` and the like round after every operation, so a loop that adds up rounds at every step;
-- `np.sum` of a region, or along the rows of one, adds in single precision and rounds once for each
-  result; along an axis that is not contiguous in memory it adds row to row and rounds at every
-  step, as a loop does;
-- `@`, `np.dot` and their kin multiply halves exactly, add in single precision in the order of the
-  elements, and round once. That is what the chip's f16v4sisoamp does (half in, single partials;
-  graphcore/ipu_assembly_support), up to the order of its adder tree.
+- `+`, `-`, `*`, `/` and other elementwise operations round each result, so a loop that adds up
+  rounds at every step;
+- `np.sum` of a region, or along its rows, adds in single precision and rounds each result once.
+  Along an axis that is not contiguous in memory, it adds row to row and rounds at every step, as a
+  loop does;
+- `@`, `np.dot` and similar functions multiply halves exactly, add in single precision in the order
+  of the elements, and round once. The chip's f16v4sisoamp does the same (half in, single partials;
+  graphcore/ipu_assembly_support), except for the order of its adder tree.
 
-All of these are numpy's own, so the batched kernels, the plain vertex loop and `Vertex.call` give
-the same bits, on every machine: a product of two halves fits into single precision, and no BLAS
-reorders the sum.
+numpy itself does all of this. So batches, the plain vertex loop and `Vertex.call` give the same
+bits on every machine: a product of two halves is exact in single precision, and no BLAS reorders
+the sum.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ _LEAST_NORMAL, _LARGEST = np.array(
 def to_half(
     values: ArrayLike, *, words: Array | None = None, overflow: Overflow = Overflow.INFINITY
 ) -> NDArray[np.float16]:
-    """`values` (numbers of any dtype and shape) as float16, rounded once.
+    """Return `values` (numbers of any dtype and shape) as float16, rounded once.
 
-    To the nearest, ties to even; with `words` (uint32, one random word for each value)
-    stochastically, see `Grid.round`. `overflow` says what values of 65520 and more become; NaN and
-    infinities stay what they are.
+    They are rounded to nearest, ties to even, or stochastically with `words`: uint32, one random
+    word for each value, see `Grid.round`. `overflow` selects the result for magnitudes of 65520 and
+    more; NaN and infinities do not change.
     """
     given = np.asarray(values)
     if words is None:
@@ -52,18 +53,20 @@ def to_half(
 
 
 def _from_single(given: Array, words: Array) -> Array:
-    """float32 to float16, stochastically: the bits of `Grid.round`, four times as fast where halves
-    are normal."""
-    # There 13 bits are dropped. Adding 13 random ones carries into the kept ones as often as it
-    # should.
+    """Round float32 to float16 stochastically, with the bits of `Grid.round`.
+
+    For normal halves it is four times as fast.
+    """
+    # A normal half drops 13 bits. Adding 13 random bits carries into the bits that remain with the
+    # right probability.
     bits = given.view(np.uint32)
     with np.errstate(over="ignore"):
         kept = np.asarray(words >> (32 - _DROPPED))
         kept += bits
         kept &= np.uint32(-(2**_DROPPED) & 0xFFFF_FFFF)
         rounded: Array = np.asarray(kept.view(np.float32).astype(np.float16))
-        # What lies outside the normal halves: below them, unsigned numbers wrap. Zero stays zero
-        # either way.
+        # Grid.round handles numbers outside the normal halves. Below them the unsigned difference
+        # wraps, so one comparison finds both ends. Zero is right already.
         magnitude = bits & np.uint32(0x7FFF_FFFF)
         beyond = magnitude - _LEAST_NORMAL >= _LARGEST - _LEAST_NORMAL
         by_hand = np.asarray(beyond & (magnitude != 0)) if beyond.any() else np.False_

@@ -1,5 +1,4 @@
-"""Values beside the numbers that a dtype has: how many are lost in it, and which scale loses none
-to its upper end.
+"""The values that a dtype would lose, and the scale that fits values into an 8-bit float.
 
 A scale is a power of two for a whole tensor, chosen by its largest magnitude. Source: Perez, Zhang,
 Briggs, Blake, Levy-Kramer, Balanca, Luschi, Barlow and Fitzgibbon, "Training and inference of large
@@ -23,16 +22,17 @@ from ipu_teach.types.rounding import Array, Grid
 
 FLOAT_GRID = Grid(mantissa_bits=23, least_exponent=-126, largest=(2 - 2.0**-23) * 2.0**127)
 
-HELD, SUBNORMAL, LOST, LARGE = range(4)  # what becomes of a value
+HELD, SUBNORMAL, LOST, LARGE = range(4)  # the fates of a value that is rounded
 
 
 @dataclass(frozen=True)
 class Histogram:
-    """How values lie beside the numbers of `dtype`.
+    """A histogram of values by powers of two, and the shares that `dtype` would lose.
 
-    `counts[k]` of them are from 2**`powers[k]` on, and below the next power of two; `zeros` are 0
-    already. Shares of all, from 0 to 1: `underflow` become 0 and are not; `subnormal` land below
-    the smallest normal number, where the steps no longer shrink; `overflow` are too large.
+    `counts[k]` values have a magnitude from 2**`powers[k]` to below the next power of two, and
+    `zeros` values are 0. The shares are from 0 to 1: `underflow` for values that become 0 and are
+    not, `subnormal` for values below the smallest normal number, where the steps no longer shrink,
+    and `overflow` for values that are too large.
     """
 
     dtype: type[DType]
@@ -51,8 +51,11 @@ class Histogram:
 
 
 def grid_of(dtype: Any, what: str) -> tuple[Grid, int]:
-    """The numbers of FLOAT, HALF, or QUARTER with a format and a scale: those of the grid, times
-    2**the second. Raises `PoplarTypeError` for what else `what` was given."""
+    """Return the grid and the scale of FLOAT, HALF or QUARTER[format, scale].
+
+    The numbers of the dtype are those of the grid times 2**scale. Raises `PoplarTypeError`, which
+    names the call, `what`, for any other dtype.
+    """
     if dtype is FLOAT or dtype is HALF:
         return (FLOAT_GRID if dtype is FLOAT else HALF_GRID), 0
     if isinstance(dtype, type) and issubclass(dtype, QUARTER) and hasattr(dtype, "metadata"):
@@ -64,11 +67,11 @@ def grid_of(dtype: Any, what: str) -> tuple[Grid, int]:
 
 
 def histogram(values: ArrayLike, dtype: type[DType]) -> Histogram:
-    """How `values` (finite numbers of any shape) lie beside the numbers of FLOAT, HALF or
-    QUARTER[format, scale], each rounded to nearest.
+    """Return the histogram of `values` and the shares that `dtype` would lose.
 
-    Raises `PoplarTypeError` for another dtype, and `InvalidOptionError` for no values, and for NaN
-    and infinities, which have no place among powers of two.
+    `values` are finite numbers of any shape, and are rounded to nearest. `dtype` is FLOAT, HALF or
+    QUARTER[format, scale]. Raises `PoplarTypeError` for another dtype, and `InvalidOptionError` if
+    there are no values, or if one is NaN or infinite.
     """
     grid_of(dtype, "histogram()")
     sizes = sizes_of(values, "histogram()")
@@ -81,8 +84,7 @@ def histogram(values: ArrayLike, dtype: type[DType]) -> Histogram:
 
 
 def fates(sizes: Array, dtype: type[DType]) -> Array:
-    """What becomes of each magnitude above 0, rounded to nearest: `HELD`, `SUBNORMAL`, `LOST` or
-    `LARGE`."""
+    """Return the fate of each magnitude above 0: `HELD`, `SUBNORMAL`, `LOST` or `LARGE`."""
     grid, scale = grid_of(dtype, "fates()")
     held = grid.round(np.ldexp(sizes, -scale))
     found: Array = np.where(held < 2.0**grid.least_exponent, SUBNORMAL, HELD)
@@ -90,12 +92,12 @@ def fates(sizes: Array, dtype: type[DType]) -> Array:
 
 
 def best_scale(values: ArrayLike, format: QuarterFormat) -> int:
-    """The scale with which `QUARTER[format, scale]` holds `values` (finite numbers of any shape)
-    best: the smallest, from -32 to 31, at which none is larger than the largest number. 0 where all
-    are 0.
+    """Return the best scale for `values` in `QUARTER[format, scale]`.
 
-    Raises `TensorMetadataError` for what is no format, and where no scale holds the largest of them
-    as a normal number; `InvalidOptionError` for no values, NaN and infinities.
+    It is the smallest scale from -32 to 31 at which no value is too large, or 0 if all values are
+    0. `values` are finite numbers of any shape. Raises `TensorMetadataError` if `format` is not a
+    `QuarterFormat`, or if the largest value is not a normal number at any scale. Raises
+    `InvalidOptionError` if there are no values, or if one is NaN or infinite.
     """
     if not isinstance(format, QuarterFormat):
         raise TensorMetadataError(f"""best_scale() was given the format {shown(format)}.
@@ -113,14 +115,16 @@ def best_scale(values: ArrayLike, format: QuarterFormat) -> int:
 
 
 def fitting_power(largest: float, end: float) -> int:
-    """The largest p with which `largest` * 2**p is not beyond `end`; 0 for 0."""
+    """Return the largest p for which `largest` * 2**p is at most `end`, or 0 if `largest` is 0."""
     power = frexp(end)[1] - frexp(largest)[1]
     return (power - (ldexp(largest, power) > end)) * (largest > 0)
 
 
 def sizes_of(values: ArrayLike, what: str) -> Array:
-    """The magnitudes of finite numbers, float64 in a row. Raises `InvalidOptionError` for others,
-    which `what` was given."""
+    """Return the magnitudes of finite numbers: float64[values].
+
+    Raises `InvalidOptionError`, which names the call, `what`, for anything else.
+    """
     given = np.asarray(values)
     if given.dtype.kind not in "iuf" or not given.size:
         kind = "no values" if not given.size else f"values of dtype {given.dtype}"

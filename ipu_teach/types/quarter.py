@@ -1,11 +1,11 @@
-"""The 8-bit floats of the chip: one byte a number, and for each tensor a format and a scale.
+"""The 8-bit floats of the chip: one byte for each number, and a format and a scale for each tensor.
 
-F143 has 4 exponent bits, 3 after the point, and bias 8: numbers from 2**-10 to 240. F152 has 5, 2
-and 16: from 2**-17 to 57,344. A byte stands for its number times 2**scale, with a scale from -32 to
-31. There is one zero, no infinity, and the byte 0x80, elsewhere minus zero, is the one NaN.
-Negative numbers that round to zero become that zero. A number that is too large becomes NaN, or the
-largest where the chip's bit NANOO is off; infinities and NaN become NaN either way. Only the IPU21
-has them in hardware.
+F143 has 4 exponent bits, 3 mantissa bits and bias 8, for numbers from 2**-10 to 240. F152 has 5
+exponent bits, 2 mantissa bits and bias 16, for numbers from 2**-17 to 57,344. The value of a byte
+is its number times 2**scale, with a scale from -32 to 31. There is one zero and no infinity. The
+byte 0x80, which would be minus zero, is NaN. Negative numbers that round to zero become that zero.
+A number that is too large becomes NaN, or the largest number if the chip's bit NANOO is off;
+infinities and NaN always become NaN. Of the hardware, only the IPU21 has these formats.
 
 Sources: graphcore/poplibs, tests/popops/QuarterTypeArithmeticTests.cpp; osmarks/ipu-stack,
 docs/FP8.md. The same codes are known elsewhere as float8_e4m3fnuz and float8_e5m2fnuz.
@@ -30,7 +30,7 @@ LEAST_SCALE, LARGEST_SCALE = -32, 31  # 6 bits with a sign
 
 
 class QuarterFormat(Enum):
-    """F143: sign, 4 exponent bits, 3 mantissa bits; F152: sign, 5 and 2. The names are Poplar's."""
+    """Poplar's formats: F143 (sign, 4 exponent bits, 3 mantissa bits) and F152 (sign, 5, 2)."""
 
     F143 = "F143"
     F152 = "F152"
@@ -49,12 +49,11 @@ _GRIDS = {
 
 @dataclass(frozen=True)
 class QuarterMetadata:
-    """What the bytes of an 8-bit tensor mean: a format, and the power of two by which they are
-    scaled.
+    """The format and the scale of an 8-bit tensor.
 
-    A byte stands for its number times 2**scale. (PopART's `log2_scale` has the other sign: it
-    multiplies before the cast.) Raises `TensorMetadataError` for a scale that is no whole number
-    from -32 to 31.
+    The value of a byte is its number in the format times 2**scale. (PopART's `log2_scale` has the
+    opposite sign: it multiplies before the cast.) Raises `TensorMetadataError` if the scale is not
+    an integer from -32 to 31.
     """
 
     format: QuarterFormat = QuarterFormat.F143
@@ -107,13 +106,12 @@ def to_quarter(
     words: Words | None = None,
     overflow: Overflow = Overflow.NAN,
 ) -> NDArray[np.uint8]:
-    """`values` (numbers of any shape) as bytes of the same shape, each value / 2**scale rounded
-    once.
+    """Return `values` (numbers of any shape) as uint8 codes of the same shape.
 
-    To the nearest, ties to even; with `words` (uint32, one random word for each value)
-    stochastically, see `Grid.round`. `overflow` is NAN or SATURATE: the format has no infinity, and
-    INFINITY raises `TensorMetadataError`. Halves are looked up in a table of all 65,536, made at
-    first use.
+    Each value / 2**scale is rounded once: to nearest, ties to even, or stochastically with `words`
+    (uint32, one random word for each value), see `Grid.round`. `overflow` is NAN or SATURATE.
+    INFINITY raises `TensorMetadataError`, as the formats have no infinity. float16 values use a
+    table of all 65,536 halves, which the first call makes.
     """
     if overflow is Overflow.INFINITY:
         raise TensorMetadataError("""to_quarter() was asked for infinities, which no 8-bit float
@@ -129,7 +127,7 @@ def to_quarter(
 
 @checked(_refused)
 def from_quarter(codes: Codes, metadata: QuarterMetadata) -> NDArray[np.float32]:
-    """The numbers that `codes` (uint8, any shape) stand for: float32, exact at every scale."""
+    """Return the numbers of `codes` (uint8, any shape) as float32, exact at every scale."""
     scaled = np.ldexp(numbers(metadata.format), metadata.scale).astype(np.float32)
     values: NDArray[np.float32] = scaled[np.asarray(codes, np.uint8)]
     return values
@@ -137,7 +135,7 @@ def from_quarter(codes: Codes, metadata: QuarterMetadata) -> NDArray[np.float32]
 
 @cache
 def numbers(format: QuarterFormat) -> Array:
-    """What the 256 codes of a format stand for at scale 0, in the order of the codes: float64."""
+    """Return the numbers of the codes 0 to 255 of a format, at scale 0: float64[256]."""
     grid = format.grid
     code = np.arange(128)
     exponent, mantissa = code >> grid.mantissa_bits, code & (1 << grid.mantissa_bits) - 1
@@ -162,8 +160,8 @@ def _codes(
     beyond = ~np.isfinite(rounded)
     magnitude = np.where(beyond, grid.largest, np.abs(rounded))
     smallest = 2.0**grid.least_exponent
-    # A normal number's exponent and mantissa stand side by side in float64 too; smaller numbers are
-    # counted in steps.
+    # In float64, too, the mantissa follows the exponent, so a shift gives the code of a normal
+    # number. The code of a smaller number is its number of steps.
     normal = (magnitude.view(np.int64) >> (52 - grid.mantissa_bits)) - (
         1022 + grid.least_exponent << grid.mantissa_bits
     )
@@ -178,5 +176,5 @@ def _codes(
 
 @lru_cache(maxsize=32)
 def _of_halves(metadata: QuarterMetadata, overflow: Overflow) -> NDArray[np.uint8]:
-    """The code of every half, in the order of their bits."""
+    """Return the code of every half, in the order of their bits: uint8[65536]."""
     return _codes(np.arange(65536, dtype=np.uint16).view(np.float16), metadata, None, overflow)

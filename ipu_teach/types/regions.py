@@ -1,5 +1,4 @@
-"""Arrays that are the regions of a vertex, where they are not quite like numpy's: unsigned
-integers, and ONE_PTR."""
+"""Arrays for regions of a vertex that differ from numpy's: unsigned integers, and ONE_PTR."""
 
 from __future__ import annotations
 
@@ -12,12 +11,11 @@ from ipu_teach.errors import CodeletError
 
 
 def to_unsigned(values: Any, dtype: np.dtype[Any]) -> Any:
-    """`values` as a place for unsigned integers takes them: floats are cut towards 0, and their
-    lowest bits kept.
+    """Return `values` as unsigned integers of `dtype`, if they are floats.
 
-    NaN is 0, and so is what 64 bits do not hold, from -2**63 to 2**64. numpy leaves that to the
-    processor, whose instructions for one number and for several differ. What is no float is
-    returned as it is.
+    Floats are truncated toward 0, and their lowest bits are kept. NaN becomes 0, and so do numbers
+    outside -2**63 to 2**64. numpy leaves these cases to the processor, whose scalar and vector
+    instructions differ. Values that are not floats are returned unchanged.
     """
     given = np.asarray(values)
     if given.dtype.kind != "f":
@@ -28,9 +26,9 @@ def to_unsigned(values: Any, dtype: np.dtype[Any]) -> Any:
 
 
 class Sized:
-    """A region that tells its length unless it is laid out as ONE_PTR."""
+    """A region that has a length, unless its layout is ONE_PTR."""
 
-    without_size: str = ""  # the field's name, on the field's own region alone
+    without_size: str = ""  # the name of the ONE_PTR field; "" for views and computed arrays
 
     def __len__(self) -> int:
         if self.without_size:
@@ -44,7 +42,7 @@ class Sized:
 
 
 class OnePtrArray(Sized, np.ndarray[Any, np.dtype[Any]]):
-    """An array that does not tell its length. What is computed from it is an ordinary array."""
+    """An array without a length. Arrays that are computed from it are ordinary arrays."""
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
         if array is self:  # the result of an in-place operator
@@ -54,24 +52,24 @@ class OnePtrArray(Sized, np.ndarray[Any, np.dtype[Any]]):
 
 
 class UnsignedArray(OnePtrArray):
-    """An array, and views of it, that takes floats as `to_unsigned` says. It tells its length
-    unless it is ONE_PTR."""
+    """An array that converts assigned floats with `to_unsigned`, and so do its views.
+
+    It has a length unless its layout is ONE_PTR.
+    """
 
     def __setitem__(self, key: Any, value: Any) -> None:
         super().__setitem__(key, to_unsigned(value, self.dtype))
 
 
 def unsigned(region: Any) -> Any:
-    """A region of unsigned integers, or a list of them, such that what is stored in it becomes what
-    the machine has there."""
+    """Return a region, or a list of regions, that converts assigned floats as the machine does."""
     if isinstance(region, list):
         return type(region)(unsigned(part) for part in region)
     return region.view(UnsignedArray) if isinstance(region, np.ndarray) else region
 
 
 def without_size(region: Any, name: str) -> Any:
-    """`region` such that asking for its length raises. `name`: the field, as the error is to call
-    it."""
+    """Return `region` so that len() raises an error, which calls the field `name`."""
     if isinstance(region, np.ndarray) and not isinstance(region, OnePtrArray):
         region = region.view(OnePtrArray)
     region.without_size = name
@@ -79,7 +77,7 @@ def without_size(region: Any, name: str) -> Any:
 
 
 def no_size(name: str) -> CodeletError:
-    """The error for asking a ONE_PTR field for its length."""
+    """Return the error for len() of a ONE_PTR field."""
     return CodeletError(f"""{name} is laid out as ONE_PTR, a pointer without a length: len() and
         loops over it do not work.
         next:  give the length in a state field and index with it, or leave the layout out

@@ -1,10 +1,10 @@
-"""Rounding to a floating-point format of few bits: to the nearest value, or stochastically.
+"""Rounding to a floating-point format with few bits: to the nearest value, or stochastically.
 
-Stochastic rounding goes up or down by chance, the likelier the nearer, so that the mean of many
-roundings is the value itself. The chip does it in hardware where single precision becomes half
-(Graphcore, "IPU Programmer's Guide"; its FP_CTL register has the bit ESR,
-https://github.com/graphcore/ipu_assembly_support). Which random bits the chip uses, and for which
-values, is not published; what is chosen here stands below.
+Stochastic rounding goes up or down at random, to the nearer neighbour with the higher probability,
+so that the mean of many results is the value itself. The chip does this in hardware when it
+converts single precision to half (Graphcore, "IPU Programmer's Guide"; its FP_CTL register has the
+bit ESR, https://github.com/graphcore/ipu_assembly_support). Which random bits the chip uses for
+which value is not published; `Grid.round` describes the choice made here.
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ _EXPONENT_BITS = np.uint64(0x7FF0_0000_0000_0000)  # of a float64
 
 
 class Overflow(Enum):
-    """What becomes of a finite value that is too large for its format.
+    """The result of rounding a finite value that is too large for its format.
 
-    INFINITY is IEEE 754's answer. NAN and SATURATE are the chip's two, chosen by its bit NANOO: not
-    a number, or the largest number of the same sign. Source: Poplar API, FloatingPointBehaviour,
-    `nanoo`.
+    INFINITY is the result of IEEE 754. The chip's bit NANOO chooses between NAN, and SATURATE for
+    the largest number of the same sign. Source: Poplar API, FloatingPointBehaviour, `nanoo`.
     """
 
     INFINITY = "infinity"
@@ -36,10 +35,10 @@ class Overflow(Enum):
 
 @dataclass(frozen=True)
 class Grid:
-    """The numbers that a format holds: `mantissa_bits` after the point, the smallest normal one
-    2**`least_exponent`.
+    """The numbers of a format, with `mantissa_bits` bits after the point.
 
-    Below that they lie at equal distances down to zero; `largest` is the largest.
+    The smallest normal number is 2**`least_exponent`; smaller numbers are equally spaced down to 0.
+    `largest` is the largest number.
     """
 
     mantissa_bits: int
@@ -48,19 +47,19 @@ class Grid:
 
     @property
     def limit(self) -> float:
-        """The smallest number that is too large: halfway from `largest` to where the next would
-        be."""
+        """The smallest number that is too large: halfway between `largest` and the next step."""
         return self.largest + float(_power(self.largest)) * 2.0 ** (-self.mantissa_bits - 1)
 
     def round(self, values: Array, words: Array | None = None) -> Array:
-        """`values`, float64 of any shape, on the grid; float64 again. Too large ones become
-        infinite; signs stay.
+        """Return `values` (float64, any shape) rounded to numbers of the format, as float64.
 
-        Without `words` to the nearest, ties to even. With `words`, uint32 of the same shape,
-        stochastically: one of the two neighbours, the upper one where the fraction of the way to it
-        and word / 2**32 add up to 1 or more. That is right to one part in 2**32, below the format's
-        normal numbers too. A value on the grid stays. Between `largest` and `limit` there is one
-        neighbour, `largest`; what is nearest to a finite number never becomes infinite by chance.
+        Values that are too large become infinite. Signs do not change, and neither do numbers of
+        the format. Without `words`, values are rounded to nearest, ties to even. With `words`
+        (uint32 of the same shape), they are rounded stochastically to one of the two neighbours:
+        the upper one if the fraction of the way to it plus word / 2**32 is 1 or more. The
+        probabilities are exact to one part in 2**32, also below the normal numbers. Values between
+        `largest` and `limit` always become `largest`, so a value that is nearest to a finite number
+        never becomes infinite.
         """
         with np.errstate(invalid="ignore", over="ignore"):
             magnitude = np.abs(np.asarray(values, np.float64))
@@ -80,8 +79,7 @@ class Grid:
 
 
 def overflowed(rounded: Array, values: Array, overflow: Overflow, largest: float) -> Array:
-    """`rounded` with its infinities replaced as `overflow` says, except where `values` was infinite
-    before rounding."""
+    """Return `rounded` with the infinities that rounding made replaced as `overflow` says."""
     if overflow is Overflow.INFINITY:
         return rounded
     lost = np.isinf(rounded) & np.isfinite(values)
@@ -92,6 +90,8 @@ def overflowed(rounded: Array, values: Array, overflow: Overflow, largest: float
 
 
 def _power(magnitude: Any) -> Any:
-    """The power of two at or below each magnitude; 0 below float64's normal numbers, infinite for
-    what is not finite."""
+    """Return the largest power of two that is at most each magnitude.
+
+    It is 0 below the normal numbers of float64, and infinite for infinities and NaN.
+    """
     return (np.asarray(magnitude, np.float64).view(np.uint64) & _EXPONENT_BITS).view(np.float64)

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ipu_course.lesson12.checks import drawn
 from ipu_teach import FLOAT, HALF, show
 from ipu_teach.graph.vertex_table import VertexRef
-from ipu_teach.lessons.lesson12 import drawn
 from ipu_teach.report import Recording
 from ipu_teach.show.view import View
 from tests.test_gcl import reduced

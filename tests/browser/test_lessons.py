@@ -92,7 +92,7 @@ def test_a_solved_lesson_has_no_barriers(page: Any, tmp_path: Any, lesson: str, 
 
 
 REFUSED = """\
-from ipu_teach.lessons import check, progress, puzzle
+from ipu_course import check, progress, puzzle
 
 def waiting_share(work):
     return 0.5

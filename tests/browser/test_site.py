@@ -20,7 +20,7 @@ from urllib.parse import unquote, urlparse
 
 import pytest
 
-from ipu_teach.lessons.gaps import gaps_in, read_notebook, source_of
+from ipu_course.checking.gaps import gaps_in, read_notebook, source_of
 from tests.test_site import LIBRARIES, public_names, top_names
 
 from .conftest import ROOT

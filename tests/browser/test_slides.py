@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ipu_teach.lessons.slides import slides
+from ipu_course.checking.slides import slides
 
 
 def at(page: Any) -> str:

@@ -67,6 +67,15 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "quarter": (("types.quarter", "types.numbers"), ("test_quarter.py", "test_numbers.py")),
     "schedules": (("schedules",), ("test_schedules.py",)),
     "sweeps": (("sweeps.",), ("test_sweep.py",)),
+    "show": (
+        ("show.",),
+        (
+            "test_show.py", "test_views.py", "test_more_views.py", "test_further_views.py",
+            "test_patches_view.py", "test_pipeline_view.py", "test_recompute_view.py",
+            "test_ring_view.py", "test_run_view.py", "test_sparse_views.py",
+            "test_streaming_view.py", "test_tile_views.py", "test_sweep.py",
+        ),
+    ),
 }  # fmt: skip
 
 
@@ -253,7 +262,7 @@ GOOD = ("refused", "accepted")
 
 
 def _is_outside(frame: Any) -> bool:
-    return not frame.f_globals.get("__name__", "").startswith("ipu_teach")
+    return not frame.f_globals.get("__name__", "").startswith(("ipu_teach", "ipu_course"))
 
 
 SWITCHES = ("keepdims", "transA", "transB", "count_include_pad", "inputIsLogProbability")
@@ -305,7 +314,10 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _is_offered(member: Any, name: str, module: Any) -> bool:
-    """Whether a name of the libraries is for a learner: shown by a module, or by its package."""
+    """Return whether a name is for a learner: of the libraries, one that a module or its package
+    lists; of the views, one that their package lists."""
+    if module.__name__.startswith("ipu_teach.show."):
+        return name in sys.modules["ipu_teach.show"].__all__
     if not module.__name__.startswith("ipu_teach.poplibs."):
         return True
     package = sys.modules[".".join(module.__name__.split(".")[:3])]
@@ -374,7 +386,9 @@ class Attacker:
                 continue
             if inspect.isfunction(member):
                 hook = self._hooked(member, f"{module.__name__[10:]}.{name}", ended)
-                for loaded in [m for n, m in sys.modules.items() if n.startswith("ipu_teach")]:
+                for loaded in [
+                    m for n, m in sys.modules.items() if n.startswith(("ipu_teach", "ipu_course"))
+                ]:
                     for alias, found in list(vars(loaded).items()):
                         if found is member:
                             self._set(loaded, alias, hook)

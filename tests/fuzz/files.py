@@ -30,6 +30,10 @@ import numpy as np
 from codelets import Sum
 from damage import lied, parts, whole
 
+from ipu_course import cli, hint
+from ipu_course.checking import gaps, learner, notebooks, overview, state
+from ipu_course.classroom import board, roster
+from ipu_course.classroom.fresh import begin_afresh
 from ipu_teach import (
     FLOAT,
     UNSIGNED_INT,
@@ -38,16 +42,12 @@ from ipu_teach import (
     Graph,
     IPUModel,
     Report,
-    cli,
     datasets,
     print_profile_summary,
 )
-from ipu_teach.classroom import board, roster
-from ipu_teach.classroom.fresh import begin_afresh
 from ipu_teach.errors import IPUTeachError
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir.saved import written
-from ipu_teach.lessons import gaps, hint, learner, notebooks, overview, state
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 
 ROOT = Path(__file__).resolve().parents[2]

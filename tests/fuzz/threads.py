@@ -12,7 +12,7 @@ import sys
 # so that a stream that is gone is never found by chance.
 SCRIPT = """
 import gc, threading
-from ipu_teach.lessons import check
+from ipu_course import check
 
 over, threads = threading.Event(), []
 

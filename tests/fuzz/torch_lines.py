@@ -510,10 +510,11 @@ LOSSES = [
 # sorted numbers, which NaN is not. The sign of a NaN is no number's: signbit and copysign show it.
 # gelu(inf) is inf in float64, and NaN in torch's vectorised float32 kernel. The gradient of hardtanh
 # at NaN differs between the vectorised part of torch's kernel and the rest, and which NaN reaches
-# which result of attention differs between torch's kernels of attention.
+# which result of attention differs between torch's kernels of attention. The vectorised part of
+# fmod and remainder is NaN where the quotient is no float32.
 TAME = words(
-    """mode='linear' soft_margin_loss multi_margin_loss signbit copysign gelu GELU searchsorted
-    hardtanh Hardtanh relu6 ReLU6 scaled_dot_product_attention"""
+    """mode='linear' soft_margin_loss signbit copysign gelu GELU searchsorted
+    hardtanh Hardtanh relu6 ReLU6 scaled_dot_product_attention fmod remainder"""
 )
 
 # torch sums the squares of these in double precision: those of denormals do not vanish.

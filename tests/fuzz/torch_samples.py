@@ -8,6 +8,7 @@ gradient, its inputs all other tensors, and its loss a weighted sum of all float
 from __future__ import annotations
 
 import contextlib
+import functools
 import random
 import sys
 import time
@@ -22,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from ipu_teach import IPUModel
@@ -230,6 +232,33 @@ def by_kit(module: Calls) -> tuple[list[list[Any]], dict[str, Any]]:
     return results, gradients
 
 
+class Factors(TorchFunctionMode):  # type: ignore[misc]
+    """A context in which `prod` multiplies factor by factor, so that the gradient of each factor is
+    the product of the others.
+
+    PyTorch divides the product by the factor, which is NaN for a factor of NaN or infinity, unless
+    an element anywhere in the tensor is 0: then it multiplies the others. A captured program does
+    not branch on elements, and multiplies the others always.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func in (torch.prod, torch.Tensor.prod):
+            return self._product(func, *args, **kwargs)
+        return func(*args, **kwargs)
+
+    @staticmethod
+    def _product(func: Any, x: Any, dim: Any = None, keepdim: bool = False, **options: Any) -> Any:
+        dtype = options.get("dtype") or x.dtype
+        if not dtype.is_floating_point or not x.numel() or not (dim is None or x.dim()):
+            arguments = () if dim is None else (dim, keepdim)
+            return func(x, *arguments, **options)
+        x = x.to(dtype)
+        factors = x.flatten().unbind() if dim is None else x.unbind(dim)
+        product = functools.reduce(torch.mul, factors)
+        return product.unsqueeze(dim) if keepdim else product
+
+
 def difference(actual: Any, exact: Any, rounded: Any, tolerance: float, floor: float = 0.0) -> str:
     """Return how a result differs from torch's; "" if it is equal within rounding.
 
@@ -341,7 +370,8 @@ def judged(chosen: Sequence[Sample], dtype: Any) -> Outcome:
         if "empty" in chosen[0].text.partition("(")[0] or is_random(module, rounded):
             return Outcome(undetermined=len(chosen))
         try:
-            exact, exact_gradients = by_torch(module, JUDGE.get(dtype))
+            with Factors():
+                exact, exact_gradients = by_torch(module, JUDGE.get(dtype))
         except Exception:  # there is no such operation in float64
             exact, exact_gradients = rounded, rounded_gradients
         if module.has_gradients and not rounded_gradients:

@@ -27,8 +27,8 @@ from learner import Answer, Learner
 from plan import Step, solved, steps
 from room import Room, free_memory, held, status_of
 
-from ipu_teach.lessons.learner_calls import DONE
-from ipu_teach.lessons.state import FILE, NoProgress, read
+from ipu_course.checking.learner_calls import DONE
+from ipu_course.checking.state import FILE, NoProgress, read
 
 LESSON = "01"
 ALONE = 3  # runs by one learner alone

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ipu_teach.lessons.exercise import catalogue
-from ipu_teach.lessons.gaps import read_notebook, reference, source_of, without_check
-from ipu_teach.lessons.mistakes import all_mistakes
+from ipu_course.checking.exercise import catalogue
+from ipu_course.checking.gaps import read_notebook, reference, source_of, without_check
+from ipu_course.checking.mistakes import all_mistakes
 
 ROOT = Path(__file__).resolve().parents[2]
 

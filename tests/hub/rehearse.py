@@ -29,10 +29,10 @@ from learner import Learner
 from plan import ROOT, Step, solved, steps
 from room import Room, held
 
-from ipu_teach.classroom.board import tables, text
-from ipu_teach.classroom.roster import called
-from ipu_teach.lessons.gaps import read_notebook, source_of
-from ipu_teach.lessons.naming import LESSON
+from ipu_course.checking.gaps import read_notebook, source_of
+from ipu_course.checking.naming import LESSON
+from ipu_course.classroom.board import tables, text
+from ipu_course.classroom.roster import called
 
 # What the half day takes of each lesson, as the timetable says it in words.
 TAKEN = {

@@ -9,11 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ipu_teach.classroom.replay import definitions as defined_in
-from ipu_teach.lessons.exercise import catalogue
-from ipu_teach.lessons.gaps import read_notebook, reference, source_of, without_check
-from ipu_teach.lessons.learner import learners_form
-from ipu_teach.lessons.naming import lesson_of
+from ipu_course.checking.exercise import catalogue
+from ipu_course.checking.gaps import read_notebook, reference, source_of, without_check
+from ipu_course.checking.learner import learners_form
+from ipu_course.checking.naming import lesson_of
+from ipu_course.classroom.replay import definitions as defined_in
 
 SOLUTIONS = Path(__file__).resolve().parents[2] / "notebooks" / "solutions"
 EXERCISES = [exercise for lesson in catalogue() for exercise in lesson.exercises]

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from answers import Names, definitions
 
-from ipu_teach.lessons import learner_calls
-from ipu_teach.lessons.naming import lesson_of
+from ipu_course.checking import learner_calls
+from ipu_course.checking.naming import lesson_of
 
 
 @pytest.fixture(autouse=True)

@@ -507,8 +507,8 @@ def survivors(
     of no more than so many, spread over the answer."""
     from answers import run_cell
 
-    from ipu_teach.lessons import check
-    from ipu_teach.lessons.gaps import reference
+    from ipu_course import check
+    from ipu_course.checking.gaps import reference
 
     tried: Counter[str] = Counter()
     passed = {}
@@ -530,7 +530,7 @@ def main(words: list[str]) -> int:
         return 0
     from answers import EXERCISES, definitions
 
-    from ipu_teach.lessons.naming import lesson_of
+    from ipu_course.checking.naming import lesson_of
 
     known = [exercise.name for exercise in EXERCISES]
     if unknown := [word for word in words if word not in known]:

@@ -20,12 +20,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import ipu_course
 import ipu_teach
+from ipu_course.checking.exercise import NUMBERS
+from ipu_course.checking.gaps import gaps_in, read_notebook, source_of
+from ipu_course.checking.learner import learners_form
+from ipu_course.checking.naming import LESSON
 from ipu_teach import Engine, Graph, Report, Target, Tensor, errors, program, show
-from ipu_teach.lessons.exercise import NUMBERS
-from ipu_teach.lessons.gaps import gaps_in, read_notebook, source_of
-from ipu_teach.lessons.learner import learners_form
-from ipu_teach.lessons.naming import LESSON
 from ipu_teach.poplibs import gcl, poplin, popnn, popops, poprand, poputil
 
 SOLUTIONS = Path(__file__).resolve().parents[2] / "notebooks" / "solutions"
@@ -55,7 +56,8 @@ BY_THEMSELVES = {
     name
     for module in (ipu_teach, program)
     for name, what in vars(module).items()
-    if not name.startswith("_") and str(getattr(what, "__module__", "")).startswith("ipu_teach")
+    if not name.startswith("_")
+    and str(getattr(what, "__module__", "")).startswith(("ipu_teach", "ipu_course"))
 }
 WORDS = set(popops.REDUCTIONS)
 
@@ -156,11 +158,12 @@ LISTS = ("poplar", "poplibs", "operations", "performance")
 
 
 def there(name: str) -> Any:
-    """What a dotted name of the kit means, if anything: poptorch is nothing without torch. Where a
+    """What a dotted name of the kit means, if anything; the course may stand below the runtime: poptorch is nothing without torch. Where a
     function has the name of its module, it is the function (pydoc's `locate` finds the module since
     Python 3.12)."""
-    what: Any = ipu_teach
-    for part in name.split(".")[1:]:
+    parts = name.split(".")
+    what: Any = ipu_course if "ipu_course" in parts[:2] else ipu_teach
+    for part in parts[parts.index(what.__name__) + 1 :]:
         if isinstance(what, ModuleType) and not hasattr(what, part):
             with suppress(ImportError):
                 import_module(f"{what.__name__}.{part}")
@@ -175,9 +178,9 @@ def named_in(source: str, bound: dict[str, Any]) -> Iterator[Any]:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             module = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
             for name in node.names:
-                if (whole := module + name.name).startswith("ipu_teach"):
-                    bound[name.asname or name.name.partition(".")[0]] = (
-                        there(whole) if module or name.asname else ipu_teach
+                if (whole := module + name.name).startswith(("ipu_teach", "ipu_course")):
+                    bound[name.asname or name.name.partition(".")[0]] = there(
+                        whole if module or name.asname else whole.partition(".")[0]
                     )
         elif isinstance(node, (ast.Attribute, ast.Name)):
             yield at(ast.unparse(node), bound)

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from answers import EXERCISES
 
+from ipu_course import check, solution
+from ipu_course.checking import afterwards, learner_calls
+from ipu_course.checking.gaps import gaps_in, reference
+from ipu_course.checking.naming import lesson_of
+from ipu_course.checking.state import learned
 from ipu_teach.errors import UnknownExerciseError
-from ipu_teach.lessons import afterwards, check, learner_calls, solution
-from ipu_teach.lessons.gaps import gaps_in, reference
-from ipu_teach.lessons.naming import lesson_of
-from ipu_teach.lessons.state import learned
 
 WRITTEN = [name for name in (e.name for e in EXERCISES) if ".w" not in name]
 
@@ -70,6 +71,6 @@ def test_without_the_solved_notebook_there_is_one_sentence(monkeypatch: Any) -> 
 @pytest.mark.parametrize("name", WRITTEN)
 def test_there_are_two_sentences_why_and_a_thought(name: str) -> None:
     said = afterwards.words(lesson_of(name))
-    assert name in said, "write it in ipu_teach/lessons/afterwards_NN.md"
+    assert name in said, "write it in ipu_course/lessonNN/words.md"
     why, thought = said[name]
     assert len(re.findall(r"[.](?: |$)", why)) == 2 and len(thought.split()) >= 15

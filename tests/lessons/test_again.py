@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from answers import SOLUTIONS
 
+from ipu_course import predict, progress
+from ipu_course.checking import exercise, overview
+from ipu_course.checking.exercise import Lesson, asked_again_in, catalogue, find_question
+from ipu_course.checking.gaps import read_notebook, source_of
+from ipu_course.checking.state import learned
 from ipu_teach.errors import AnswerKindError, UnknownExerciseError
-from ipu_teach.lessons import exercise, overview, predict, progress
-from ipu_teach.lessons.exercise import Lesson, asked_again_in, catalogue, find_question
-from ipu_teach.lessons.gaps import read_notebook, source_of
-from ipu_teach.lessons.state import learned
 
 LATER = [question for lesson in catalogue() for question in lesson.later]
 

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ipu_course import check
+from ipu_course.checking.programs import device_of
+from ipu_course.lesson15 import checks as lesson
+from ipu_course.lesson15.beliefs import Belief, Robust, Spring, grid, messages
 from ipu_teach import FLOAT, Device, Engine, Graph, Report, Target
-from ipu_teach.lessons import check, lesson15 as lesson
-from ipu_teach.lessons.beliefs import Belief, Robust, Spring, grid, messages
-from ipu_teach.lessons.programs import device_of
 from ipu_teach.poplibs import popops, poputil
 from ipu_teach.program import Sequence
 

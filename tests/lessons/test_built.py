@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ipu_course import built, check, given, solution
+from ipu_course.checking import gaps, learner_calls
+from ipu_course.checking.exercise import catalogue
+from ipu_course.checking.mistakes import given_to
+from ipu_course.checking.notebooks import find_lesson
+from ipu_course.checking.shared import LONGEST_KEPT
+from ipu_course.checking.state import learned
 from ipu_teach import FLOAT, Graph, IPUModel
 from ipu_teach.errors import UnknownExerciseError
-from ipu_teach.lessons import built, check, gaps, given, learner_calls, solution
-from ipu_teach.lessons.exercise import catalogue
-from ipu_teach.lessons.mistakes import given_to
-from ipu_teach.lessons.notebooks import find_lesson
-from ipu_teach.lessons.shared import LONGEST_KEPT
-from ipu_teach.lessons.state import learned
 
 IMPORTS = """\
 import heapq as piles
@@ -209,7 +210,7 @@ def test_where_the_solved_notebook_is_not_at_hand(
     ],
 )
 def test_what_cannot_be_written_down_is_not_kept(cell: str) -> None:
-    from ipu_teach.lessons.shared import alone
+    from ipu_course.checking.shared import alone
 
     assert alone(written(cell)) is None
 

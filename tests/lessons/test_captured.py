@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from ipu_course.lesson13.captures import CAPTURES, captured
+from ipu_course.lesson13.checks import graphs, kept_by
 from ipu_teach.errors import ModelError
 from ipu_teach.frontends import ir
-from ipu_teach.lessons.captures import CAPTURES, captured
-from ipu_teach.lessons.lesson13 import graphs, kept_by
 
 DATASETS = Path(__file__).resolve().parents[2] / "datasets"
 

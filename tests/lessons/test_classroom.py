@@ -20,14 +20,13 @@ from typing import Any
 
 import pytest
 
-from ipu_teach import cli
-from ipu_teach.classroom import ladder, replay, serve
-from ipu_teach.classroom.board import hurdles, tables, text
-from ipu_teach.classroom.roster import called
-from ipu_teach.lessons import progress
-from ipu_teach.lessons.exercise import catalogue
-from ipu_teach.lessons.learner_calls import check, share
-from ipu_teach.lessons.state import FILE
+from ipu_course import cli, progress
+from ipu_course.checking.exercise import catalogue
+from ipu_course.checking.learner_calls import check, share
+from ipu_course.checking.state import FILE
+from ipu_course.classroom import ladder, replay, serve
+from ipu_course.classroom.board import hurdles, tables, text
+from ipu_course.classroom.roster import called
 
 BALANCE = "01.2"  # an exercise with a cost
 
@@ -393,7 +392,7 @@ def test_a_port_that_is_taken(page: int, homes: str, capsys: pytest.CaptureFixtu
 
 
 def test_a_long_reason_ends_at_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ipu_teach.lessons import learner_calls
+    from ipu_course.checking import learner_calls
 
     monkeypatch.setenv("IPU_TEACH_WORK", str(tmp_path / "ada"))
     monkeypatch.setattr(learner_calls, "LONGEST_REASON", 30)
@@ -407,7 +406,8 @@ def test_the_page_waits_for_the_first_learner(
 ) -> None:
     shown: list[str] = []
     monkeypatch.setattr(
-        "ipu_teach.classroom.command.serve", lambda body, port: shown.append(serve.table(body)) or 0
+        "ipu_course.classroom.command.serve",
+        lambda body, port: shown.append(serve.table(body)) or 0,
     )
     assert (
         cli.main(["class", str(tmp_path), "--serve"]) == 0
@@ -417,7 +417,7 @@ def test_the_page_waits_for_the_first_learner(
 
 
 def test_names_in_the_page_are_escaped(learner: Callable[..., Path], tmp_path: Path) -> None:
-    from ipu_teach.classroom.board import html
+    from ipu_course.classroom.board import html
 
     learner("a", {"00.1": record("not yet", 1, "<script>")}, name="<img src=x>")
     found = html(tables(called([str(tmp_path / "homes")])))

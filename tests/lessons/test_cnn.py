@@ -9,11 +9,11 @@ import re
 import numpy as np
 from answers import SOLUTIONS
 
+from ipu_course.checking.gaps import read_notebook, source_of
+from ipu_course.checking.mistakes import given_to
+from ipu_course.lesson07b import checks as lesson
 from ipu_teach import FLOAT, HALF, Engine, Graph, IPUModel
 from ipu_teach.cost.vertices.poplin import conv_units, panel_depth
-from ipu_teach.lessons import lesson07b as lesson
-from ipu_teach.lessons.gaps import read_notebook, source_of
-from ipu_teach.lessons.mistakes import given_to
 from ipu_teach.poplibs import poputil
 from ipu_teach.poplibs.popnn import pooling
 from ipu_teach.program import Sequence

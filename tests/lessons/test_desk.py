@@ -18,22 +18,15 @@ import numpy as np
 import pytest
 from answers import EXERCISES, Names
 
+from ipu_course import check, given, hint, predict, progress
+from ipu_course.checking import learner_calls, mistakes
+from ipu_course.checking.exercise import catalogue
+from ipu_course.checking.judging import NotYet, compare, difference, is_blank
+from ipu_course.checking.state import learned
+from ipu_course.checking.verdict_panel import Bars, Panel
+from ipu_course.lesson01 import checks as lesson01
 from ipu_teach import FLOAT, Graph, IPUModel
 from ipu_teach.errors import LessonError, UnknownExerciseError
-from ipu_teach.lessons import (
-    check,
-    given,
-    hint,
-    learner_calls,
-    lesson01,
-    mistakes,
-    predict,
-    progress,
-)
-from ipu_teach.lessons.exercise import catalogue
-from ipu_teach.lessons.judging import NotYet, compare, difference, is_blank
-from ipu_teach.lessons.state import learned
-from ipu_teach.lessons.verdict_panel import Bars, Panel
 
 
 def right(work: list[int], bytes_in: list[int], bytes_out: list[int], sync: int) -> int:
@@ -471,7 +464,7 @@ def test_given_says_which_names_are_missing() -> None:
 
 
 def test_given_without_the_solved_notebook(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from ipu_teach.lessons import notebooks
+    from ipu_course.checking import notebooks
 
     monkeypatch.setattr(notebooks, "NOTEBOOKS", tmp_path)
     with pytest.raises(UnknownExerciseError, match="is not here, so there is no reference answer"):
@@ -504,9 +497,7 @@ def test_progress_is_a_table() -> None:
 def test_a_script_that_is_run_has_the_verdict_printed(
     tmp_path: Path, prompt: str, said: bool
 ) -> None:
-    lines = (
-        f'import sys; {prompt}from ipu_teach.lessons import check\ncheck("01.1", lambda *a: 0)\n'
-    )
+    lines = f'import sys; {prompt}from ipu_course import check\ncheck("01.1", lambda *a: 0)\n'
     (tmp_path / "mine.py").write_text(lines, encoding="utf-8")
     env = dict(os.environ, IPU_TEACH_WORK=str(tmp_path), PYTHONPATH=str(Path(__file__).parents[2]))
     done = subprocess.run(

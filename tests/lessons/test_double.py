@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from answers import EXERCISES
 
+from ipu_course import check
+from ipu_course.checking.judging import Kind
+from ipu_course.checking.precision import ROOM, Precision, in_float64
+from ipu_course.checking.time_limit import as_it_was
+from ipu_course.lesson03 import checks as lesson03
 from ipu_teach import FLOAT, HALF, Engine, Graph, Input, IPUModel, Output, Vertex
-from ipu_teach.lessons import check, lesson03
-from ipu_teach.lessons.judging import Kind
-from ipu_teach.lessons.precision import ROOM, Precision, in_float64
-from ipu_teach.lessons.time_limit import as_it_was
 from ipu_teach.poplibs import popops
 from ipu_teach.program import Copy, Execute, Sequence
 

@@ -1,7 +1,7 @@
 """Every exercise: a blank is not attempted, what is right passes, with nothing tried on it, and known
 mistakes fail, each in words of its own; written otherwise they get the same reason.
 
-An answer of a lesson's file always matches itself. So `variants_NN.py`, which has the same form,
+An answer of a lesson's file always matches itself. So `lessonNN/variants.py`, which has the same form,
 has the same mistakes with other loops, names and builds; `# like:` says which each is.
 """
 
@@ -17,22 +17,23 @@ import pytest
 from answers import EXERCISES, Names, blank_cell, run_cell
 from wrong import RIGHT, WRONG, Right, said
 
+from ipu_course import check, progress
+from ipu_course.checking import learner_calls, mistakes
+from ipu_course.checking.exercise import Exercise, Lesson, catalogue
+from ipu_course.checking.gaps import gaps_in, read_notebook, reference, source_of
+from ipu_course.checking.learner_calls import Kind, Verdict
+from ipu_course.checking.mistakes import Mistake
+from ipu_course.checking.naming import lesson_of
+from ipu_course.checking.notebooks import lessons
+from ipu_course.checking.shared import line_for
 from ipu_teach import FLOAT, Graph, Input, Output, Tensor, Vector, Vertex, show
-from ipu_teach.lessons import check, learner_calls, mistakes, progress
-from ipu_teach.lessons.exercise import Exercise, Lesson, catalogue
-from ipu_teach.lessons.gaps import gaps_in, read_notebook, reference, source_of
-from ipu_teach.lessons.learner_calls import Kind, Verdict
-from ipu_teach.lessons.mistakes import Mistake
-from ipu_teach.lessons.naming import lesson_of
-from ipu_teach.lessons.notebooks import lessons
-from ipu_teach.lessons.shared import line_for
 from ipu_teach.poplibs import poputil
 
 NamesOf = Callable[[str], Names]
 
 VARIANTS = [
     variant
-    for path in sorted(Path(__file__).parent.glob("variants_*.py"))
+    for path in sorted(Path(__file__).parent.glob("lesson*/variants.py"))
     for variant in mistakes.read(path)
 ]
 ENOUGH = 12  # of a lesson
@@ -118,7 +119,7 @@ def test_a_mistake_written_otherwise_gets_the_same_reason(
 @pytest.mark.parametrize("lesson", [lesson.number for lesson in catalogue()])
 def test_every_lesson_has_enough_of_them(lesson: str) -> None:
     found = sum(lesson_of(variant.exercise) == lesson for variant in VARIANTS)
-    assert found >= ENOUGH, f"{ENOUGH} or more in tests/lessons/variants_{lesson}.py"
+    assert found >= ENOUGH, f"{ENOUGH} or more in tests/lessons/lesson{lesson}/variants.py"
 
 
 @pytest.mark.parametrize("right", RIGHT, ids=lambda r: f"{r.exercise} {r.about}")
@@ -135,8 +136,8 @@ def test_every_exercise_has_enough_of_both(name: str) -> None:
     """Six and three, and a warm-up two and one."""
     wrong, right = (2, 1) if ".w" in name else (6, 3)
     there = [sum(known.exercise == name for known in found) for found in (WRONG, RIGHT)]
-    assert there[0] >= wrong, "known mistakes: ipu_teach/lessons/mistakes_NN.py"
-    assert there[1] >= right, "right answers of other kinds: tests/lessons/right_NN.txt"
+    assert there[0] >= wrong, "known mistakes: ipu_course/lessonNN/mistakes.py"
+    assert there[1] >= right, "right answers of other kinds: tests/lessons/lessonNN/right.txt"
 
 
 @pytest.mark.parametrize("lesson", catalogue(), ids=lambda lesson: lesson.number)

@@ -19,10 +19,11 @@ from answers import Names
 from fuzz.threads import still_printing
 
 import ipu_teach
+from ipu_course import check, share
+from ipu_course.checking import judging, printed, time_limit
+from ipu_course.checking.judging import Kind
+from ipu_course.checking.state import learned
 from ipu_teach import FLOAT, Graph
-from ipu_teach.lessons import check, judging, printed, share, time_limit
-from ipu_teach.lessons.judging import Kind
-from ipu_teach.lessons.state import learned
 from ipu_teach.program import Copy, Execute, Repeat, RepeatWhileTrue, Sequence
 
 
@@ -341,7 +342,7 @@ def test_hostile_answers_in_a_notebooks_own_kernel(
     nbformat = pytest.importorskip("nbformat", reason="the extra lab is not installed")
     monkeypatch.setenv("IPU_TEACH_WORK", str(tmp_path))
     cells = [
-        "import threading, time\nfrom ipu_teach.lessons import check, judging, share, time_limit\n"
+        "import threading, time\nfrom ipu_course import check, share\nfrom ipu_course.checking import judging, time_limit\n"
         "judging.LIMIT, time_limit.AGAIN = 0.3, (0.1, 0.1)",
         "def turns(*_):\n    while True: pass\ncheck('01.1', turns)",
         "def leaves(*_): exit()\ncheck('01.1', leaves)",

@@ -10,8 +10,8 @@ import pytest
 from answers import run_cell
 from wrong import RIGHT
 
+from ipu_course.lesson14 import checks as lesson
 from ipu_teach import FLOAT, Engine, Graph, IPUModel
-from ipu_teach.lessons import lesson14 as lesson
 
 
 def test_a_plate_is_that_of_a_convolution() -> None:

@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from ipu_teach import cli
-from ipu_teach.errors import LessonSourceError
-from ipu_teach.lessons import given, notebooks
-from ipu_teach.lessons.exercise import Exercise, asked_again_in, catalogue
-from ipu_teach.lessons.gaps import (
+from ipu_course import cli, given
+from ipu_course.checking import notebooks
+from ipu_course.checking.exercise import Exercise, asked_again_in, catalogue
+from ipu_course.checking.gaps import (
     blanked,
     gaps_in,
     names_needed,
@@ -25,9 +24,10 @@ from ipu_teach.lessons.gaps import (
     source_of,
     without_check,
 )
-from ipu_teach.lessons.learner import as_text, differences, learners_form, pairs
-from ipu_teach.lessons.naming import lesson_of, sort_key
-from ipu_teach.lessons.state import learned
+from ipu_course.checking.learner import as_text, differences, learners_form, pairs
+from ipu_course.checking.naming import lesson_of, sort_key
+from ipu_course.checking.state import learned
+from ipu_teach.errors import LessonSourceError
 
 nbformat = pytest.importorskip("nbformat")
 

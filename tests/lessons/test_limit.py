@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from ipu_course import check
+from ipu_course.checking import judging, notebooks, time_limit
 from ipu_teach import INT, Engine, Graph, InOut, IPUModel, Vertex
 from ipu_teach.engine.scalar import run as scalar_run
 from ipu_teach.engine.scalar.compiled import numba_is_here
-from ipu_teach.lessons import check, judging, notebooks, time_limit
 from ipu_teach.program import Execute
 
 needs_numba = pytest.mark.skipif(not numba_is_here(), reason="numba is not installed")

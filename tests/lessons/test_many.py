@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from answers import Names
 
-from ipu_teach.lessons import lesson10 as lesson
-from ipu_teach.lessons.judging import quoted
+from ipu_course.checking.judging import quoted
+from ipu_course.lesson10 import checks as lesson
 from ipu_teach.schedules import pipeline_schedule, stash
 
 NamesOf = Callable[[str], Names]

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ipu_teach.lessons import mistakes
-from ipu_teach.lessons.mistakes import alike, all_mistakes, first, read, same, suspects
-from ipu_teach.lessons.naming import lesson_of
+from ipu_course.checking import mistakes
+from ipu_course.checking.mistakes import alike, all_mistakes, first, read, same, suspects
+from ipu_course.checking.naming import lesson_of
 
 FILE = """# %% given
 from math import pi
@@ -117,6 +117,6 @@ def test_outcomes() -> None:
 
 def test_what_is_tried_has_words_and_stands_in_its_own_lesson() -> None:
     for mistake in all_mistakes():
-        assert mistake.path.name == f"mistakes_{lesson_of(mistake.exercise)}.py"
+        assert mistake.path.parent.name == f"lesson{lesson_of(mistake.exercise)}"
         assert bool(mistake.why) == bool(mistake.next_step) and mistake.says
     assert list(suspects("01.3"))[0].about == "the busy share"

@@ -9,8 +9,8 @@ import pytest
 from answers import EXERCISES, Names
 from mutants import HARMLESS, damaged, survivors
 
-from ipu_teach.lessons.exercise import Exercise
-from ipu_teach.lessons.naming import lesson_of
+from ipu_course.checking.exercise import Exercise
+from ipu_course.checking.naming import lesson_of
 
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.name)

@@ -12,18 +12,13 @@ from typing import Any
 
 import pytest
 
-from ipu_teach import cli
-from ipu_teach.classroom.board import tables
-from ipu_teach.classroom.ladder import climbed
-from ipu_teach.classroom.replay import replay
-from ipu_teach.classroom.roster import called
-from ipu_teach.errors import LessonError, UnknownExerciseError
-from ipu_teach.lessons import check, learner_calls, notebooks, progress
-from ipu_teach.lessons.exercise import Later, Lesson, asked_again_in, catalogue, find_exercise
-from ipu_teach.lessons.gaps import gaps_in, read_notebook, reference, source_of
-from ipu_teach.lessons.learner import as_text
-from ipu_teach.lessons.learner_calls import share, verify
-from ipu_teach.lessons.naming import (
+from ipu_course import check, cli, progress
+from ipu_course.checking import learner_calls, notebooks
+from ipu_course.checking.exercise import Later, Lesson, asked_again_in, catalogue, find_exercise
+from ipu_course.checking.gaps import gaps_in, read_notebook, reference, source_of
+from ipu_course.checking.learner import as_text
+from ipu_course.checking.learner_calls import share, verify
+from ipu_course.checking.naming import (
     EXERCISE,
     exercise_meant,
     lesson_meant,
@@ -31,8 +26,13 @@ from ipu_teach.lessons.naming import (
     number_of,
     sort_key,
 )
-from ipu_teach.lessons.shared import parsed
-from ipu_teach.lessons.state import learned
+from ipu_course.checking.shared import parsed
+from ipu_course.checking.state import learned
+from ipu_course.classroom.board import tables
+from ipu_course.classroom.ladder import climbed
+from ipu_course.classroom.replay import replay
+from ipu_course.classroom.roster import called
+from ipu_teach.errors import LessonError, UnknownExerciseError
 
 NAMES = ("07b.w1", "07b.1", "07b.10")
 
@@ -118,7 +118,7 @@ def solved(title: str, *names: str) -> str:
     """A solved notebook of exercises that ask for the same: whichever exercise of the catalogue
     stands behind them."""
     first = reference("01.1")
-    cells = [cell("from ipu_teach.lessons import check\n")]
+    cells = [cell("from ipu_course import check\n")]
     for name in names:
         cells += [
             cell(first.cell.replace("01.1", name)),

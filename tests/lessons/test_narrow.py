@@ -9,8 +9,8 @@ from math import comb, sqrt
 import numpy as np
 import pytest
 
+from ipu_course.lesson11 import checks as lesson
 from ipu_teach import FLOAT, HALF
-from ipu_teach.lessons import lesson11 as lesson
 from ipu_teach.types import QuarterFormat, QuarterMetadata, from_quarter, to_quarter
 from ipu_teach.types.rounding import Overflow
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ipu_course import check
+from ipu_course.checking.judging import Kind
+from ipu_course.lesson06.checks import Total
 from ipu_teach import FLOAT, Graph, Input, Output, Vector, Vertex
 from ipu_teach.graph.vertex_table import VertexRange
-from ipu_teach.lessons import check
-from ipu_teach.lessons.judging import Kind
-from ipu_teach.lessons.lesson06 import Total
 
 # of answers that build on a graph
 COSTING = ("01.4", "02.2", "03.3", "04.2", "05.3", "05.4", "06.3")

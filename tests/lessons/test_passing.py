@@ -13,16 +13,18 @@ from answers import EXERCISES, Names
 from test_exercises import verdict_on
 from wrong import RIGHT
 
+from ipu_course import check, share, verify
+from ipu_course.checking import learner_calls
+from ipu_course.checking.bound import Bound, least_cycles
+from ipu_course.checking.exercise import find_exercise
+from ipu_course.checking.judging import Kind, Passed, judged
+from ipu_course.checking.shared import code_of, text_of
+from ipu_course.checking.state import learned
+from ipu_course.checking.verdict_panel import Bars
+from ipu_course.lesson03.checks import fused_cycles
+from ipu_course.lesson05 import checks as lesson05
 from ipu_teach import FLOAT, Engine, Graph, Input, IPUModel, Output, Vector, Vertex
 from ipu_teach.errors import LessonError, UnknownExerciseError
-from ipu_teach.lessons import check, learner_calls, lesson05, share, verify
-from ipu_teach.lessons.bound import Bound, least_cycles
-from ipu_teach.lessons.exercise import find_exercise
-from ipu_teach.lessons.judging import Kind, Passed, judged
-from ipu_teach.lessons.lesson03 import fused_cycles
-from ipu_teach.lessons.shared import code_of, text_of
-from ipu_teach.lessons.state import learned
-from ipu_teach.lessons.verdict_panel import Bars
 from ipu_teach.poplibs import poplin
 from ipu_teach.program import Sequence
 from ipu_teach.report import Report

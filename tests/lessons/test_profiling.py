@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from answers import Names
 
+from ipu_course.checking.mistakes import suspects
+from ipu_course.lesson06 import checks as lesson
 from ipu_teach import FLOAT, Engine, Graph, IPUModel
-from ipu_teach.lessons import lesson06 as lesson
-from ipu_teach.lessons.mistakes import suspects
 
 
 def test_every_known_mistake_leads_to_another_place() -> None:

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from answers import EXERCISES, Names
 
+from ipu_course import check, progress, puzzle
+from ipu_course.checking import learner_calls
+from ipu_course.checking.gaps import Reference, gaps_in, reference
+from ipu_course.checking.naming import lesson_of
+from ipu_course.checking.puzzles import Puzzle, widget
+from ipu_course.checking.state import learned
 from ipu_teach.errors import AnswerKindError, LessonError, UnknownExerciseError
-from ipu_teach.lessons import check, learner_calls, progress, puzzle
-from ipu_teach.lessons.gaps import Reference, gaps_in, reference
-from ipu_teach.lessons.naming import lesson_of
-from ipu_teach.lessons.puzzles import Puzzle, widget
-from ipu_teach.lessons.state import learned
 
 NamesOf = Callable[[str], Names]
 PUZZLED = [exercise for exercise in EXERCISES if exercise.decoys]

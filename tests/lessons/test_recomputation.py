@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from answers import Names
 
+from ipu_course.lesson08 import checks as lesson
 from ipu_teach import IPUModel
 from ipu_teach.errors import GraphMemoryAllocationError
-from ipu_teach.lessons import lesson08 as lesson
 from ipu_teach.schedules import RECOMPUTE
 
 

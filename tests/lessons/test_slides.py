@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 nbformat = pytest.importorskip("nbformat")
-from ipu_teach.cli import main  # noqa: E402
-from ipu_teach.lessons.notebooks import PAGES, lessons  # noqa: E402
-from ipu_teach.lessons.slides import plain, slides_of  # noqa: E402
+from ipu_course.checking.notebooks import PAGES, lessons  # noqa: E402
+from ipu_course.checking.slides import plain, slides_of  # noqa: E402
+from ipu_course.cli import main  # noqa: E402
 
 
 def squeezed(text: str) -> str:

@@ -12,9 +12,9 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from ipu_course.starters import names, take
 from ipu_teach import IPUModel, Report, Target, compare
 from ipu_teach.errors import LessonError
-from ipu_teach.lessons.starters import names, take
 
 Data = dict[str, np.ndarray]
 
@@ -161,7 +161,7 @@ def near(found: Data, other: Data, within: float) -> bool:
 
 
 def starter(name: str) -> ModuleType:
-    return importlib.import_module(f"ipu_teach.lessons.starters.{name}")
+    return importlib.import_module(f"ipu_course.starters.{name}")
 
 
 @cache
@@ -334,7 +334,7 @@ def test_a_starter_is_copied_once_and_read_anew(
     fresh_desk: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, file = take("kalman"), fresh_desk / "kalman.py"
-    original = importlib.import_module("ipu_teach.lessons.starters.kalman")
+    original = importlib.import_module("ipu_course.starters.kalman")
     assert file.read_text() == Path(original.__file__ or "").read_text()
     assert capsys.readouterr().out == (
         "kalman.py lies in your work folder now: right, and slow, and yours to change.\n"
@@ -372,6 +372,6 @@ def test_a_work_folder_that_cannot_be_written_is_said(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("ipu_teach.lessons.starters.write_whole", full)
+    monkeypatch.setattr("ipu_course.starters.write_whole", full)
     with pytest.raises(LessonError, match="The starter could not be copied: No space left"):
         take("spiking")

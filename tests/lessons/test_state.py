@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ipu_teach.lessons import state
-from ipu_teach.lessons.state import Progress, Record
+from ipu_course.checking import state
+from ipu_course.checking.state import Progress, Record
 
 
 def solved(record: Record) -> None:
@@ -166,7 +166,7 @@ def test_a_folder_in_the_files_place(work: Path, capsys: pytest.CaptureFixture[s
 
 def test_two_kernels_do_not_overwrite_each_other(work: Path) -> None:
     program = (
-        "import sys; from ipu_teach.lessons.state import learned\nfor i in range(20): "
+        "import sys; from ipu_course.checking.state import learned\nfor i in range(20): "
         "learned().change(f'{sys.argv[1]}.{i}', lambda r: r.update(state='solved'))"
     )
     running = [

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from answers import Names
 
-from ipu_teach.lessons import lesson09 as lesson
+from ipu_course.lesson09 import checks as lesson
 
 NamesOf = Callable[[str], Names]
 Solution = Callable[[str], tuple[Any, ...]]

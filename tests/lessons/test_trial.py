@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ipu_teach import FLOAT, Graph, Input, IPUModel, Output, Tensor, Vector, Vertex
-from ipu_teach.lessons.judging import Broken, NotAttempted, NotYet
-from ipu_teach.lessons.trial import (
+from ipu_course.checking.judging import Broken, NotAttempted, NotYet
+from ipu_course.checking.trial import (
     StreamIn,
     StreamOut,
     Trial,
@@ -21,6 +20,7 @@ from ipu_teach.lessons.trial import (
     refuse_fixed_tiles,
     refuse_growing,
 )
+from ipu_teach import FLOAT, Graph, Input, IPUModel, Output, Tensor, Vector, Vertex
 from ipu_teach.poplibs import popops
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
 

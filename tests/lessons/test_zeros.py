@@ -7,8 +7,8 @@ from itertools import combinations
 
 import numpy as np
 
+from ipu_course.lesson12 import checks as lesson
 from ipu_teach import FLOAT, HALF, IPUModel
-from ipu_teach.lessons import lesson12 as lesson
 from ipu_teach.poplibs.popsparse import COOMatrix, dynamic, static
 
 

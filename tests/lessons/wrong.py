@@ -1,5 +1,5 @@
 """Answers that must fail, from the lessons' files of mistakes, and such as must pass, from
-`right_NN.txt`: blocks of
+`lessonNN/right.txt`: blocks of
 
 === 01.1: another way
 --- passed: words of the verdict
@@ -12,8 +12,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from ipu_teach.lessons.mistakes import Mistake, all_mistakes
-from ipu_teach.lessons.naming import EXERCISE
+from ipu_course.checking.mistakes import Mistake, all_mistakes
+from ipu_course.checking.naming import EXERCISE
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,15 @@ def read(path: Path) -> list[Right]:
         re.fullmatch(rf"({EXERCISE}): (.+)\n--- ([a-z ]+): (.+)\n((?:.*\n)+)", block)
         for block in blocks
     ]
-    assert all(found), f"{path.name}: block {found.index(None) + 1} has another form"
+    assert all(found), f"{path.parent.name}: block {found.index(None) + 1} has another form"
     return [Right(*match.groups()) for match in found if match]
 
 
 WRONG = list(all_mistakes())
 RIGHT = [
-    right for path in sorted(Path(__file__).parent.glob("right_*.txt")) for right in read(path)
+    right
+    for path in sorted(Path(__file__).parent.glob("lesson*/right.txt"))
+    for right in read(path)
 ]
 
 

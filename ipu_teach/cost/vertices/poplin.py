@@ -188,6 +188,11 @@ def conv_partial_horizontal_mac(
 # --- transposes: popsparse/PerformanceEstimation.hpp ----------------------------------------------
 
 
+def transpose_grain(dtype: type[DType]) -> int:
+    """Elements that a transpose moves together in each dimension, of 2 or of 4 bytes."""
+    return 4 if dtype.size == 2 else 2
+
+
 def transpose(matrices: Size, shape: tuple[int, int], dtype: type[DType], target: Target) -> Size:
     """Tile cycles of transposing `matrices` matrices of `shape`, in grains of 4 x 4 (2 bytes) or 2
     x 2 (4 bytes).
@@ -195,7 +200,7 @@ def transpose(matrices: Size, shape: tuple[int, int], dtype: type[DType], target
     Raises `MissingPerfEstimateError` for shapes that are no whole grains: PopLibs transposes them
     another way.
     """
-    grain = 4 if dtype.size == 2 else 2
+    grain = transpose_grain(dtype)
     if dtype.size not in (2, 4) or any(n % grain for n in shape) or not prod(shape):
         raise MissingPerfEstimateError(f"""PopLibs has no estimate of transposing {shape[0]} x
             {shape[1]} elements of {dtype.size} bytes.
@@ -212,3 +217,16 @@ def transpose(matrices: Size, shape: tuple[int, int], dtype: type[DType], target
     else:
         worker = 29 + mine * (18 + rows * (12 + k * (columns - 2)))
     return 7 + target.num_worker_contexts * worker
+
+
+def split_transpose(shape: tuple[int, int], dtype: type[DType], target: Target) -> Size:
+    """Tile cycles of transposing one matrix of `shape` on all workers, as SplitTranspose1D does.
+
+    Its rows of grains are shared first, then its columns (popops/RearrangeInternal.cpp). A worker's
+    share takes what `transpose` takes for a matrix. What is no whole grain counts as one.
+    """
+    grain, workers = transpose_grain(dtype), target.num_worker_contexts
+    rows, columns = (-(-n // grain) for n in shape)
+    parts = max(1, workers // max(rows, 1))
+    share = -(-rows // workers) * grain, -(-columns // parts) * grain
+    return transpose(1, share, dtype, target)

@@ -153,6 +153,17 @@ def cast_1d(n: Size, source: type[DType], destination: type[DType], target: Targ
     )
 
 
+def cast_loop(
+    n: Size, source: type[DType], destination: type[DType], target: Target
+) -> tuple[Size, Size]:
+    """Worker cycles to start Cast1D's inner loop, and those of the loop itself for `n` elements.
+
+    The loop contains the loads of the operand and the stores of the result.
+    """
+    start = _cast(0, source, destination, target)
+    return start, _cast(n, source, destination, target) - start
+
+
 def _cast(n: Size, source: type[DType], destination: type[DType], target: Target) -> Size:
     """Worker cycles of `n` conversions: limited by loads and stores for floats, one by one for
     others."""

@@ -102,11 +102,6 @@ def circ_offset() -> int:
     return 10
 
 
-def heap_sort(n: int, *, key_value: bool = False) -> int:
-    """Worker cycles of HeapSortVertex, or of HeapSortVertexKV: `n` elements in the worst order."""
-    return (16 if key_value else 8) * (19 * n * max(n.bit_length() - 1, 0) + 6 * n + 2)
-
-
 def iota(regions: list[Size], dtype: type[DType], target: Target) -> Size:
     """Worker cycles of Iota on regions of these sizes."""
     return 10 + sum(4 + 3 * ceil_div(n, target.get_vector_width(dtype)) for n in regions)

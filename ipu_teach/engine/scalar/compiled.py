@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from ipu_teach import datasets
-from ipu_teach.places import write_whole
-from ipu_teach.progress import working
+from ipu_teach._support.places import write_whole
+from ipu_teach._support.progress import working
 from ipu_teach.types import Array
 
 Loop = Callable[..., int]

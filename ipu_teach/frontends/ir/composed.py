@@ -191,7 +191,7 @@ def batch_norm(
         y, _, average, inverse = _normed(ir, "batch", x, gamma, beta, eps, 1)
         if running_mean is not None and running_var is not None:
             n = x.size // x.shape[1]
-            variance = ir.op("to_variance", inverse, eps=eps)
+            variance = ir.op("to_variance", ir.cast(inverse, FLOAT), eps=eps)
             unbiased = ir.op("mul", variance, n / max(n - 1, 1))
             for running, new in ((running_mean, average), (running_var, unbiased)):
                 ir.emit("blend", running, ir.cast(new, running.dtype), momentum=momentum)

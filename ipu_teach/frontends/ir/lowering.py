@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ipu_teach._support.interrupts import Interrupts
 from ipu_teach.arguments import Count, Natural, Numbers, check, check_calls
 from ipu_teach.device import Device
 from ipu_teach.errors import IPUTeachError, ModelError, counted, shown
@@ -30,7 +31,6 @@ from ipu_teach.frontends.ir.values import (
     row_of,
 )
 from ipu_teach.graph import Graph, RemoteBuffer, Tensor, concat
-from ipu_teach.interrupts import Interrupts
 from ipu_teach.poplibs import popops, poputil
 from ipu_teach.program import Copy, Program, Repeat, Sequence as Programs
 from ipu_teach.register_steps import set_stochastic_rounding

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach import schema as s
-from ipu_teach.archive import Format, read_whole, write_whole
 from ipu_teach.arguments import check_calls
 from ipu_teach.errors import IPUTeachError, ModelLoadError
 from ipu_teach.frontends.ir.values import (
@@ -26,6 +24,8 @@ from ipu_teach.frontends.ir.values import (
     Value,
     misuse,
 )
+from ipu_teach.saving import schema as s
+from ipu_teach.saving.archive import Format, read_whole, write_whole
 from ipu_teach.schedules import SCHEDULES
 from ipu_teach.types import BOOL, DType
 

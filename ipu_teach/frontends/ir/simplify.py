@@ -214,46 +214,78 @@ def fuse_updates(ir: Ir, later: Sequence[Op] = ()) -> None:
     A running mean that is assigned, old * (1 - momentum) + new * momentum, becomes a "blend" where
     it is computed. A copy of a variable is removed if nothing reads it after the variable changes.
     """
-    for assign in [op for op in ir.ops if op.kind == "assign"]:
-        _fuse_blend(ir, assign, later)
+    _Blends(ir, later).fuse()
     _remove_copies(ir, later)
 
 
-def _fuse_blend(ir: Ir, assign: Op, later: Sequence[Op]) -> None:
-    maker, (variable, total) = ir.maker(), assign.inputs
-    readers = [op for op in (*ir.ops, *later) if total in op.inputs]
-    add = maker.get(total)
-    if add is None or add.kind != "add" or len(readers) > 1 or total in ir.outputs.values():
-        return
-    terms = [maker.get(v) for v in add.inputs]
-    if not all(term is not None and term.kind == "mul" for term in terms):
-        return
-    (old, share), (new, momentum) = (term.inputs for term in terms if term is not None)
-    copied = maker.get(old)
-    source = copied.inputs[0] if copied is not None and copied.kind == "copy" else old
-    if source is not variable or share.number is None or momentum.number is None:
-        return
-    part = float(str(np.float32(momentum.number)))  # 0.1, not 0.10000000149
-    is_blend = variable.dtype is new.dtype is FLOAT and new.shape == variable.shape
-    if not is_blend or np.float32(1 - part) != np.float32(share.number):
-        return
-    place = ir.ops.index(add)
-    after = (*ir.ops[place:], *later)
-    if add.stage != assign.stage or any(variable in op.inputs for op in after if op is not assign):
-        return
-    blend = Op("blend", (variable, new), (), {"momentum": part}, **add.here)
-    unused = {id(assign), *(id(t) for t in terms if t and _reads(t.outs[0], ir, later) == 1)}
-    ops = [blend if op is add else op for op in ir.ops]
-    ir.ops = [op for op in ops if id(op) not in unused]
+class _Blends:
+    """The running means of a graph; what reads and makes each value is kept up to date, so that
+    fusing takes time in proportion to the operations."""
 
+    def __init__(self, ir: Ir, later: Sequence[Op]) -> None:
+        self.ir, self.maker = ir, ir.maker()
+        self.place: dict[Op, int] = {}
+        self.readers: dict[Value, dict[Op, None]] = {}
+        for op in (*ir.ops, *later):
+            self._add(op, len(self.place))
+        self.outputs = set(ir.outputs.values())
+        self.blends: dict[Op, Op] = {}
+        self.removed: set[Op] = set()
 
-def _reads(value: Value, ir: Ir, later: Sequence[Op]) -> int:
-    outputs = sum(value is out for out in ir.outputs.values())
-    return outputs + sum(value in op.inputs for op in (*ir.ops, *later))
+    def fuse(self) -> None:
+        for op in self.ir.ops:
+            if op.kind == "assign":
+                self._fuse(op)
+        ops = (self.blends.get(op, op) for op in self.ir.ops)
+        self.ir.ops = [op for op in ops if op not in self.removed]
+
+    def _add(self, op: Op, place: int) -> None:
+        self.place[op] = place
+        for value in op.inputs:
+            self.readers.setdefault(value, {})[op] = None
+
+    def _remove(self, op: Op) -> None:
+        self.removed.add(op)
+        for value in op.inputs:
+            self.readers[value].pop(op, None)
+        for value in op.outs:
+            del self.maker[value]
+
+    def _fuse(self, assign: Op) -> None:
+        maker, (variable, total) = self.maker, assign.inputs
+        add = maker.get(total)
+        if add is None or add.kind != "add" or total in self.outputs:
+            return
+        terms = [maker.get(v) for v in add.inputs]
+        if len(self.readers[total]) > 1 or not all(
+            t is not None and t.kind == "mul" for t in terms
+        ):
+            return
+        (old, share), (new, momentum) = (term.inputs for term in terms if term is not None)
+        copied = maker.get(old)
+        source = copied.inputs[0] if copied is not None and copied.kind == "copy" else old
+        if source is not variable or share.number is None or momentum.number is None:
+            return
+        part = float(str(np.float32(momentum.number)))  # 0.1, not 0.10000000149
+        is_blend = variable.dtype is new.dtype is FLOAT and new.shape == variable.shape
+        if not is_blend or np.float32(1 - part) != np.float32(share.number):
+            return
+        place = self.place[add]
+        after = (op for op in self.readers[variable] if self.place[op] >= place)
+        if add.stage != assign.stage or any(op is not assign for op in after):
+            return
+        unused = {t: None for t in terms if t is not None and self._is_read_once(t.outs[0])}
+        for op in (add, assign, *unused):
+            self._remove(op)
+        self.blends[add] = Op("blend", (variable, new), (), {"momentum": part}, **add.here)
+        self._add(self.blends[add], place)
+
+    def _is_read_once(self, value: Value) -> bool:
+        return value not in self.outputs and len(self.readers[value]) == 1
 
 
 def _remove_copies(ir: Ir, later: Sequence[Op]) -> None:
-    ops = [*ir.ops, *later]
+    ops, outputs = [*ir.ops, *later], set(ir.outputs.values())
     place = {op: i for i, op in enumerate(ops)}
     changes = {v: i for op, i in reversed(place.items()) if (v := _changed(op)) is not None}
     readers: dict[Value, list[Op]] = {}
@@ -269,7 +301,7 @@ def _remove_copies(ir: Ir, later: Sequence[Op]) -> None:
             several = readers.get(views.pop(), [])
             read += [place[reader] for reader in several]
             views += [v for reader in several if OPS[reader.kind].view for v in reader.outs]
-        is_output = any(v in ir.outputs.values() for v in _seen_as(op.outs[0], readers))
+        is_output = any(v in outputs for v in _seen_as(op.outs[0], readers))
         change = changes[op.inputs[0]]
         # the operation that changes the variable may read it, element by element
         if place[op] < change and max(read, default=-1) < change and not is_output:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from ipu_teach._support.progress import working
 from ipu_teach.arguments import (
     Among,
     Between,
@@ -39,7 +40,6 @@ from ipu_teach.frontends.session import (
     spelt,
     whole,
 )
-from ipu_teach.progress import working
 from ipu_teach.schedules import GROUPED, SCHEDULES
 
 FIT, EVALUATE, PREDICT = MODES = "fit", "evaluate", "predict"

@@ -1,4 +1,5 @@
-"""The gradients of an attached module are on the device: reading `parameter.grad` is refused."""
+"""The gradients of an attached module are on the device: reading `parameter.grad` and calling
+`backward()` on the loss of a call are refused."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import torch
 
 from ipu_teach.errors import ModelError
 from ipu_teach.frontends.pytorch import private
+from ipu_teach.graph.source import caller, in_words
 
 # what zero_grad() of a module or an optimiser does, and conversions of a module
 _ALLOWED = {
@@ -40,6 +42,48 @@ class DeviceGradient(torch.Tensor):  # type: ignore[misc]
 
     def __repr__(self, **_: Any) -> str:
         return "<a gradient on the device>"
+
+
+class DeviceLoss(torch.Tensor):  # type: ignore[misc]
+    """The loss that a call of a trainingModel returns: a tensor without `backward()`.
+
+    What is computed from this tensor, its copies and what is loaded from a file are plain tensors.
+    """
+
+    __torch_function__ = private.PLAIN_RESULTS
+
+    def backward(self, *args: Any, **kwargs: Any) -> None:
+        """Raise `ModelError`, unless the caller asked for a gradient with respect to the loss."""
+        if self.requires_grad:
+            super().backward(*args, **kwargs)
+            return
+        raise ModelError(
+            "backward() was called on the loss that a trainingModel returned. The call has already "
+            "computed the gradients and updated the parameters, on the device.",
+            line=in_words(caller()),
+            next_step="leave out loss.backward() and optimizer.step() for this module.",
+        )
+
+    def _plain(self) -> torch.Tensor:
+        return self.as_subclass(torch.Tensor)
+
+    def __repr__(self, **options: Any) -> str:
+        return self._plain().__repr__(**options)
+
+    def __format__(self, spec: str) -> str:
+        return self._plain().__format__(spec)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> torch.Tensor:
+        return self._plain().__deepcopy__(memo)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self._plain().__reduce_ex__(protocol)
+
+
+def as_loss(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the loss of a call as a tensor whose `backward()` is refused."""
+    loss: torch.Tensor = private.as_instance(tensor, DeviceLoss)
+    return loss
 
 
 def hide(module: torch.nn.Module) -> None:

@@ -105,6 +105,7 @@ def _group(optimizer: Any, group: Mapping[str, Any], names: Mapping[int, str]) -
             "beta1": _number(kind, "betas", first),
             "beta2": _number(kind, "betas", second),
             "eps": _number(kind, "eps", group["eps"]),
+            "scaled_square": True,
         }
     selected = [names[id(p)] for p in group["params"] if id(p) in names]
     return Group(rate, numbers, selected, name)

@@ -24,11 +24,13 @@ from torch.utils import _pytree as pytree
 from torch.utils.weak import WeakTensorKeyDictionary
 
 __all__ = [
+    "PLAIN_RESULTS",
     "VALUE_NEEDED",
     "FakeTensor",
     "UnsupportedOperatorException",
     "WeakTensorKeyDictionary",
     "accumulation_hooks",
+    "as_instance",
     "decomposed",
     "attributes_of_module",
     "cross_entropy_loss",
@@ -55,6 +57,8 @@ __all__ = [
     "written_arguments",
 ]
 
+# the `__torch_function__` of a subclass of Tensor whose operations return plain tensors
+PLAIN_RESULTS = torch._C._disabled_torch_function_impl
 VALUE_NEEDED = DataDependentOutputException, DynamicOutputShapeException
 
 
@@ -202,6 +206,12 @@ def attributes_of_module(module: torch.nn.Module) -> dict[str, Any]:
 def version(tensor: torch.Tensor) -> int:
     """Return how often a tensor was changed in place."""
     return 0 if tensor.is_inference() else int(tensor._version)
+
+
+def as_instance(tensor: torch.Tensor, subclass: type[Any]) -> Any:
+    """Return the tensor as one of a subclass. `tensor.as_subclass` returns a view, which `detach_`
+    refuses."""
+    return torch.Tensor._make_subclass(subclass, tensor)
 
 
 def has_step_hooks(optimizer: Any) -> bool:

@@ -12,7 +12,7 @@ from math import inf
 from typing import Any
 
 import torch
-from torch.nn import functional
+from torch.nn import _reduction, functional
 
 from ipu_teach.errors import ModelError
 
@@ -131,9 +131,44 @@ def _grid_sampled(
     return spelled(input, grid, *places)
 
 
+# --- losses ---------------------------------------------------------------------------------------
+
+
+def _multi_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return how far scores [N, C] or [C] are above their target's less a margin.
+
+    torch asks whether a distance is above 0, so that one of NaN counts nothing.
+    """
+    if size_average is not None or reduce is not None:
+        reduction = _reduction.legacy_get_string(size_average, reduce, emit_warning=False)
+    torch.ops.aten.multi_margin_loss(input.detach(), target, p, margin, weight)  # its checks
+    rows = input if input.dim() == 2 else input.reshape(1, -1)
+    labels = target.reshape(-1, 1)
+    distance = margin - rows.gather(1, labels) + rows
+    is_label = torch.arange(rows.shape[1]) == labels
+    distance = torch.where((distance > 0) & ~is_label, distance, 0.0)
+    distance = distance if p == 1 else distance.square()
+    if weight is not None:
+        distance = distance * weight[labels]
+    losses = distance.sum(1) / rows.shape[1]
+    if reduction == "none":
+        return losses.reshape(target.shape)
+    return losses.mean() if reduction == "mean" else losses.sum()
+
+
 RESPELLED: dict[Any, Callable[..., Tensor]] = {
     torch._weight_norm: _weight_norm,
     torch.cdist: _cdist,
     functional.embedding_bag: _embedding_bag,
     functional.grid_sample: _grid_sampled,
+    functional.multi_margin_loss: _multi_margin_loss,
 }

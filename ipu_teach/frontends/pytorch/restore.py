@@ -19,12 +19,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from ipu_teach._support.own_code import is_own_module
 from ipu_teach.frontends.pytorch.containers import builtin_type, elements, members
 from ipu_teach.frontends.pytorch.private import accumulation_hooks, gradient_hooks
 
 _LIMIT = 100_000  # objects that are visited, and elements of a container
 _LARGEST = 1 << 24  # bytes of an array that is copied
-_LIBRARIES = {"torch", "numpy", "builtins", "ipu_teach", *sys.stdlib_module_names} - {"__main__"}
+_LIBRARIES = {"torch", "numpy", "builtins", *sys.stdlib_module_names} - {"__main__"}
 _INNER = ("_modules", "_parameters", "_buffers")  # dicts that are no attributes to a learner
 
 Named = tuple[str, Any]
@@ -231,7 +232,7 @@ def _is(a: Any, b: Any) -> bool:
 
 def _is_users(module: str | None) -> bool:
     """Return whether the Python module of this name belongs to no library with state of its own."""
-    return (module or "").partition(".")[0] not in _LIBRARIES
+    return not is_own_module(module) and (module or "").partition(".")[0] not in _LIBRARIES
 
 
 def _global_names(code: CodeType) -> set[str]:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
-
-import numpy as np
-
 from ipu_teach.graph import ComputeSet, Graph, Tensor, Vertex, concat
 from ipu_teach.poplibs.laying import linear, put
 from ipu_teach.poplibs.library import (
@@ -18,12 +14,13 @@ from ipu_teach.poplibs.library import (
     variant,
 )
 from ipu_teach.poplibs.options import Options
+from ipu_teach.poplibs.poplin.blocks import add_multiplications, add_sums, shares_of
 from ipu_teach.poplibs.poplin.matmul_codelets import adder, multiplier
 from ipu_teach.poplibs.poplin.plan import MatMulPlan, PlanningCache, Product, planned, product_of
+from ipu_teach.poplibs.poplin.strided import Strided, tiles_of
 from ipu_teach.poplibs.poplin.wishes import MEMORY_PROPORTION, Wish, wish_of
 from ipu_teach.poplibs.popops import cast, scaled_add_to, zero
 from ipu_teach.poplibs.popops.operands import check_factor, check_finite
-from ipu_teach.poplibs.poputil import balanced_partition
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.types import FLOAT, HALF, QUARTER, UNSIGNED_CHAR, Array, DType
 
@@ -73,8 +70,10 @@ def mat_mul() -> None:
 
     The value of a block is numpy's `a_block @ b_block` in the precision of the sums; partial sums
     are added first to last; the result is rounded once. It lies on the tiles that made it. Compute
-    sets: multiply, and perhaps reduce or cast; of an empty product none. Modelled cycles: the
-    plan's. Raises `PoplibsError` and `InvalidOptionError`.
+    sets: multiply, and perhaps reduce or cast; of an empty product none. A tile that would have to
+    gather the rows of a transposed view element by element has its block from another tile, or a
+    compute set more transposes the blocks. Modelled cycles: the plan's. Raises `PoplibsError` and
+    `InvalidOptionError`.
     """
 
 
@@ -192,22 +191,6 @@ def _settled(
     return plan.product, plan
 
 
-def tiles_of(plan: MatMulPlan, num_tiles: int) -> Array:
-    """The tile of each block: int64 [groups, rows, columns, inner], spread evenly over all
-    tiles."""
-    numbers = np.arange(plan.num_blocks) * num_tiles // plan.num_blocks
-    return numbers.reshape(
-        plan.group_blocks, plan.row_blocks, plan.column_blocks, plan.inner_blocks
-    )
-
-
-def shares_of(elements: int, parts: int, dtype: type[DType]) -> list[tuple[int, int]]:
-    """`elements` cut into parts of whole 64-bit words, some perhaps empty."""
-    grain = 8 // dtype.size
-    words = balanced_partition(-(-elements // grain), parts)
-    return [(min(begin * grain, elements), min(end * grain, elements)) for begin, end in words]
-
-
 def _mat_mul(
     graph: Graph, whole: Product, plan: Plan, a: Tensor, b: Tensor, prog: Program, name: str
 ) -> Tensor:
@@ -218,12 +201,12 @@ def _mat_mul(
             zero(graph, out, prog, f"{name}/zero")
         return out
     tiles = tiles_of(plan, graph.target.num_tiles)
-    if _turned_at_home(graph, plan, a, tiles, "a") or _turned_at_home(graph, plan, b, tiles, "b"):
-        tiles = (tiles + graph.target.num_tiles // 2) % graph.target.num_tiles
+    strided = Strided(graph, plan, a, b, tiles)
+    tiles = strided.tiles
     pieces = []
     for step in range(plan.column_steps):
         suffix = "" if plan.column_steps == 1 else f"/{step}"
-        partials = _multiply(graph, plan, a, b, tiles, step, prog, name, suffix)
+        partials = _multiply(graph, plan, strided, step, prog, name, suffix)
         if plan.inner_blocks > 1:
             pieces.append(_add_up(graph, plan, partials, tiles, step, prog, name, suffix))
         elif not plan.product.finished:
@@ -233,38 +216,10 @@ def _mat_mul(
     return pieces[0] if len(pieces) == 1 else concat(pieces, 2)
 
 
-def _turned_at_home(
-    graph: Graph, plan: MatMulPlan, operand: Tensor, tiles: Array, side: str
-) -> bool:
-    """Whether a block lies whole on the tile that multiplies it, its rows' elements apart: a tile
-    would put them side by side one by one. From another tile they arrive in that order, as the plan
-    is costed."""
-    strides = operand.layout.strides
-    if strides is not None and strides[-1] == 1:
-        return False
-    tile_map, size = graph.tile_map(), operand.dtype.size
-    rows, inner, columns = (list(enumerate(c)) for c in (plan.rows(), plan.inner(), plan.columns()))
-    down, across = (rows, inner) if side == "a" else (inner, columns)
-    for (g, (g0, g1)), (d, (d0, d1)), (x, (x0, x1)) in product(
-        enumerate(plan.groups()), down, across
-    ):
-        if d0 < d1 and x1 - x0 > 1:
-            users = tiles[g, d, :, x] if side == "a" else tiles[g, :, x, d]
-            corner = operand[g0, d0, x0].positions()
-            if tile_map.at(corner * size) in users:
-                places = operand[g0:g1, d0:d1, x0:x1].positions()
-                here = tile_map.at(places * size)
-                if (here == here[0, 0, 0]).all() and (np.diff(places) != 1).any():
-                    return True
-    return False
-
-
 def _multiply(
     graph: Graph,
     plan: MatMulPlan,
-    a: Tensor,
-    b: Tensor,
-    tiles: Array,
+    strided: Strided,
     step: int,
     prog: Program,
     name: str,
@@ -277,32 +232,26 @@ def _multiply(
     kind = "out" if plan.inner_blocks == 1 and whole.finished else "partials"
     shape = (plan.inner_blocks, whole.groups, whole.m, c_high - c_low)
     partials = graph.add_variable(whole.partials, shape, f"{name}/{kind}{suffix}")
-    left, right = (
-        t.reinterpret(UNSIGNED_CHAR) if issubclass(t.dtype, QUARTER) else t for t in (a, b)
-    )
+    tiles = strided.tiles
     for inner_step in range(plan.inner_steps):
         number = "" if plan.inner_steps == 1 else f"/{inner_step}"
+        a, b = strided.operands((inner_step, step), prog, f"{name}/transpose{suffix}{number}")
+        left, right = (
+            t.reinterpret(UNSIGNED_CHAR) if issubclass(t.dtype, QUARTER) else t for t in (a, b)
+        )
         compute_set = graph.add_compute_set(f"{name}/multiply{suffix}{number}")
         codelet = multiplier(
             plan.method, a.dtype, b.dtype, whole.partials, inner_step > 0, whole.wide_loads
         )
-        blocks = product(
-            enumerate(plan.groups()), enumerate(plan.rows()), enumerate(plan.columns(step))
+        add_multiplications(
+            graph,
+            compute_set,
+            codelet,
+            (left, right, partials),
+            (plan.groups(), plan.rows(), plan.columns(step), plan.inner(inner_step)),
+            tiles,
+            inner_step == 0,
         )
-        inner = list(enumerate(plan.inner(inner_step)))
-        for (g, (g0, g1)), (r, (r0, r1)), (c, (c0, c1)) in blocks:
-            for i, (k0, k1) in inner:
-                tile = int(tiles[g, r, c, i])
-                out = partials[i, g0:g1, r0:r1, c0 - c_low : c1 - c_low]
-                if inner_step == 0:
-                    graph.set_tile_mapping(out, tile)
-                for group in range(g0, g1):
-                    edges = {
-                        "a": left[group, r0:r1, k0:k1],
-                        "b": right[group, k0:k1, c0:c1],
-                        "out": out[group - g0],
-                    }
-                    put(graph, compute_set, tile, codelet, edges)
         prog.add(Execute(compute_set))
     return partials
 
@@ -324,14 +273,9 @@ def _add_up(
     compute_set = graph.add_compute_set(f"{name}/reduce{suffix}")
     codelet = adder(whole.partials, whole.out, whole.fast_reduce)
     low = plan.columns(step)[0][0]
-    blocks = product(
-        enumerate(plan.groups()), enumerate(plan.rows()), enumerate(plan.columns(step))
-    )
-    for (g, (g0, g1)), (r, (r0, r1)), (c, (c0, c1)) in blocks:
-        columns = slice(c0 - low, c1 - low)
-        result = out[g0:g1, r0:r1, columns].flatten()
-        sums = partials[:, g0:g1, r0:r1, columns].reshape((plan.inner_blocks, result.num_elements))
-        add_shared(graph, compute_set, codelet, sums, result, tiles[g, r, c].tolist())
+    columns = [(begin - low, end - low) for begin, end in plan.columns(step)]
+    parts = plan.groups(), plan.rows(), columns
+    add_sums(graph, compute_set, codelet, partials, out, parts, tiles)
     prog.add(Execute(compute_set))
     return out
 

@@ -160,6 +160,13 @@ class Transpose(SupervisorVertex):
         return int(vertices.transpose(1, (rows, columns), dtype, target))
 
 
+class SplitTranspose(Transpose):
+    """out = x with rows and columns exchanged, shared among the workers."""
+
+    def cycles(self, target: Target) -> int:
+        return int(vertices.split_transpose(self.x.shape, self.fields["x"].dtype, target))
+
+
 def _in_panels(a: Any, b: Any, depth: int, total: Any) -> Any:
     """The product of single-precision arrays, panel by panel, each panel's sum added to a half.
     `total`: halves, or None."""

@@ -17,8 +17,10 @@ from ipu_teach.poplibs.library import (
     variant,
 )
 from ipu_teach.poplibs.options import Options
-from ipu_teach.poplibs.poplin.matmul import INNER, shares_of, tiles_of
+from ipu_teach.poplibs.poplin.blocks import shares_of
+from ipu_teach.poplibs.poplin.matmul import INNER
 from ipu_teach.poplibs.poplin.plan import MatMulPlan, Product, planned, product_of
+from ipu_teach.poplibs.poplin.strided import tiles_of
 from ipu_teach.poplibs.poplin.wishes import MEMORY_PROPORTION, wish_of
 from ipu_teach.poplibs.poputil import map_tensor_linearly
 from ipu_teach.program import Copy, Sequence as Program

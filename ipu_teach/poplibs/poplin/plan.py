@@ -10,16 +10,18 @@ the inner dimension at a time, which adds to the sums made so far.
 The search is exhaustive: every way to cut is costed, as arrays, for machines of up to
 `MOST_EXHAUSTIVE` tiles. Costs are PopLibs' own estimates of its vertices
 (`ipu_teach.cost.vertices`) and the exchange of every block, as if each came from another tile and
-no two tiles of a pair wanted the same. So a plan's cycles are at most a twentieth less than the
-model's of the graph that is built, and up to twice as many where the operands lie well. What two
+no two tiles of a pair wanted the same. So a plan's cycles are at most a twentieth, and 50 for each
+superstep, less than the model's of the graph that is built, and up to twice as many where the
+operands lie well. That holds for transposed operands too, if the plan is told of them: the cycles
+of the transposes that tiles may need are added to those of the best plan. What two
 tiles of a pair share changed the best of no plan in an exhaustive search over small products; where
 operands lie can, which is why they are best made for the plan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -211,9 +213,14 @@ def plan_mat_mul(
     partials_type: type[DType] | str | None = None,
     available_memory_proportion: float | str = MEMORY_PROPORTION,
     options: Options | None = None,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
 ) -> MatMulPlan:
     """The cheapest plan for [groups, m, k] x [groups, k, n] on `target`; see `mat_mul` for the
     options.
+
+    `transpose_a`, `transpose_b`: whether that operand is a transposed view, as in the backward pass
+    of a layer. The plan is the same; its cycles include the transposes that tiles may need.
 
     If no plan keeps within `available_memory_proportion` of a tile, the one that needs least. Plans
     are remembered. Raises `PoplibsError` for sizes below 1, types that are not multiplied, and
@@ -224,7 +231,56 @@ def plan_mat_mul(
     product = product_of((int(groups), int(m), int(k), int(n)), dtype, out_type, wish)
     plan = planned(product, target, wish)
     assert plan is not None, "every size is 1 or more"
-    return plan
+    for name, flag in (("transpose_a", transpose_a), ("transpose_b", transpose_b)):
+        if not isinstance(flag, (bool, np.bool_)):
+            raise refused(f"was given {name}={shown(flag)}.", next_step="give True or False.")
+    sides = "a" * bool(transpose_a) + "b" * bool(transpose_b)
+    return _with_transposes(plan, target, sides) if sides else plan
+
+
+def _with_transposes(plan: MatMulPlan, target: Target, sides: Sequence[str]) -> MatMulPlan:
+    """A plan whose cycles include the transposes of operands."""
+    cycles = transpose_cycles(plan, target, sides)
+    shares = (_transposed_share(plan, side) for side in sides)
+    num_bytes = sum(rows * columns for rows, columns in shares) * plan.product.dtype.size
+    groups = -(-plan.product.groups // plan.group_blocks)
+    return replace(
+        plan,
+        cycles=plan.cycles + cycles,
+        parts=(*plan.parts, ("transposes", cycles)),
+        temporary_bytes=plan.temporary_bytes + groups * num_bytes,
+    )
+
+
+def transpose_cycles(plan: MatMulPlan, target: Target, sides: Sequence[str]) -> int:
+    """Modelled cycles of transposing the blocks of operands in supersteps of their own: 0 for types
+    that are not transposed."""
+    if plan.product.dtype.size not in (2, 4):
+        return 0
+    groups = -(-plan.product.groups // plan.group_blocks)
+    superstep = target.internal_sync_cycles + int(arrival_cycles(target).max())
+    # the columns of b change with every step, and with them what is transposed
+    steps = {"a": plan.inner_steps, "b": plan.inner_steps * plan.column_steps}
+    cycles = superstep * max((steps[side] for side in sides), default=0)
+    for side in sides:
+        rows, columns = _transposed_share(plan, side)
+        vertex = vertices.split_transpose((columns, rows), plan.product.dtype, target)
+        cycles += steps[side] * groups * int(vertex)
+    return cycles
+
+
+def _transposed_share(plan: MatMulPlan, side: str) -> tuple[int, int]:
+    """(rows, columns) of the largest part of a block that a tile transposes: its users share its
+    rows."""
+    inner = max(end - begin for begin, end in plan.inner())
+    columns = max(end - begin for begin, end in plan.columns())
+    if side == "a":
+        rows, columns, users = -(-plan.m // plan.row_blocks), inner, plan.column_blocks
+    else:
+        rows, users = inner, plan.row_blocks
+    grain = vertices.transpose_grain(plan.product.dtype)
+    grains = -(-rows // grain)
+    return min(rows, -(-grains // users) * grain), columns
 
 
 def product_of(
@@ -360,7 +416,8 @@ def _all_cuts(product: Product, tiles: int) -> Costs:
 
 
 def _sizes(product: Product, cuts: Costs, inner_steps: int, column_steps: int) -> Costs:
-    """The largest block of each plan."""
+    """The largest block of each plan, and what the smallest has of rows and of the inner
+    dimension."""
     inner, columns = -(-product.k // inner_steps), -(-product.n // column_steps)
     return {
         "groups": -(-product.groups // cuts["groups"]),
@@ -368,13 +425,15 @@ def _sizes(product: Product, cuts: Costs, inner_steps: int, column_steps: int) -
         "inner": -(-inner // cuts["inner"]),
         "columns": -(-columns // cuts["columns"]),
         "parts": cuts["inner"],
+        "fewest rows": product.m // cuts["rows"],
+        "least inner": product.k // inner_steps // cuts["inner"],
     }
 
 
 def _temporary_bytes(product: Product, sizes: Costs) -> Array:
     """int64: what the fullest tile holds while its blocks are multiplied, or while sums are
     added."""
-    groups, rows, inner, columns, parts = sizes.values()
+    groups, rows, inner, columns, parts, *_ = sizes.values()
     blocks = groups * inner * (rows + columns) * product.dtype.size
     sums = groups * rows * columns
     kept = np.where((parts > 1) | (not product.finished), sums * product.partials.size, 0)
@@ -384,12 +443,24 @@ def _temporary_bytes(product: Product, sizes: Costs) -> Array:
 
 
 def _multiply_cycles(product: Product, target: Target, sizes: Costs, method: str) -> Array:
-    """int64: tile cycles of the products of one group on one tile."""
-    rows, inner, columns = sizes["rows"], sizes["inner"], sizes["columns"]
-    wide = product.wide_loads
-    return np.asarray(
-        multiply_cycles(method, rows, inner, columns, product.dtype, product.partials, target, wide)
+    """int64: tile cycles of the products of one group on the slowest tile.
+
+    A smaller block may take longer: the AMP units with two rows for each worker instead of three,
+    dot products with an inner dimension that is not whole vectors.
+    """
+    columns, types = sizes["columns"], (product.dtype, product.partials)
+    smaller = ("fewest rows", "inner") if method == "AMP" else ("rows", "least inner")
+    slowest: Array = np.maximum(
+        *(
+            np.asarray(
+                multiply_cycles(
+                    method, sizes[rows], sizes[inner], columns, *types, target, product.wide_loads
+                )
+            )
+            for rows, inner in (("rows", "inner"), smaller)
+        )
     )
+    return slowest
 
 
 def multiply_cycles(
@@ -460,7 +531,7 @@ def _costs(
     product: Product, target: Target, sizes: Costs, method: str, inner_steps: int, column_steps: int
 ) -> Costs:
     """Modelled cycles of each plan, by what takes them."""
-    groups, rows, inner, columns, parts = sizes.values()
+    groups, rows, inner, columns, parts, *_ = sizes.values()
     steps = inner_steps * column_steps
     superstep = target.internal_sync_cycles + int(arrival_cycles(target).max())
     sums = groups * rows * columns

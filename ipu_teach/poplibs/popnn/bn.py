@@ -30,7 +30,7 @@ ReduceCallback = Callable[[Graph, list[Tensor], Program, int, str], list[Tensor]
 def batch_norm_statistics() -> None:
     """Mean and 1 / sqrt(variance + eps) of each channel of x [batch, channels, …].
 
-    Two tensors [channels], FLOAT. The variance is the mean of squares less the squared
+    Two tensors [channels], of x's dtype. The variance is the mean of squares less the squared
     mean, or with `stable_algo` that of what is left when the mean is taken off, which takes longer
     and loses less; `unbiased_var_estimate`: divided by one less than there are elements.
     `partials_type`: what sums of HALF are in as they leave a tile. Raises `PoplibsError`.
@@ -54,6 +54,7 @@ def batch_normalise() -> None:
 def batch_norm_param_gradients() -> None:
     """The gradients of gamma and beta, FLOAT [channels], of whitened x and that at the output.
 
+    `partials_type`: the dtype of products of HALF. In HALF they take fewer cycles and may overflow.
     Raises `PoplibsError`.
     """
 
@@ -62,7 +63,7 @@ def batch_norm_param_gradients() -> None:
 def batch_norm_gradients() -> None:
     """The gradient at x, of whitened x and the gradient at the output, through the statistics, too.
 
-    Raises `PoplibsError`.
+    `partials_type`: as in `batch_norm_param_gradients`. Raises `PoplibsError`.
     """
 
 
@@ -109,6 +110,7 @@ def distributed_batch_norm_gradients(
     prog: Program,
     reduce_callback: ReduceCallback | None = None,
     norm_batch_size: int | None = None,
+    partials_type: type[DType] = FLOAT,
     debug_context: str = OWN,
 ) -> Tensor:
     """As `batch_norm_gradients`, where statistics are those of `distributed_batch_norm_statistics`.
@@ -116,7 +118,7 @@ def distributed_batch_norm_gradients(
     What the callback adds are the two means that the gradient needs. Raises `PoplibsError`.
     """
     over = _over(graph, whitened, prog, reduce_callback, norm_batch_size)
-    given = whitened, dy, inv_std_dev, gamma, prog, debug_context
+    given = whitened, dy, inv_std_dev, gamma, prog, partials_type, debug_context
     return _n._gradients(_n.BATCH, graph, *given, over=over)
 
 

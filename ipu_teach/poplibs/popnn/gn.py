@@ -10,9 +10,9 @@ from ipu_teach.poplibs.popnn import norms as _n
 def group_norm_statistics() -> None:
     """Mean and 1 / sqrt(variance + eps) of each group of x [batch, channels, …].
 
-    Two tensors [batch * num_groups], FLOAT. The variance is the mean of squares less the squared
-    mean, or with `stable_algo` that of what is left when the mean is taken off, which takes longer
-    and loses less; `unbiased_var_estimate`: divided by one less than there are elements.
+    Two tensors [batch * num_groups], of x's dtype. The variance is the mean of squares less the
+    squared mean, or with `stable_algo` that of what is left when the mean is taken off, which takes
+    longer and loses less; `unbiased_var_estimate`: divided by one less than there are elements.
     `partials_type`: what sums of HALF are in as they leave a tile.
 
     With `grouping` "strided", which PopLibs does if it is not told otherwise, channel c is of group
@@ -38,7 +38,7 @@ def group_normalise() -> None:
 def group_norm_param_gradients() -> None:
     """The gradients of gamma and beta, FLOAT [channels], of whitened x and that at the output.
 
-    Raises `PoplibsError`.
+    `partials_type`: as in `bn.batch_norm_param_gradients`. Raises `PoplibsError`.
     """
 
 
@@ -46,7 +46,7 @@ def group_norm_param_gradients() -> None:
 def group_norm_gradients() -> None:
     """The gradient at x, of whitened x and the gradient at the output, through the statistics, too.
 
-    Raises `PoplibsError`.
+    `partials_type`: as in `bn.batch_norm_param_gradients`. Raises `PoplibsError`.
     """
 
 

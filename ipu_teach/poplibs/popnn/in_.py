@@ -10,7 +10,8 @@ from ipu_teach.poplibs.popnn import norms as _n
 def instance_norm_statistics() -> None:
     """Mean and 1 / sqrt(variance + eps) of each channel of a sample of x [batch, channels, …].
 
-    Two tensors [batch * channels], FLOAT; see `bn.batch_norm_statistics`. Raises `PoplibsError`.
+    Two tensors [batch * channels], of x's dtype; see `bn.batch_norm_statistics`. Raises
+    `PoplibsError`.
     """
 
 
@@ -34,7 +35,7 @@ def instance_normalise() -> None:
 def instance_norm_param_gradients() -> None:
     """The gradients of gamma and beta, FLOAT [channels], of whitened x and that at the output.
 
-    Raises `PoplibsError`.
+    `partials_type`: as in `bn.batch_norm_param_gradients`. Raises `PoplibsError`.
     """
 
 
@@ -42,7 +43,7 @@ def instance_norm_param_gradients() -> None:
 def instance_norm_gradients() -> None:
     """The gradient at x, of whitened x and the gradient at the output, through the statistics, too.
 
-    Raises `PoplibsError`.
+    `partials_type`: as in `bn.batch_norm_param_gradients`. Raises `PoplibsError`.
     """
 
 

@@ -10,7 +10,7 @@ from ipu_teach.poplibs.popnn import norms as _n
 def layer_norm_statistics() -> None:
     """Mean and 1 / sqrt(variance + eps) of each sample of x [batch, channels, …], FLOAT or HALF.
 
-    Two tensors [batch], FLOAT; see `bn.batch_norm_statistics`. Raises `PoplibsError`.
+    Two tensors [batch], of x's dtype; see `bn.batch_norm_statistics`. Raises `PoplibsError`.
     """
 
 
@@ -31,7 +31,7 @@ def layer_normalise() -> None:
 def layer_norm_param_gradients() -> None:
     """The gradients of gamma and beta, FLOAT [channels], of whitened x and that at the output.
 
-    Raises `PoplibsError`.
+    `partials_type`: as in `bn.batch_norm_param_gradients`. Raises `PoplibsError`.
     """
 
 
@@ -39,7 +39,7 @@ def layer_norm_param_gradients() -> None:
 def layer_norm_gradients() -> None:
     """The gradient at x, of whitened x and the gradient at the output, through the statistics, too.
 
-    Raises `PoplibsError`.
+    `partials_type`: as in `bn.batch_norm_param_gradients`. Raises `PoplibsError`.
     """
 
 

@@ -34,7 +34,7 @@ from ipu_teach.poplibs.popnn.softmax import (
     softmax_input_gradient,
 )
 from ipu_teach.poplibs.popops.elementwise_codelets import per_tile
-from ipu_teach.poplibs.poputil import like
+from ipu_teach.poplibs.popops.operands import result_like
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, DType
@@ -134,7 +134,7 @@ def _new(
     graph: Graph, chosen: NonLinearityType, x: Tensor, prog: Program, debug_context: str
 ) -> Tensor:
     check_dtype("x", x, FLOAT, HALF)
-    out = like(graph, x, f"{debug_context}/out")
+    out = result_like(graph, [x], x.shape, x.dtype, debug_context)
     per_tile(
         graph,
         _codelet(NonLinearity1D, chosen, x.dtype),
@@ -171,8 +171,10 @@ def non_linearity_input_gradient(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """The gradient at the input of f, from `out_gradient` at its output: a tensor with the shape
-    and mapping of the latter.
+    """The gradient at the input of f, from `out_gradient` at its output.
+
+    The result has the shape and mapping of `act`, as in PopLibs: `out_gradient` may be a repeating
+    view on few tiles, and norms want gradients where the activations are.
 
     `act`: what came out of f, but for GELU, GELU_ERF and SWISH what went in. Same shape and dtype,
     FLOAT or HALF. RELU's slope at 0 is 0. Raises `PoplibsError`.
@@ -188,7 +190,7 @@ def non_linearity_input_gradient(
         check_dtype(name, tensor, FLOAT, HALF)
     advice = "give what the forward call returned, or was given."
     check_alike(advice, act=act, out_gradient=out_gradient)
-    out = like(graph, out_gradient, f"{debug_context}/out")
+    out = result_like(graph, [act], act.shape, act.dtype, debug_context)
     operands = {"act": act, "gradient": out_gradient, "out": out}
     per_tile(
         graph, _codelet(NonLinearityGrad1D, chosen, act.dtype), out, operands, prog, debug_context

@@ -2,9 +2,17 @@
 
 A norm cuts the elements of x [batch, channels, …] into groups, each of which has a mean and a
 deviation of its own: those of a channel over the whole batch (`bn`), some channels of one sample
-(`gn`), all of them (`ln`), one of them (`in_`). All is made of reductions, the groups side by side,
-and of elementwise operations; cycles follow from theirs. Whatever x is, statistics are FLOAT, and
-so is all that is worked out on the way.
+(`gn`), all of them (`ln`), one of them (`in_`).
+
+The operations and their order are those of PopLibs (poplin/Norms.cpp), and so are the dtypes:
+elementwise operations round to x's dtype, sums of HALF are added up in FLOAT, and the statistics
+that a caller gets are in x's dtype. Operations between two reductions are one `popops.map`; cycles
+follow from the calls. HALF keeps more digits than in PopLibs in three places:
+
+* without `stable_algo`, the variance comes from a mean that is still FLOAT;
+* the gradients of gamma and beta are FLOAT;
+* products of gradients overflow where the result does not. They are FLOAT, and HALF as in PopLibs
+  with `partials_type=HALF`.
 """
 
 from __future__ import annotations
@@ -29,9 +37,9 @@ from ipu_teach.poplibs.library import (
 )
 from ipu_teach.poplibs.placing import in_memory_order
 from ipu_teach.poplibs.popops import expr
-from ipu_teach.poplibs.popops.fused import map as mapped
-from ipu_teach.poplibs.popops.in_float import in_float
-from ipu_teach.poplibs.popops.operands import check_factor, check_finite
+from ipu_teach.poplibs.popops.casts import cast
+from ipu_teach.poplibs.popops.fused import map as mapped, map_with_output
+from ipu_teach.poplibs.popops.operands import check_factor, check_finite, result_like
 from ipu_teach.poplibs.popops.reductions import ReduceParams, SingleReduceOp, reduce_many
 from ipu_teach.poplibs.popops.scaled import scaled_add_to
 from ipu_teach.poplibs.poputil import broadcast_to_match
@@ -98,15 +106,34 @@ class Norm:
         whole = matrix.reshape((*matrix.shape, *(1,) * (self.x.rank - 2)))
         return broadcast_to_match(whole, self.x.shape)
 
+    def narrowed(self, row: Tensor, prog: Program, name: str) -> Tensor:
+        """A statistic or a parameter in x's dtype."""
+        return narrowed(self.graph, row, self.x.dtype, prog, name)
+
     def map(
-        self, expression: Any, tensors: list[Tensor], prog: Program, name: str, dtype: type[DType]
+        self,
+        expression: Any,
+        tensors: list[Tensor],
+        prog: Program,
+        name: str,
+        works_in: type[DType] | None = None,
+        out: type[DType] | None = None,
     ) -> Tensor:
-        """An expression of tensors of x's shape, worked out in FLOAT, as `dtype`. The result lies
-        as x does."""
+        """Return an expression of tensors of x's shape, each operation in `works_in`, as `out`;
+        both are x's dtype by default. The result lies as x does."""
         order = in_memory_order(self.x)
-        result, each = in_float(expression, *(t.dim_shuffle(order) for t in tensors), out=dtype)
-        made = mapped(self.graph, result, each, prog, name)
-        return made.dim_shuffle([order.index(d) for d in range(self.x.rank)])
+        operands = [tensor.dim_shuffle(order) for tensor in tensors]
+        works_in, out = works_in or self.x.dtype, out or self.x.dtype
+        places: list[expr.Expr] = [expr.PlaceHolder(n + 1) for n in range(len(operands))]
+        for number, operand in enumerate(operands):
+            if operand.dtype is not works_in:
+                places[number] = expr.Cast(places[number], works_in)
+        value = expression(*places)
+        value = value if out is works_in else expr.Cast(value, out)
+        x = self.x.dim_shuffle(order)
+        result = result_like(self.graph, [x], x.shape, out, name)
+        map_with_output(self.graph, value, operands, result, prog, name)
+        return result.dim_shuffle([order.index(d) for d in range(self.x.rank)])
 
 
 def cut(kind: str, graph: Graph, x: Tensor, count: int, grouping: str) -> Norm:
@@ -160,13 +187,22 @@ def sums(
     name: str,
     together: Together | None = None,
     partials: type[DType] = FLOAT,
+    dtype: type[DType] = FLOAT,
 ) -> list[Tensor]:
-    """Rows of matrices, reduced side by side to FLOAT by an operation, times scale; and added over
-    replicas by `together`."""
-    jobs = [SingleReduceOp(rows, [1], ReduceParams(op, scale), FLOAT) for rows, op in each]
+    """Rows of matrices, reduced side by side to `dtype` by an operation, times scale; and added
+    over replicas by `together`, in FLOAT."""
+    reduced = dtype if together is None else FLOAT
+    jobs = [SingleReduceOp(rows, [1], ReduceParams(op, scale), reduced) for rows, op in each]
     options = {"accumType.interTile": partials}
     found = reduce_many(graph, jobs, prog, name, options=options)
-    return together(found, name) if together else found
+    if together is not None:
+        found = [narrowed(graph, t, dtype, prog, f"{name}/Cast") for t in together(found, name)]
+    return found
+
+
+def narrowed(graph: Graph, row: Tensor, dtype: type[DType], prog: Program, name: str) -> Tensor:
+    """A statistic or a parameter in `dtype`."""
+    return row if row.dtype is dtype else cast(graph, row, dtype, prog, name)
 
 
 # --- the calls of which each norm has one; `over` is what adds over how many replicas ------------
@@ -198,26 +234,35 @@ def _statistics(
             x,
             "it divides by one less: give unbiased_var_estimate=False.",
         )
-    if partials_type is not FLOAT and partials_type is not HALF:
-        raise as_given(partials_type, "partials_type", "give FLOAT or HALF.")
-    partials = partials_type if x.dtype is HALF else FLOAT
+    partials = _partials(partials_type, x)
     how = 1 / size, prog
     if stable_algo:
-        (mean,) = sums(graph, [(norm.rows(x), "ADD")], *how, f"{name}/mean", together, partials)
+        each = [(norm.rows(x), "ADD")]
+        (mean,) = sums(graph, each, *how, f"{name}/mean", together, partials, x.dtype)
         given = [x, norm.of_groups(mean)]
-        centred = norm.map(lambda x, m: x - m, given, prog, f"{name}/centred", FLOAT)
+        centred = norm.map(lambda x, m: x - m, given, prog, f"{name}/centred")
         each = [(norm.rows(centred), "SQUARE_ADD")]
-        (squares,) = sums(graph, each, *how, f"{name}/variance", together)
-        variance: expr.Expr = _2
+        found = sums(graph, each, *how, f"{name}/variance", together)
+        variance: expr.Expr = _1
     else:
         rows = norm.rows(x)
         each = [(rows, "ADD"), (rows, "SQUARE_ADD")]
-        mean, squares = sums(graph, each, *how, f"{name}/mean", together, partials)
+        found = sums(graph, each, *how, f"{name}/mean", together, partials)
+        mean = norm.narrowed(found[0], prog, f"{name}/mean/Cast")
         variance = expr.Max(_2 - _1 * _1, 0.0)
     if unbiased_var_estimate:
         variance = variance * (size / (size - 1))
-    inverse = expr.VarianceToInvStdDev(variance, float(eps))
-    return mean, mapped(graph, inverse, [mean, squares], prog, f"{name}/inverse")
+    inverse: expr.Expr = expr.VarianceToInvStdDev(variance, float(eps))
+    if x.dtype is not FLOAT:
+        inverse = expr.Cast(inverse, x.dtype)
+    return mean, mapped(graph, inverse, found, prog, f"{name}/inverse")
+
+
+def _partials(given: object, x: Tensor) -> type[DType]:
+    """The dtype of partial results for x. Raises `PoplibsError`."""
+    if given is FLOAT or given is HALF:
+        return HALF if given is HALF and x.dtype is HALF else FLOAT
+    raise as_given(given, "partials_type", "give FLOAT or HALF.")
 
 
 def _whiten(
@@ -231,8 +276,9 @@ def _whiten(
     grouping: str = "strided",
 ) -> Tensor:
     norm = cut_by(kind, graph, x, grouping, mean=mean, inv_std_dev=inv_std_dev)
-    given = [x, norm.of_groups(mean), norm.of_groups(inv_std_dev)]
-    return norm.map(lambda x, m, d: (x - m) * d, given, prog, f"{debug_context}/whiten", x.dtype)
+    name = f"{debug_context}/whiten"
+    given = [x, *(norm.of_groups(norm.narrowed(t, prog, name)) for t in (mean, inv_std_dev))]
+    return norm.map(lambda x, m, d: (x - m) * d, given, prog, name)
 
 
 def _normalise(
@@ -251,9 +297,9 @@ def _normalise(
     _check_row("gamma", gamma, x.shape[1], "channel")
     _check_row("beta", beta, x.shape[1], "channel")
     white = _whiten(kind, graph, x, mean, inv_std_dev, prog, debug_context, grouping)
-    given = [white, norm.of_channels(gamma), norm.of_channels(beta)]
     name = f"{debug_context}/scale"
-    return norm.map(lambda x, g, b: x * g + b, given, prog, name, x.dtype), white
+    given = [white, *(norm.of_channels(norm.narrowed(t, prog, name)) for t in (gamma, beta))]
+    return norm.map(lambda x, g, b: x * g + b, given, prog, name), white
 
 
 def _param_gradients(
@@ -262,12 +308,13 @@ def _param_gradients(
     whitened: Rows,
     dy: Rows,
     prog: Program,
+    partials_type: type[DType] = FLOAT,
     debug_context: str = OWN,
 ) -> tuple[Tensor, Tensor]:
     channels = cut(BATCH, graph, whitened, 0, "strided")
     _check_like(whitened, dy)
-    name = f"{debug_context}/product"
-    product = channels.map(lambda x, d: x * d, [whitened, dy], prog, name, FLOAT)
+    partials, name = _partials(partials_type, whitened), f"{debug_context}/product"
+    product = channels.map(lambda x, d: x * d, [whitened, dy], prog, name, partials, partials)
     each = [(channels.rows(t), "ADD") for t in (product, dy)]
     gamma, beta = sums(graph, each, 1.0, prog, f"{debug_context}/sums")
     return gamma, beta
@@ -281,23 +328,26 @@ def _gradients(
     inv_std_dev: Row,
     gamma: Row,
     prog: Program,
+    partials_type: type[DType] = FLOAT,
     debug_context: str = OWN,
     grouping: str = "strided",
     over: Over | None = None,
 ) -> Tensor:
     norm = cut_by(kind, graph, whitened, grouping, inv_std_dev=inv_std_dev)
+    partials = _partials(partials_type, whitened)
     together, size = (over[0], norm.size * over[1]) if over else (None, norm.size)
     x, name = whitened, debug_context
     _check_like(x, dy)
     _check_row("gamma", gamma, x.shape[1], "channel")
-    given = [dy, norm.of_channels(gamma)]
-    slope = norm.map(lambda d, g: d * g, given, prog, f"{name}/slope", FLOAT)
-    product = norm.map(lambda s, x: s * x, [slope, x], prog, f"{name}/product", FLOAT)
+    given = [dy, norm.of_channels(norm.narrowed(gamma, prog, f"{name}/gamma"))]
+    slope = norm.map(lambda d, g: d * g, given, prog, f"{name}/slope")
+    product = norm.map(lambda s, x: s * x, [slope, x], prog, f"{name}/product", partials, partials)
     each = [(norm.rows(slope), "ADD"), (norm.rows(product), "ADD")]
-    means = sums(norm.graph, each, 1 / size, prog, f"{name}/means", together)
-    given = [slope, x, *map(norm.of_groups, [*means, inv_std_dev])]
+    means = sums(norm.graph, each, 1 / size, prog, f"{name}/means", together, dtype=partials)
+    inverse = narrowed(graph, inv_std_dev, partials, prog, f"{name}/inverse")
+    given = [slope, x, *map(norm.of_groups, [*means, inverse])]
     return norm.map(
-        lambda s, x, m, p, d: (s - m - x * p) * d, given, prog, f"{name}/gradient", x.dtype
+        lambda s, x, m, p, d: (s - m - x * p) * d, given, prog, f"{name}/gradient", partials
     )
 
 

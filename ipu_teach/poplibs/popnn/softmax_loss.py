@@ -2,8 +2,12 @@
 
 PopLibs' `calc_loss` takes probabilities, as `popnn.calc_loss` does: a probability that has been
 rounded to 0 leaves no loss to report, and one near 1 few digits. Here the loss comes from the
-scores, in FLOAT. A vertex costs what PopLibs' steps for softmax and for the loss cost, with a
-logarithm and a difference for each row.
+scores, in FLOAT. A vertex costs what PopLibs' steps for softmax cost, and for each row what the
+steps for one element cost: a logarithm, two differences and two selections.
+
+One worker takes the whole of a short row, in one compute set. A row that is long for the machine
+is cut into parts, in two compute sets: the exponentials of each part, less its own maximum, then
+the gradient from the maxima and sums of all parts of the row.
 """
 
 from __future__ import annotations
@@ -11,15 +15,16 @@ from __future__ import annotations
 import numpy as np
 
 from ipu_teach.cost import vertices
-from ipu_teach.graph import Graph, Input, Output, Tensor, Vector, Vertex
-from ipu_teach.poplibs.laying import typed
+from ipu_teach.graph import Graph, InOut, Input, Output, Tensor, Vector, Vertex
+from ipu_teach.poplibs.laying import Edges, put, step, typed
 from ipu_teach.poplibs.library import OWN, library
+from ipu_teach.poplibs.placing import balanced_partition, dealt
 from ipu_teach.poplibs.popnn.rows import by_rows, check_labels, check_matrix
 from ipu_teach.poplibs.popops.fills import MASKED_LABEL_CODE
 from ipu_teach.poplibs.poputil import like
-from ipu_teach.program import Sequence as Program
+from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.target import Target
-from ipu_teach.types import FLOAT, HALF, UNSIGNED_INT
+from ipu_teach.types import FLOAT, HALF, UNSIGNED_INT, DType
 
 __all__ = ["softmax_cross_entropy"]
 
@@ -51,14 +56,153 @@ class SoftmaxCrossEntropy(Vertex):
 
     def cycles(self, target: Target) -> int:
         rows, classes = self.scores.shape
-        steps = vertices.softmax(rows, classes, FLOAT, target)
-        steps += vertices.loss_cross_entropy(self.scores.size, FLOAT)
-        steps += vertices.unary_op_2d("LOGARITHM", [rows], FLOAT, target)
-        steps += vertices.binary_op_2d("SUBTRACT", [rows], FLOAT, target)
-        if self.fields["scores"].dtype is HALF:
-            workers = target.num_worker_contexts  # of whom each has as many elements as this one
-            steps += vertices.cast_1d(self.scores.size * workers, HALF, FLOAT, target) // workers
-        return int(steps)
+        return _row_cycles(rows, classes, self.fields["scores"].dtype, target)
+
+
+class SoftmaxPart(Vertex):
+    """exponentials = exp(scores - their maximum), their sum, and the expected class's score, or 0
+    where it is in another part of the row. HALF stands for the scores' type.
+
+    `first`: the class of the first score. A part of nothing but -infinity has exponentials of 0.
+    """
+
+    scores: Input[Vector[HALF]]
+    expected: Input[UNSIGNED_INT]
+    exponentials: Output[Vector[FLOAT]]
+    maximum: Output[FLOAT]
+    total: Output[FLOAT]
+    picked: Output[FLOAT]
+    first: UNSIGNED_INT
+
+    def compute(self) -> None:
+        scores = self.scores.astype(np.float32)
+        maximum = np.max(scores)
+        shift = np.where(maximum == -np.inf, np.float32(0), maximum)
+        exponentials = np.exp(scores - shift)
+        hit = np.arange(scores.shape[0], dtype=np.uint32) + self.first == self.expected
+        self.exponentials = exponentials
+        self.maximum = maximum
+        self.total = np.sum(exponentials)
+        self.picked = np.sum(np.where(hit, scores, 0))
+
+    def cycles(self, target: Target) -> int:
+        return _part_cycles(len(self.scores), self.fields["scores"].dtype, target)
+
+
+class SoftmaxDeltas(Vertex):
+    """deltas = deltas exp(maximum - the row's) / the row's sum, less 1 at the expected class.
+
+    `first`: the class of the first of them. A row of class `MASKED_LABEL_CODE` has none.
+    """
+
+    deltas: InOut[Vector[FLOAT]]
+    expected: Input[UNSIGNED_INT]
+    maximum: Input[FLOAT]
+    maxima: Input[Vector[FLOAT]]
+    totals: Input[Vector[FLOAT]]
+    first: UNSIGNED_INT
+
+    def compute(self) -> None:
+        largest = np.max(self.maxima)
+        total = np.sum(self.totals * np.exp(self.maxima - largest))
+        shares = self.deltas * (np.exp(self.maximum - largest) / total)
+        hit = np.arange(shares.shape[0], dtype=np.uint32) + self.first == self.expected
+        self.deltas = np.where(self.expected == MASKED_LABEL_CODE, shares * 0, shares - hit)
+
+    def cycles(self, target: Target) -> int:
+        return _deltas_cycles(len(self.deltas), len(self.maxima), target)
+
+
+class SoftmaxRowLoss(Vertex):
+    """loss = log(the row's sum) - the expected class's score, as in `SoftmaxCrossEntropy`."""
+
+    expected: Input[UNSIGNED_INT]
+    maxima: Input[Vector[FLOAT]]
+    totals: Input[Vector[FLOAT]]
+    picked: Input[Vector[FLOAT]]
+    loss: Output[FLOAT]
+    classes: UNSIGNED_INT
+
+    def compute(self) -> None:
+        largest = np.max(self.maxima)
+        total = np.sum(self.totals * np.exp(self.maxima - largest))
+        loss = np.log(total) - (np.sum(self.picked) - largest)
+        loss = np.where(self.expected < self.classes, loss, np.float32(np.nan))
+        self.loss = np.where(self.expected == MASKED_LABEL_CODE, 0, loss)
+
+    def cycles(self, target: Target) -> int:
+        parts = len(self.maxima)
+        return _merge_cycles(parts, target) + _expected_cycles(1, target) + _sum(parts, target)
+
+
+# --- worker cycles ---
+
+
+def _sum(elements: int, target: Target) -> int:
+    """The sum of one row, or its maximum; PopLibs' estimator takes one output off."""
+    return int(vertices.reduce_contiguous(2, elements, FLOAT, target))
+
+
+def _shift_and_exponents(elements: int, target: Target) -> int:
+    shift = vertices.binary_op_2d("SUBTRACT", [elements], FLOAT, target)
+    return int(shift + vertices.unary_op_2d("EXPONENT", [elements], FLOAT, target))
+
+
+def _expected_cycles(rows: int, target: Target) -> int:
+    """The logarithm, two differences and two selections of one element of each row."""
+    ones = [1] * rows
+    differences = 2 * vertices.binary_op_2d("SUBTRACT", ones, FLOAT, target)
+    logarithm = vertices.unary_op_2d("LOGARITHM", [rows], FLOAT, target)
+    return int(logarithm + differences + 2 * vertices.select(ones))
+
+
+def _widening(elements: int, dtype: type[DType], target: Target) -> int:
+    """The conversion of scores to FLOAT."""
+    return sum(map(int, vertices.cast_loop(elements, dtype, FLOAT, target))) * (dtype is HALF)
+
+
+def _row_cycles(rows: int, classes: int, dtype: type[DType], target: Target) -> int:
+    steps = vertices.softmax(rows, classes, FLOAT, target) + _expected_cycles(rows, target)
+    return int(steps) + _widening(rows * classes, dtype, target)
+
+
+def _part_cycles(elements: int, dtype: type[DType], target: Target) -> int:
+    shifted = 2 * _sum(elements, target) + _shift_and_exponents(elements, target)
+    return shifted + _widening(elements, dtype, target) + int(vertices.select([1]))
+
+
+def _merge_cycles(parts: int, target: Target) -> int:
+    """The maximum and the sum of a row, from those of its parts."""
+    products = vertices.binary_op_2d("MULTIPLY", [parts], FLOAT, target)
+    return int(2 * _sum(parts, target) + _shift_and_exponents(parts, target) + products)
+
+
+def _deltas_cycles(elements: int, parts: int, target: Target) -> int:
+    shares = vertices.binary_op_2d("MULTIPLY", [elements], FLOAT, target)
+    factor = _shift_and_exponents(1, target) + vertices.binary_op_2d("DIVIDE", [1], FLOAT, target)
+    last = vertices.binary_op_2d("SUBTRACT", [1], FLOAT, target) + 2 * vertices.select([1])
+    return _merge_cycles(parts, target) + int(shares + factor + last)
+
+
+def _parts(rows: int, classes: int, dtype: type[DType], target: Target) -> int:
+    """The number of parts of each row with the fewest modelled cycles; 1 if the rows stay whole.
+
+    Those considered are powers of two, one and a half times those, and all the workers' share.
+    """
+    contexts = target.num_worker_contexts
+    most = min(target.num_tiles * contexts // max(rows, 1), classes)
+    busiest = -(-rows // (target.num_tiles * contexts))
+    candidates = {most, *(n for k in range(16) for n in (2 << k, 3 << k) if n < most)} - {0, 1}
+
+    def cycles(parts: int) -> int:
+        size = -(-classes // parts)
+        compute = _part_cycles(size, dtype, target) + _deltas_cycles(size, parts, target)
+        return contexts * compute + target.internal_sync_cycles
+
+    best = min(candidates, key=lambda parts: (cycles(parts), parts), default=1)
+    if best > 1 and cycles(best) < contexts * _row_cycles(busiest, classes, dtype, target):
+        return best
+    return 1
 
 
 @library
@@ -75,7 +219,56 @@ def softmax_cross_entropy(
     check_labels(graph, scores, expected)
     loss = like(graph, expected, f"{debug_context}/loss", FLOAT)
     deltas = like(graph, scores, f"{debug_context}/deltas", FLOAT)
+    rows, classes = scores.shape
+    parts = _parts(rows, classes, scores.dtype, graph.target)
+    if parts > 1:
+        _by_parts(graph, scores, expected, loss, deltas, parts, prog, debug_context)
+        return [loss, deltas]
     operands = {"scores": scores, "expected": expected, "loss": loss, "deltas": deltas}
     codelet = typed(SoftmaxCrossEntropy, [scores.dtype], {HALF: scores.dtype})
     by_rows(graph, codelet, operands, prog, debug_context, ["loss", "deltas"])
     return [loss, deltas]
+
+
+def _by_parts(
+    graph: Graph,
+    scores: Tensor,
+    expected: Tensor,
+    loss: Tensor,
+    deltas: Tensor,
+    parts: int,
+    prog: Program,
+    name: str,
+) -> None:
+    rows, classes = scores.shape
+    fields = ("maximum", "total", "picked")
+    facts = {field: graph.add_variable(FLOAT, (rows, parts), f"{name}/{field}") for field in fields}
+    pieces = [
+        (row, part, span)
+        for row in range(rows)
+        for part, span in enumerate(balanced_partition(classes, parts))
+    ]
+    work: list[tuple[int, Edges]] = []
+    merge: list[tuple[int, Edges]] = []
+    losses: list[tuple[int, Edges]] = []
+    for tile, (row, part, (begin, end)) in dealt(pieces, graph.target.num_tiles):
+        columns = deltas[row, begin:end]
+        label: Edges = {"expected": expected[row]}
+        whole_row: Edges = {"maxima": facts["maximum"][row], "totals": facts["total"][row]}
+        own = {field: facts[field][row, part] for field in fields}
+        shared = label | {"first": begin}
+        work.append(
+            (tile, shared | own | {"scores": scores[row, begin:end], "exponentials": columns})
+        )
+        merge.append((tile, shared | whole_row | {"deltas": columns, "maximum": own["maximum"]}))
+        if part == 0:
+            ends = {"picked": facts["picked"][row], "classes": classes, "loss": loss[row]}
+            losses.append((tile, label | whole_row | ends))
+    first = typed(SoftmaxPart, [scores.dtype], {HALF: scores.dtype})
+    step(graph, prog, f"{name}/parts", first, work, ["exponentials", *fields])
+    into = graph.add_compute_set(f"{name}/deltas")
+    for tile, edges in merge:
+        put(graph, into, tile, SoftmaxDeltas, edges)
+    for tile, edges in losses:
+        put(graph, into, tile, SoftmaxRowLoss, edges, edges["loss"])
+    prog.add(Execute(into))

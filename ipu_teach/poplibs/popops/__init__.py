@@ -11,7 +11,7 @@ costs, stands in its docstring and at the head of its module:
     casts, fills           conversions; constants, counting numbers, one-hot rows
     dynamic, multi         slices whose place is data; `rows` has what they share
     gathering              `gather` and `scatter`, with XLA's dimension numbers
-    sorting                order along a dimension
+    sorting, extremes      order along a dimension: `sort_plan` plans it, and `ordering` builds it
     questions, padding, loops, rearranging, images
 """
 

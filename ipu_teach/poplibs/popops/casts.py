@@ -13,8 +13,7 @@ from ipu_teach.graph.registers import ESR, NANOO, RegisterVertex
 from ipu_teach.poplibs.laying import typed
 from ipu_teach.poplibs.library import OWN, library, refused
 from ipu_teach.poplibs.popops.elementwise_codelets import codelet, per_tile
-from ipu_teach.poplibs.popops.operands import check_output
-from ipu_teach.poplibs.poputil import like
+from ipu_teach.poplibs.popops.operands import check_output, result_like
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import (
@@ -115,6 +114,8 @@ def cast(
     """x converted to `dtype`, with x's mapping. Floats round to nearest; to an integer they are cut
     towards zero.
 
+    The result of a view that repeats elements is mapped linearly.
+
     To and from an 8-bit float, `QUARTER[format, scale]`, convert HALF and FLOAT alone. What is too
     large for one becomes the largest, or NaN with the option debug.nanOverflowMode or
     `FloatingPointBehaviour(nanoo=True)`; infinities become NaN. With stochastic rounding both kinds
@@ -122,7 +123,7 @@ def cast(
     """
     dtype = as_dtype(dtype, "cast()")
     made = _codelet(x, dtype)
-    out = like(graph, x, f"{debug_context}/out", dtype)
+    out = result_like(graph, [x], x.shape, dtype, debug_context)
     _write(graph, made, x, out, prog, debug_context)
     return out
 

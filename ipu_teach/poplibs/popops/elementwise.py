@@ -6,8 +6,9 @@
 
 One compute set with one vertex a tile; each vertex works on the elements of the result that lie on
 its tile, so operands that lie elsewhere are exchanged. With two operands, numpy's broadcasting; one
-may be a number. A new tensor has the mapping of the operand of its shape (the first, if both have
-it), or is mapped linearly if neither has. Dtypes, values and costs:
+may be a number. A new tensor has the mapping of the operand of its shape. If both have it, PopLibs'
+choice is the one with fewer elements on its fullest tile. A view that repeats elements does not
+count, and without an operand of its shape the result is mapped linearly. Dtypes, values and costs:
 `ipu_teach.poplibs.popops.operations`.
 """
 

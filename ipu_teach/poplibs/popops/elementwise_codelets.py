@@ -22,10 +22,10 @@ from ipu_teach.graph import (
     Vector,
     Vertex,
 )
-from ipu_teach.poplibs.laying import pieces_of, step, typed
+from ipu_teach.poplibs.laying import add_per_tile, typed
 from ipu_teach.poplibs.placing import in_memory_order
 from ipu_teach.poplibs.popops.operations import OPERATIONS, ElementwiseOperation, evaluate, rated
-from ipu_teach.program import Sequence as Program
+from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import BOOL, FLOAT, HALF, QUARTER, DType
 
@@ -217,4 +217,6 @@ def per_tile(
     together first."""
     order = in_memory_order(placed)
     seen = {field: tensor.dim_shuffle(order) for field, tensor in operands.items()}
-    step(graph, prog, name, made, pieces_of(graph, placed.dim_shuffle(order), seen, **state))
+    into = graph.add_compute_set(name)
+    add_per_tile(graph, into, made, placed.dim_shuffle(order), seen, **state)
+    prog.add(Execute(into))

@@ -76,7 +76,7 @@ def tensors_of(operands: Sequence[Any]) -> list[Tensor]:
 def new(
     graph: Graph, operation: ElementwiseOperation, operands: Sequence[Any], prog: Program, name: str
 ) -> Tensor:
-    """The result in a new tensor, which lies where the first operand of its shape does."""
+    """The result in a new tensor; `result_like` says where."""
     tensors = tensors_of(operands)
     shape, dtype = common_shape(tensors), tensors[0].dtype
     c.refuse_quarter(c.vertex_of(operation).__name__, dtype)

@@ -4,17 +4,21 @@ Each operation rounds its result to its dtype, so the values are those of the op
 the other; what is saved are the results in between, their loads and stores, and a superstep for
 each. PopLibs writes a codelet for the expression and has no estimate of it. Assumed: PopLibs' inner
 loop of every operation, without what the loop adds, and once the loads of the tensors and the store
-of the result, a data path a cycle, two loads beside each other.
+of the result, a data path a cycle, two loads beside each other. A conversion takes the loop of
+PopLibs' Cast1D, which contains the load of a tensor that is only converted, and the store if the
+conversion is the last step. The cycles before such a loop count once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from ipu_teach.cost.vertices import clamp_loop, rates
+from ipu_teach.cost import vertices
+from ipu_teach.cost.vertices import rates
 from ipu_teach.cost.vertices.parts import find
 from ipu_teach.errors import shown
 from ipu_teach.graph import (
@@ -62,26 +66,47 @@ def loop_cycles(
     code: str, inputs: Sequence[type[DType]], out: type[DType], n: int, target: Target
 ) -> int:
     """Worker cycles of the loop over `n` elements: see the head of this module."""
+    steps = code.split()
+    starts, loops = [0], [0]
 
-    def paths(dtype: type[DType]) -> int:
-        return -(-n // target.get_vector_width(dtype))
+    def convert(operand: type[DType] | None, dtype: type[DType], place: int) -> type[DType] | None:
+        if operand is None:  # the compiler converts a constant
+            return None
+        start, loop = vertices.cast_loop(n, operand, dtype, target)
+        starts.append(int(start))
+        loops.append(int(loop))
+        return dtype
 
-    cycles = -(-sum(paths(dtype) for dtype in inputs) // 2) + paths(out)
-    for step in code.split():
-        name, _, dtype_name = step.partition("@")
-        dtype = dtype_named(dtype_name)
-        if name.startswith("CAST"):
-            cycles += 2 * n
-        elif name == "SELECT":
-            cycles += 5 * n  # as PopLibs' Select
-        elif name == "CLAMP" and dtype is not None:
-            cycles += int(clamp_loop(n, dtype, target))
-        elif dtype is not None:
-            table = rates.UNARY if OPERATIONS[name].arity == 1 else rates.BINARY
-            like, kind = rated(table, OPERATIONS[name], dtype)
-            rate = find(table, like, kind, "MapExpression")
-            cycles += rate.cycles * -(-n // rate.width(kind, target))
-    return cycles
+    def apply(operation: str, operands: list[type[DType] | None], place: int) -> type[DType]:
+        dtype = dtype_named(steps[place].partition("@")[2])
+        assert dtype is not None, steps[place]
+        loops.append(_operation_cycles(operation, dtype, n, target))
+        return OPERATIONS[operation].result(dtype)
+
+    composed.walk(code, inputs, number=lambda value, dtype: None, cast=convert, apply=apply)
+    # A conversion's loop loads its operand and stores its result.
+    loaded_steps = {
+        step for step, following in pairwise([*steps, ""]) if not following.startswith("CAST")
+    }
+    loaded = [dtype for number, dtype in enumerate(inputs, 1) if f"_{number}" in loaded_steps]
+    stored = [] if steps[-1].startswith("CAST") else [out]
+    loads, stores = (
+        sum(-(-n // target.get_vector_width(dtype)) for dtype in dtypes)
+        for dtypes in (loaded, stored)
+    )
+    return max(starts) + sum(loops) - (-loads // 2) + stores
+
+
+def _operation_cycles(operation: str, dtype: type[DType], n: int, target: Target) -> int:
+    """Worker cycles of an operation on `n` elements of `dtype`, without loads and stores."""
+    if operation == "SELECT":
+        return 5 * n  # as PopLibs' Select
+    if operation == "CLAMP":
+        return int(vertices.clamp_loop(n, dtype, target))
+    table = rates.UNARY if OPERATIONS[operation].arity == 1 else rates.BINARY
+    like, kind = rated(table, OPERATIONS[operation], dtype)
+    rate = find(table, like, kind, "MapExpression")
+    return rate.cycles * -(-n // rate.width(kind, target))
 
 
 class _Map(SupervisorVertex):
@@ -166,10 +191,12 @@ def map(
     vertex a tile.
 
     `expression`: see `popops.expr`; `tensors`: up to 8, broadcast to one shape. The result has the
-    dtype that the expression gives, and the mapping of the first tensor of its shape. `options`:
-    "enableGenerateCodelet" (default True); if False, each operation is a library call of its own,
-    with a compute set and a tensor in between: the same bits, and what fusing saves. Raises
-    `PoplibsError` and `InvalidOptionError`.
+    dtype that the expression gives, and the mapping of a tensor of its shape: as in PopLibs, of the
+    one with the fewest elements on its fullest tile, or linear where all repeat elements.
+
+    `options`: "enableGenerateCodelet" (default True); if False, each operation is a library call of
+    its own, with a compute set and a tensor in between: the same bits, and what fusing saves.
+    Raises `PoplibsError` and `InvalidOptionError`.
     """
     dtype, shape, code = _checked(graph, expression, tensors)
     if not settled(OPTIONS, options)["enableGenerateCodelet"]:

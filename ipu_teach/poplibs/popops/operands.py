@@ -10,6 +10,7 @@ import numpy as np
 
 from ipu_teach.errors import PoplibsError
 from ipu_teach.graph import Graph, Shape, Tensor
+from ipu_teach.graph.mapping import pieces_by_tile
 from ipu_teach.poplibs.laying import linear
 from ipu_teach.poplibs.library import (
     as_given,
@@ -20,6 +21,7 @@ from ipu_teach.poplibs.library import (
     check_tensor,
     refused,
 )
+from ipu_teach.poplibs.placing import in_memory_order
 from ipu_teach.poplibs.popops.operations import NUMBERS, ElementwiseOperation
 from ipu_teach.poplibs.poputil import BROADCASTING, like
 from ipu_teach.types import BOOL, QUARTER, DType
@@ -72,12 +74,34 @@ def common_shape(tensors: Sequence[Tensor]) -> Shape:
 def result_like(
     graph: Graph, tensors: Sequence[Tensor], shape: Shape, dtype: type[DType], name: str
 ) -> Tensor:
-    """A new tensor of `shape`, where the first operand of that shape lies; mapped linearly if there
-    is none."""
-    whole = next((t for t in tensors if t.shape == shape), None)
-    if whole is not None:
-        return like(graph, whole, f"{name}/out", dtype)
-    return linear(graph, dtype, shape, f"{name}/out")
+    """A new tensor of `shape` for a result, laid out and mapped as the operand of that shape that
+    is spread best.
+
+    The order of preference is PopLibs' (popops/ElementWiseUtil.cpp): the fewest elements on the
+    fullest tile, then the most tiles, then the fewest regions, then the first operand. An operand
+    that repeats elements or holds constants is passed over: a repeating view is on few tiles. The
+    result is mapped linearly if no operand is left.
+    """
+    of_shape = [t for t in tensors if t.shape == shape]
+    candidates = [t for t in of_shape if t.is_parallel_writeable()]
+    if not candidates and shape == ():
+        candidates = of_shape[:1]
+    if not candidates:
+        return linear(graph, dtype, shape, f"{name}/out")
+    best = candidates[0]
+    if len(candidates) > 1:
+        best = min(candidates, key=lambda tensor: _spread(graph, tensor))
+    return like(graph, best, f"{name}/out", dtype)
+
+
+def _spread(graph: Graph, tensor: Tensor) -> tuple[bool, int, int, int]:
+    """How badly a tensor is spread: whether it is partly outside the graph's tiles, the elements on
+    the fullest tile, the tiles counted negatively, and the regions."""
+    ordered = tensor.dim_shuffle(in_memory_order(tensor))
+    _, count, tile = pieces_by_tile(ordered, graph.tile_map())
+    held = tile >= 0
+    per_tile = np.bincount(tile[held], count[held]) if held.any() else np.zeros(1)
+    return not held.all(), int(per_tile.max()), -int((per_tile > 0).sum()), len(count)
 
 
 def check_output(out: Tensor, shape: Shape, dtype: type[DType]) -> None:

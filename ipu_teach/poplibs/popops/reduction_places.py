@@ -29,19 +29,23 @@ MOST_BLOCKS = 64  # the best is about the root of how many results there are, on
 
 
 @dataclass(frozen=True)
-class Group:
-    """Neighbouring columns of which a tile has the same rows: what one vertex takes.
+class Groups:
+    """Groups of neighbouring columns of which a tile has the same rows, as parallel arrays: what
+    one vertex takes.
 
-    `places` [columns, rows]: the elements' positions, rows ascending. `result`: the number of its
-    first partial result among all. `across`: the rows of its columns lie side by side, and not its
-    columns; `pieces`: that have to be put side by side all the same.
+    `tile`: of each group. `columns` and `rows`: how many. `first`: where its elements begin in
+    `Lying.places`, column by column, rows ascending. `result`: the number of its first partial
+    result among all. `across`: the rows of its columns lie side by side, and not its columns;
+    `pieces`: that have to be put side by side all the same.
     """
 
-    tile: int
-    places: Array
-    result: int
-    across: bool
-    pieces: int
+    tile: Array
+    columns: Array
+    rows: Array
+    first: Array
+    result: Array
+    across: Array
+    pieces: Array
 
 
 @dataclass(frozen=True)
@@ -50,10 +54,11 @@ class Lying:
     one for each column of which a tile has rows, and how many.
 
     `by_column`: partial results in the order of columns, and in each of their first rows; `counts`:
-    how many each column has.
+    how many each column has. `places`: the elements' positions, by groups.
     """
 
-    groups: list[Group]
+    groups: Groups
+    places: Array
     tiles: Array
     columns: Array
     lengths: Array
@@ -114,17 +119,13 @@ def lying(graph: Graph, matrix: Tensor) -> Lying | None:
     on = (places - places[before] != 1) | np.repeat(~alike, lengths)
     right = np.add.reduceat(on, first, dtype=np.int64)
     down[down == cells], right[right == lengths[begins]] = 0, 0
-    ends, columns = [*first[1:].tolist(), len(key)], cells.tolist()
-    groups = [
-        Group(owner, places[low:high].reshape(count, -1), i, a < b, min(a, b))
-        for owner, low, high, count, i, a, b in zip(
-            *(tile[begins].tolist(), first.tolist(), ends, columns),
-            *(begins.tolist(), down.tolist(), right.tolist()),
-            strict=True,
-        )
-    ]
+    groups = Groups(
+        *(tile[begins], cells, lengths[begins], first),
+        *(begins, down < right, np.minimum(down, right)),
+    )
     by_column = np.lexsort((rows[starts], column))
-    return Lying(groups, tile, column, lengths, by_column, np.bincount(column, minlength=width))
+    counts = np.bincount(column, minlength=width)
+    return Lying(groups, places, tile, column, lengths, by_column, counts)
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ class PlacedPlan:
     `width` columns, before the last step: 1 for none."""
 
     lying: Lying
-    alone: list[int]
+    alone: Array
     blocks: int
     width: int
     cycles: int
@@ -187,30 +188,31 @@ def placed_plan(
 
 def _first_stage(
     found: Lying, operation: str, dtype: type[DType], out: type[DType], target: Target
-) -> tuple[int, list[int]]:
+) -> tuple[int, Array]:
     """The cycles of the busiest tile, and for each group in how many parts single workers take it:
     where that is quicker for its tile."""
     workers = target.num_worker_contexts
-    owners = np.array([group.tile for group in found.groups])
+    groups = found.groups
+    owners = groups.tile
     count = np.bincount(owners, minlength=target.num_tiles)
 
     @cache
-    def price(shape: tuple[int, int], across: bool, groups: int) -> tuple[int, int, int]:
+    def price(columns: int, rows: int, across: bool, groups: int) -> tuple[int, int, int]:
         """Tile cycles on all workers; a group's parts, and worker cycles of each."""
-        columns, rows = shape
         path = target.get_vector_width(dtype)
         paths = -(-columns // path)
         parts = max(1, min(workers // groups, paths))
         size = min(columns, -(-paths // parts) * path), rows, dtype, out, target, across
-        shares = shares_of(operation, *shape, dtype)
-        together = stage_cycles(operation, *shape, dtype, out, target, shares, across)
+        shares = shares_of(operation, columns, rows, dtype)
+        together = stage_cycles(operation, columns, rows, dtype, out, target, shares, across)
         return together, parts, worker_cycles(operation, *size)
 
-    prices = [price(g.places.shape, g.across, int(count[g.tile])) for g in found.groups]
+    kinds = groups.columns, groups.rows, groups.across, count[owners]
+    prices = [price(*kind) for kind in zip(*(k.tolist() for k in kinds), strict=True)]
     all_of_them, parts, one = np.array(prices).T
     together, each, pieces, size, longest = np.zeros((5, target.num_tiles), np.int64)
-    scattered = np.array([g.pieces for g in found.groups])
-    sizes = np.array([g.places.size for g in found.groups]) * dtype.size * (scattered > 0)
+    scattered = groups.pieces
+    sizes = groups.columns * groups.rows * dtype.size * (scattered > 0)
     for sums, of_group in (
         *((together, all_of_them), (each, parts * one)),
         *((pieces, scattered), (size, sizes)),
@@ -220,4 +222,4 @@ def _first_stage(
     apart = workers * np.where(count <= workers, longest, each // workers + longest)
     alone, (moved, _) = apart < together, copy_cycles(pieces, size, target)
     busy = np.where(alone, apart, together) + moved
-    return int(busy.max()), np.where(alone[owners], parts, 0).tolist()
+    return int(busy.max()), np.where(alone[owners], parts, 0)

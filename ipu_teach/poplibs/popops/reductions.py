@@ -21,6 +21,8 @@ import numpy as np
 from ipu_teach.cost.exchange import exchange_cycles
 from ipu_teach.errors import counted, shown
 from ipu_teach.graph import ComputeSet, Graph, Shape, Tensor, concat
+from ipu_teach.graph.bulk import Column, listed_column, members, numbered
+from ipu_teach.graph.tile_map import expand
 from ipu_teach.poplibs.laying import linear, put, scalar
 from ipu_teach.poplibs.library import (
     OWN,
@@ -59,7 +61,7 @@ from ipu_teach.poplibs.popops.reduction_vertices import (
 )
 from ipu_teach.poplibs.poputil import take, tile_pieces
 from ipu_teach.program import Execute, Sequence as Program
-from ipu_teach.types import BOOL, FLOAT, HALF, DType, as_dtype
+from ipu_teach.types import BOOL, FLOAT, HALF, Array, DType, as_dtype
 
 __all__ = [
     "Operation",
@@ -370,20 +372,10 @@ def _reduce_where_it_lies(
     """The rows of each column reduced on the tiles that have them, and the results in blocks if the
     plan says so: (first column, [results, columns]) of the columns that have equally many."""
     found, again, kind = plan.lying, after(job.params.operation), job.types.inter_tile
-    dtype, inside = job.matrix.dtype, job.types.in_vertex
+    inside = job.types.in_vertex
     partials = graph.add_variable(kind, (len(found.tiles),), f"{name}/partials")
     graph.set_tile_mapping(partials, found.tiles)
-    for group, alone in zip(found.groups, plan.alone, strict=True):
-        operation, (columns, rows) = job.params.operation, group.places.shape
-        shares = 1 if alone else shares_of(operation, columns, rows, dtype)
-        base = ReduceRowsAlone if alone else ReduceRows
-        codelet = reduction_codelet(base, operation, dtype, kind, inside, shares, group.across)
-        path = graph.target.get_vector_width(dtype)
-        for low, high in balanced_partition(-(-columns // path), alone or 1):
-            places = group.places[low * path : high * path]
-            out = partials[group.result + low * path :][: len(places)]
-            x = graph.listed(dtype, places if group.across else places.T)
-            put(graph, into[0], group.tile, codelet, {"x": x, "out": out})
+    _add_by_group(graph, into[0], job, plan, partials)
     parts = [
         (begin, partials[found.of_columns(begin, end)]) for begin, end in found.even(plan.width)
     ]
@@ -400,6 +392,58 @@ def _reduce_where_it_lies(
         codelet = reduction_codelet(ReduceRows, again, kind, kind, inside, shares)
         put(graph, into[1], tile, codelet, {"x": x, "out": out}, out)
     return [(0, between)]
+
+
+def _add_by_group(
+    graph: Graph, into: ComputeSet, job: _Job, plan: PlacedPlan, partials: Tensor
+) -> None:
+    """Add the vertices that reduce each group of columns on its tile, all vertices of a codelet in
+    one call."""
+    operation, dtype, groups = job.params.operation, job.matrix.dtype, plan.lying.groups
+    path = graph.target.get_vector_width(dtype)
+    # a group's columns, as whole data paths, in parts: a vertex for each
+    parts, paths = np.maximum(plan.alone, 1), -(-groups.columns // path)
+    group, part = expand(np.zeros_like(parts), parts)
+    low, high = ((part + i) * paths[group] // parts[group] * path for i in (0, 1))
+    columns, rows = np.minimum(high, groups.columns[group]) - low, groups.rows[group]
+    alone, across = plan.alone[group] > 0, groups.across[group]
+    first, begin = groups.first[group] + low * rows, groups.result[group] + low
+
+    shape_of, shapes = numbered(columns, rows, across)
+    xs = listed_column(
+        graph,
+        dtype,
+        len(group),
+        (
+            (vertices, _elements(plan.lying.places, first[vertices], *shape))
+            for vertices, shape in zip(members(shape_of, len(shapes)), shapes, strict=True)
+        ),
+    )
+    length_of, lengths = numbered(columns)
+    forms = [partials[:length].form for (length,) in lengths]
+    outs = Column(partials.offset + begin, length_of, forms)
+    size_of, sizes = numbered(groups.columns, groups.rows)
+    shares = np.array([shares_of(operation, n, m, dtype) for n, m in sizes])[size_of][group]
+    kind_of, kinds = numbered(alone, np.where(alone, 1, shares), across)
+    number = into.num_vertices + np.arange(len(group))
+    for (is_alone, several, is_across), chosen in zip(
+        kinds, members(kind_of, len(kinds)), strict=True
+    ):
+        base = ReduceRowsAlone if is_alone else ReduceRows
+        inside, across_rows = job.types.in_vertex, bool(is_across)
+        codelet = reduction_codelet(
+            base, operation, dtype, partials.dtype, inside, several, across_rows
+        )
+        edges = {"x": xs.at(chosen), "out": outs.at(chosen)}
+        tiles = groups.tile[group[chosen]]
+        graph.add_columns(into, codelet, tiles, edges, {}, number[chosen])
+
+
+def _elements(places: Array, first: Array, columns: int, rows: int, across: int) -> Array:
+    """The positions of columns from place `first` on: [vertices, rows, columns], or [vertices,
+    columns, rows] if `across`."""
+    positions = places[first[:, None] + np.arange(columns * rows)].reshape(-1, columns, rows)
+    return positions if across else positions.transpose(0, 2, 1)
 
 
 def _size(matrix: Tensor) -> tuple[int, int]:

@@ -1,31 +1,26 @@
 """Order along a dimension: `top_k`, `sort` and their kin, and the places of largest and smallest
 elements.
 
-Each row is sorted whole on one tile; rows are shared evenly among the tiles. PopLibs sorts one row
-on many tiles in many supersteps (a bitonic sort), which pays for long rows; here a row must fit on
-a tile, and a worker sorts it. Cycles: PopLibs' HeapSortVertex in its worst case
-(popopsCycleEstimators.cpp); a search for the largest costs its 3 cycles an element. Equal elements
-keep their order, also when the largest come first. NaN counts as larger than all.
+A long row is cut into chunks, which are sorted on tiles of their own and merged: `sort_plan`
+chooses how many, and how. Many rows are shared evenly among the tiles. Equal elements keep their
+order, also when the largest come first. NaN counts as larger than all. Searches for the largest or
+smallest element are in `extremes`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar, Generic, TypeVar
 
-import numpy as np
-
-from ipu_teach.cost import vertices
 from ipu_teach.errors import shown
-from ipu_teach.graph import Graph, Input, Output, SupervisorVertex, Tensor, Vector
+from ipu_teach.graph import Graph, Tensor
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.poplibs.laying import beside, shared, step, typed
 from ipu_teach.poplibs.library import OWN, advised, check_alike, described, library, refused
+from ipu_teach.poplibs.popops.extremes import add_extremes
 from ipu_teach.poplibs.popops.operands import check_takes
+from ipu_teach.poplibs.popops.ordering import Ordering
 from ipu_teach.program import Copy, Sequence as Program
-from ipu_teach.target import Target
-from ipu_teach.types import QUARTER, UNSIGNED_INT
+from ipu_teach.types import QUARTER
 
 __all__ = [
     "SortOrder",
@@ -42,10 +37,6 @@ __all__ = [
     "top_k_key_value",
     "top_k_with_permutation",
 ]
-
-K = TypeVar("K")
-V = TypeVar("V")
-_WORDS = {True: "largest", False: "smallest"}
 
 
 class SortOrder(Enum):
@@ -75,82 +66,6 @@ class TopKParams:
         )
 
 
-def order_of(keys: Any, k: int, largest: bool, descending: bool) -> Any:
-    """[rows, k]: the places in each row of keys [rows, n] of its k largest or smallest elements, in
-    that order."""
-    n = keys.shape[1]
-    up = np.argsort(keys, axis=1, kind="stable")
-    down = (n - 1) - np.argsort(keys[:, ::-1], axis=1, kind="stable")[:, ::-1]
-    first = (down if largest else up)[:, :k]
-    return first if largest == descending else first[:, ::-1]
-
-
-def taken(rows: Any, order: Any) -> Any:
-    """Of each row of [rows, n] the elements at these places."""
-    starts = np.arange(len(rows)).reshape((len(rows), 1)) * rows.shape[1]
-    return np.take(rows.copy().reshape(rows.size), order + starts, mode="clip")
-
-
-class SortRows(SupervisorVertex, Generic[K]):
-    """out = the k largest, or smallest, elements of each row of keys."""
-
-    keys: Input[Vector[Vector[K]]]
-    out: Output[Vector[Vector[K]]]
-    largest: ClassVar[bool]
-    descending: ClassVar[bool]
-
-    def compute(self) -> None:
-        order = order_of(self.keys, self.out.shape[1], self.largest, self.descending)
-        self.out = taken(self.keys, order)
-
-    def cycles(self, target: Target) -> int:
-        return _sort_cycles(self.keys.shape, target)
-
-
-class SortRowsKV(SupervisorVertex, Generic[K, V]):
-    """out = the k largest, or smallest, elements of each row of keys; picked = the values that
-    stand beside them."""
-
-    keys: Input[Vector[Vector[K]]]
-    values: Input[Vector[Vector[V]]]
-    out: Output[Vector[Vector[K]]]
-    picked: Output[Vector[Vector[V]]]
-    largest: ClassVar[bool]
-    descending: ClassVar[bool]
-
-    def compute(self) -> None:
-        order = order_of(self.keys, self.out.shape[1], self.largest, self.descending)
-        self.out = taken(self.keys, order)
-        self.picked = taken(self.values, order)
-
-    def cycles(self, target: Target) -> int:
-        return _sort_cycles(self.keys.shape, target, True)
-
-
-class Extreme(SupervisorVertex, Generic[K]):
-    """place = where the largest (or smallest) element of each row stands, the first of equals; best
-    = that element."""
-
-    x: Input[Vector[Vector[K]]]
-    place: Output[Vector[UNSIGNED_INT]]
-    best: Output[Vector[K]]
-    largest: ClassVar[bool]
-
-    def compute(self) -> None:
-        self.place = np.argmax(self.x, axis=1) if self.largest else np.argmin(self.x, axis=1)
-        self.best = np.max(self.x, axis=1) if self.largest else np.min(self.x, axis=1)
-
-    def cycles(self, target: Target) -> int:
-        workers = target.num_worker_contexts
-        return workers * -(-len(self.x) // workers) * int(vertices.max_class(self.x.shape[1]))
-
-
-def _sort_cycles(shape: tuple[int, ...], target: Target, key_value: bool = False) -> int:
-    rows, n = shape
-    workers = target.num_worker_contexts
-    return workers * -(-rows // workers) * vertices.heap_sort(n, key_value=key_value)
-
-
 @library
 def top_k(
     graph: Graph, params: TopKParams, x: Tensor, prog: Program, debug_context: str = OWN
@@ -158,7 +73,7 @@ def top_k(
     """[…, k]: of each row of x, along its last dimension, the k largest or smallest elements.
     Numbers of any dtype.
 
-    The result lies where the rows were sorted. One compute set. Raises `PoplibsError`.
+    The result is mapped to the tiles that merged the rows last. Raises `PoplibsError`.
     """
     _check_params(params, "x", x)
     return _sorted(graph, x, None, params, prog, debug_context)[0]
@@ -186,15 +101,12 @@ def top_k_with_permutation(
 ) -> tuple[Tensor, Tensor]:
     """As `top_k`, and beside it where in its row each element stood (UNSIGNED_INT)."""
     _check_params(params, "x", x)
-    places = np.arange(x.shape[-1])
-    numbers = beside(graph, x, UNSIGNED_INT, places, f"{debug_context}/places")
-    return _sorted(graph, x, numbers, params, prog, debug_context)
+    return _sorted(graph, x, None, params, prog, debug_context, with_places=True)
 
 
 @library
 def sort(graph: Graph, x: Tensor, dim: int, prog: Program, debug_context: str = OWN) -> Tensor:
-    """x in ascending order along the dimension `dim`, in a new tensor. One compute set. Raises
-    `PoplibsError`."""
+    """x in ascending order along the dimension `dim`, in a new tensor. Raises `PoplibsError`."""
     return _ascended(graph, "x", x, None, dim, prog, debug_context)[0]
 
 
@@ -281,32 +193,24 @@ def _ascended(
 
 
 def _sorted(
-    graph: Graph, keys: Tensor, values: Tensor | None, params: TopKParams, prog: Program, name: str
+    graph: Graph,
+    keys: Tensor,
+    values: Tensor | None,
+    params: TopKParams,
+    prog: Program,
+    name: str,
+    with_places: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """(keys, values) of the first k places; the keys twice if there are no values."""
+    """(keys, values) of the first k places; the places themselves, or the keys twice, if there are
+    no values."""
+    rows = {"keys": keys.reshape((_rows(keys), keys.shape[-1]))}
+    if values is not None:
+        rows["values"] = values.reshape((_rows(keys), keys.shape[-1]))
+    work = Ordering(graph, prog, name, params.k, bool(params.largest), params.descending)
+    results = work.order(rows, with_places)
     shape = (*keys.shape[:-1], params.k)
-    sides = {"keys": keys} if values is None else {"keys": keys, "values": values}
-    outputs = {"keys": "out", "values": "picked"}
-    results = {
-        outputs[field]: graph.add_variable(t.dtype, shape, f"{name}/{outputs[field]}")
-        for field, t in sides.items()
-    }
-    dtypes = tuple(t.dtype for t in sides.values())
-    largest, descending = bool(params.largest), params.descending
-    words = [*dtypes, _WORDS[largest], "reversed" * (largest != descending)]
-    codelet = typed(
-        SortRows if values is None else SortRowsKV,
-        words,
-        dict(zip((K, V), dtypes, strict=False)),
-        largest=largest,
-        descending=descending,
-    )
-    flat = {
-        field: t.reshape((_rows(keys), t.shape[-1])) for field, t in {**sides, **results}.items()
-    }
-    work = shared(graph, flat, graph.target.num_tiles)
-    step(graph, prog, name, codelet, work, list(results))
-    return results["out"], results.get("picked", results["out"])
+    first, *rest = (results[f].reshape(shape) for f in ("keys", "values") if f in results)
+    return first, rest[-1] if rest else first
 
 
 def _extreme(
@@ -315,17 +219,8 @@ def _extreme(
     _check_order("x", x)
     if x.rank == 0 or x.shape[-1] == 0:
         raise refused("was given rows without elements.", x, "give a tensor with a last dimension.")
-    place = graph.add_variable(UNSIGNED_INT, x.shape[:-1], f"{name}/place")
-    best = graph.add_variable(x.dtype, x.shape[:-1], f"{name}/best")
-    fields = {
-        "x": x.reshape((_rows(x), x.shape[-1])),
-        "place": place.flatten(),
-        "best": best.flatten(),
-    }
-    codelet = typed(Extreme, [x.dtype, _WORDS[largest]], {K: x.dtype}, largest=largest)
-    work = shared(graph, fields, graph.target.num_tiles)
-    step(graph, prog, name, codelet, work, ["place", "best"])
-    return place, best
+    places, best = add_extremes(graph, x.reshape((_rows(x), x.shape[-1])), largest, prog, name)
+    return places.reshape(x.shape[:-1]), best.reshape(x.shape[:-1])
 
 
 def _rows(x: Tensor) -> int:

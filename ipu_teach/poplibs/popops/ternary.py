@@ -39,8 +39,9 @@ def select(
 ) -> Tensor:
     """a where `mask` (BOOL) is true, else b, in a new tensor; numpy's broadcasting.
 
-    a and b are of one dtype; one of them may be a number. The result lies where the first operand
-    of its shape does. One compute set; costs PopLibs' Select, with numbers a fused expression.
+    a and b are of one dtype; one of them may be a number. The result is mapped as
+    the best spread operand of its shape, as by `map`. One compute set; costs PopLibs' Select, with
+    numbers a fused expression.
     """
     return _new(graph, "SELECT", (a, b, mask), prog, debug_context)
 
@@ -75,8 +76,9 @@ def clamp(
     """x, but at least `low` and at most `high` (which wins if it is less), in a new tensor; numpy's
     broadcasting.
 
-    The bounds are tensors of x's dtype, or numbers. The result lies where the first operand of its
-    shape does. One compute set; costs PopLibs' Clamp, with numbers a fused expression.
+    The bounds are tensors of x's dtype, or numbers. The result is mapped as the best spread
+    operand of its shape, as by `map`. One compute set; costs PopLibs' Clamp, with numbers a fused
+    expression.
     """
     return _new(graph, "CLAMP", (x, low, high), prog, debug_context)
 

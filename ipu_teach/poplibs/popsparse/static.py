@@ -42,7 +42,7 @@ from ipu_teach.poplibs.library import (
     refused,
 )
 from ipu_teach.poplibs.placing import dealt
-from ipu_teach.poplibs.poplin.matmul import shares_of
+from ipu_teach.poplibs.poplin.blocks import shares_of
 from ipu_teach.poplibs.poplin.matmul_codelets import adder
 from ipu_teach.poplibs.popops import zero
 from ipu_teach.poplibs.popsparse.matrices import CSRMatrix

@@ -153,7 +153,7 @@ EXTRA.board = (kit) => {
       pen.lineWidth = 1.5;
       for (const [key, [x, end, y]] of ends) {
         pen.strokeStyle = kit.colours[mark.rims[key % rows]];
-        pen.strokeRect(x, y, end - x - 1, CELL);
+        if (mark.rims.length > 1) pen.strokeRect(x, y, end - x - 1, CELL);
         if (of(left, key)) write(`+${words(of(left, key))}`, end + 1, y + 11, 11, "left", soft);
       }
       pen.strokeStyle = ink;
@@ -166,6 +166,19 @@ EXTRA.board = (kit) => {
       });
       const [x, y, u, v] = cellAt(focus());
       kit.framed(3, x - 2, y - 2, u + 4, v + 4);
+    },
+
+    sheet(mark, s, progress, frame) {
+      const now = at(before(frame)), pixel = array(mark, "place", mark.place, n),
+        side = Math.min(mark.width / mark.columns, mark.height / Math.ceil(n / mark.columns));
+      const corner_ = (i) => [mark.x + of(pixel, i) % mark.columns * side,
+        mark.y + Math.floor(of(pixel, i) / mark.columns) * side];
+      write(mark.heading, mark.x, mark.y - 8, 12, "left", kit.ink.soft);
+      for (let i = 0; i < n; i++) {
+        pen.fillStyle = kit.brushes[codeOf(texts[now[i]], row(i))];
+        pen.fillRect(...corner_(i), side + 0.3, side + 0.3);
+      }
+      kit.framed(2, ...corner_(focus()), side, side);
     },
 
     detail(mark, s, progress, frame) {

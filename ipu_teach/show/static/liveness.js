@@ -91,7 +91,7 @@ EXTRA.liveness = (kit) => {
   // What is live at the step that is pointed at, else at the one where the view stands, the largest
   // first.
   const list = kit.make("pre", { tabIndex: 0, role: "group", ariaLabel: "Live variables" });
-  list.style.cssText = "max-height:12em;overflow:auto";
+  list.style.cssText = "max-height:11.6em;overflow:auto;padding-bottom:0";
   function say() {
     const at = kit.chosen?.mark.kind === "curve" ? kit.chosen.i : kit.frameAt();
     list.textContent = scene.live.map(([title, rows, less, buffers]) => {

@@ -6,7 +6,7 @@ EXTRA.memory = (kit) => {
   const [names, kinds, packed, fullest] = scene.held, cells = scene.marks[0];
   const kind = array(scene.held, "kind", packed, cells.count);
   const held = make("pre", { tabIndex: 0, role: "group", ariaLabel: "Variables" });
-  held.style.cssText = "max-height:12em;overflow:auto";
+  held.style.cssText = "max-height:11.6em;overflow:auto;padding-bottom:0";
   function say({ values }) {
     const { mark, i } = kit.chosen || {};
     const at = mark === cells || mark === stack && "key" in mark ? i : fullest;

@@ -40,27 +40,35 @@ EXTRA.messages = (kit, shown) => {
   }
 
   return {
+    board(mark, s, progress, frame) {
+      const [messages] = underWay(frame, progress);
+      if (messages.length > MOST_PACKETS && !messages.some(link)) folded(messages);
+      shown.draw.board(mark, s, progress, frame);
+    },
+
     flows(mark, s, progress, frame) {
       const [messages, now] = underWay(frame, progress), landed = {}, here = at(before(frame)),
         then = at(lastOf(frame));
       if (messages.some(link)) return between(messages);
-      if (messages.length > MOST_PACKETS) return folded(messages);
+      if (messages.length > MOST_PACKETS) return;  // arrows, under the cells
       const packets = [];  // above all lines
       for (const [source, size, to, start, end, some, after, held] of messages) {
         const [cell] = some, t = texts[(after ? then : here)[cell]];
-        const said = held === 1 ? short(t, 44) : `${words(size)} B`,
+        const said = held === 1 && t ? short(t, 44) : `${words(size)} B`,
           w = OF_LETTER * said.length + 8;
         const [[x, y], [u, v]] = [source, to].map((b, k) => {
           if (b < 0) return [board.x + board.width / 2, board.y - 12];
-          const [cx, cy, cw, ch] = cellAt(cell);
-          if (box(cell) === b) return [cx + cw / 2, cy + ch / 2];
+          if (some.length && box(cell) === b) {
+            const [cx, cy, cw, ch] = cellAt(cell);
+            return [cx + cw / 2, cy + ch / 2];
+          }
           const [bx, by] = corner(b), fit = Math.max(1, (wide() - 4) / 48 | 0),
             slot = (landed[b] || 0) % fit;
           if (k) landed[b] = (landed[b] || 0) + 1;
           return [bx + 4 + w / 2 + (k ? 48 * slot : 0), by + board.high - 11];
         });
         const part = Math.min(1, Math.max(0, (now - start) / (end - start || 1))),
-          code = board.rims[row(cell)];
+          code = some.length ? board.rims[row(cell)] : s.code;
         pen.strokeStyle = kit.ink.line;
         pen.lineWidth = 1;
         line(x, y, u, v);

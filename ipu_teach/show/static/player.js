@@ -15,7 +15,10 @@ const STYLE = `
 .ipu-live:focus-visible,.ipu-live :is(button,select,input):focus-visible
   {outline:2px solid #2a8fd0;outline-offset:1px}
 .ipu-live canvas{display:block;width:100%;height:auto;touch-action:manipulation}
-.ipu-live p{margin:4px 16px;min-height:2.8em}
+.ipu-live p{margin:4px 16px}
+.ipu-live .title{font-weight:bold;font-size:16px;margin:2px 16px 6px}
+.ipu-live.ipu-live [hidden]{display:none}
+.ipu-live details p{margin:4px 0}
 .ipu-live .soft{color:var(--soft)}
 .ipu-live .row{display:flex;flex-wrap:wrap;gap:6px;align-items:center;margin:6px 16px}
 .ipu-live .row input{flex:1 1 100%;margin:0;accent-color:#2a8fd0}
@@ -23,6 +26,9 @@ const STYLE = `
 [class*=jp-OutputArea]:has(.ipu-live){overflow:visible}
 .ipu-live :is(button,select){font:inherit;padding:2px 9px;color:var(--ink);
   background:var(--paper);border:1px solid var(--soft);border-radius:4px;cursor:pointer}
+.ipu-live button.main{color:var(--paper);background:var(--ink);border-color:var(--ink);
+  min-width:5.5em}
+.ipu-live .bar{border-top:1px solid var(--line)}
 .ipu-live button[aria-pressed=true]{color:var(--paper);background:var(--ink)}
 .ipu-live ul.key{display:flex;flex-wrap:wrap;gap:4px 14px;list-style:none;margin:6px 16px;
   padding:0}
@@ -86,7 +92,9 @@ function live(root, scene) {
   const marks = Object.fromEntries(scene.marks.map((m) => [m.name || m.kind, m]));
   const frames = unpack(scene.frames[1], scene.frames[0]);
   const count = frames.length;
-  scene.stills = scene.stills.map((s) => ({ note: "", say: "", ...s }));
+  const read = (text = "") => (typeof text === "number" ? scene.texts[text] : text);
+  scene.stills = scene.stills.map(
+    (s) => ({ ...s, label: read(s.label), note: read(s.note), say: read(s.say) }));
   const still = (frame) => scene.stills[frames[frame]];
   const starts = [];  // frames that begin a superstep
   const groups = [];  // of each frame its superstep
@@ -125,7 +133,10 @@ function live(root, scene) {
   const canvas = make("canvas", { role: "img", ariaLabel: scene.title });
   const said = make("p", { className: "soft", ariaLive: "polite" });
   const button = (text, act) => make("button", { type: "button", textContent: text, onclick: act });
-  const play = button("Play", () => toggle());
+  const play = button("", () => toggle());
+  play.className = "main";
+  const offer = (icon, name) => Object.assign(play, { textContent: `${icon} ${name}`, ariaLabel: name });
+  offer("\u25b6", "Play");
   const scrub = make("input", { type: "range", min: 0, max: count, ariaLabel: "Phase",
     oninput: () => {
       pause();
@@ -136,14 +147,23 @@ function live(root, scene) {
     ...SPEEDS.map((s) => new Option(`${s}x`, s)));
   speed.value = 1;
   const legend = make("ul", { className: "key" });
-  const controls = make("div", { className: "row bar" },
-    scrub, button("Back", () => step(-1)), play, button("Step", () => step(1)),
+  const more_ = make("div", { className: "row", hidden: true },
     ...(phased ? [
       button(`Previous ${scene.group}`, () => jump(-1)),
       button(`Next ${scene.group}`, () => jump(1))] : []), speed);
+  const unfold = button("More", () => {
+    more_.hidden = !more_.hidden;
+    unfold.ariaExpanded = `${!more_.hidden}`;
+  });
+  unfold.ariaExpanded = "false";
+  const controls = make("div", { className: "row bar" },
+    scrub, play, button("\u2039 Back", () => step(-1)), button("Step \u203a", () => step(1)), unfold,
+    more_);
+  const title = make("div", { className: "title", textContent: scene.title });
+  // the keys, and what was left out or put together
+  const folded = make("details", {}, make("summary", { textContent: "? Keys and notes" }));
   // what changes in height comes last
-  box.append(canvas, legend, ...(moving ? [controls] : []), status, said,
-    ...scene.notes.map((note) => make("p", { className: "soft", textContent: note })));
+  box.append(title, canvas, legend, ...(moving ? [controls] : []), status, said, folded);
   const picture = root.querySelector("img");
   if (picture) picture.style.display = "none";
   root.prepend(style, box);
@@ -283,7 +303,8 @@ function live(root, scene) {
       pen.strokeStyle = ink.line;
       pen.lineWidth = 1;
       pen.strokeRect(mark.x, mark.y, mark.width, mark.height);
-      const part = span ? (from + (mark.whole ? 0.5 : progress) * (to - from)) / span : 0;
+      const full = mark.axis || span;
+      const part = full ? (from + (mark.whole ? 0.5 : progress) * (to - from)) / full : 0;
       const picture = lanesOf(mark, number);
       const w = mark.whole ? picture.width : Math.round(picture.width * part);
       if (w)
@@ -293,6 +314,8 @@ function live(root, scene) {
       pen.fillStyle = ink.ink;
       if (moving && part > 0 && part < 1)
         pen.fillRect(mark.x + mark.width * part - 0.75, mark.y - 3, 1.5, mark.height + 6);
+      if (full > span)  // where all go on
+        pen.fillRect(mark.x + mark.width * span / full - 0.75, mark.y - 3, 1.5, mark.height + 6);
       if (mark.limit)
         pen.fillRect(mark.x + mark.width * mark.limit / span - 1, mark.y - 3, 2, mark.height + 6);
       labels(mark);
@@ -325,7 +348,8 @@ function live(root, scene) {
     const codes = codesOf(mark, s, progress), tall = mark.side >= 2 * SMALLEST_LABEL;
     for (let i = 0; i < mark.count; i++) {
       const letter = scene.codes[codes[i]][1], name = nameOf(mark, i),
-        fits = name.length * NAME < mark.side, both = tall && letter && fits;
+        fits = name.length * NAME < mark.side,
+        both = mark.side >= TWO_LINES * SMALLEST_LABEL && letter && fits;
       const size = tall ? 12 : 11, ground = colours[codes[i]];
       const [x, y] = place(mark, i).map((v) => v + mark.side * 0.47), write = (what, part) =>
         text(pen, what, x, y + mark.side * (part - 0.47), size, "center", inkOn(ground), ground);
@@ -360,7 +384,7 @@ function live(root, scene) {
     return found;
   }
   const lanesOf = (mark, number) => keep(`${mark.name} ${number}`, mark.width, mark.height, (p) => {
-    const span = scene.drawings[number][0];
+    const span = mark.axis || scene.drawings[number][0];
     bars(p, number, mark.count, 0, 0, span ? mark.width / span : 0, mark.height / mark.count,
       mark.width);
   });
@@ -400,27 +424,31 @@ function live(root, scene) {
     const parts = [];
     for (let f = 0; f < count; f++)
       parts.push(...(scene.clock ? pieces(f) : still(f).pieces ||= pieces(f)));
-    const columns = parts.length > MOST_RECTANGLES ? 344 : 0, scale = mark.width / total,
-      wide = mark.width / columns;
-    const spent = Array.from({ length: columns }, () => new Float64Array(scene.codes.length));
-    let x = 0;
+    const scale = mark.width / total, [n, packed] = scene.columns || [345];
+    const edges = parts.length <= MOST_RECTANGLES ? [] : packed ? unpack(packed, n)
+      : Array.from({ length: n }, (_, i) => i * total / (n - 1));
+    const spent = Array.from(edges, () => new Float64Array(scene.codes.length));
+    let x = 0, c = 0;
     for (const [code, cycles] of parts) {
-      const w = cycles * scale;
-      if (columns) {
-        for (let c = floor(x / wide); c < columns && c * wide < x + w; c++)
-          spent[c][code] += min(x + w, (c + 1) * wide) - max(x, c * wide);
+      const end = x + cycles;
+      if (edges.length) {
+        for (; c < n - 1 && edges[c] < end; c++) {
+          spent[c][code] += min(end, edges[c + 1]) - max(x, edges[c]);
+          if (edges[c + 1] > end) break;
+        }
       } else {
-        p.fillStyle = w > 5 ? brushes[code] : colours[code];
-        p.fillRect(x, 0, w, mark.height);
+        p.fillStyle = cycles * scale > 5 ? brushes[code] : colours[code];
+        p.fillRect(x * scale, 0, cycles * scale, mark.height);
       }
-      x += w;
+      x = end;
     }
-    spent.forEach((column, c) => {
+    spent.slice(1).forEach((_, i) => {
+      const wide = edges[i + 1] - edges[i];
       let y = 0;
-      column.forEach((part, code) => {
+      spent[i].forEach((part, code) => {
         const high = part / wide * mark.height;
         p.fillStyle = colours[code];
-        p.fillRect(c * wide, y, wide + 0.4, high);
+        p.fillRect(edges[i] * scale, y, wide * scale + 0.4, high);
         y += high;
       });
     });
@@ -469,8 +497,9 @@ function live(root, scene) {
   const byGroup = phased ? `page up and down go by ${scene.group}, ` : "";
   const byTime = moving ? `space plays, left and right step, ${byGroup}home, end, ` : "";
   const bySpeed = moving && !help ? "plus and minus for speed, " : "";
-  box.ariaLabel =
-    `${scene.title}. Keys: ${byTime}${bySpeed}up and down go through the parts. ${help}`;
+  const keys = `Keys: ${byTime}${bySpeed}up and down go through the parts. ${help}`;
+  box.ariaLabel = `${scene.title}. ${keys}`;
+  folded.append(...[keys, ...scene.notes].map((line) => make("p", { textContent: line })));
 
   // --- words ---
   function say() {
@@ -479,7 +508,7 @@ function live(root, scene) {
     scrub.value = at ? frame + 1 : 0;
     [scrub.ariaValueText] = status.textContent.split(". ");
     said.textContent = chosen ? about(s, chosen)
-      : "Point at a part of the picture, or press up and down, for its numbers. " + help;
+      : "Point at a part of the picture, or press up and down, for its numbers.";
     extra.say?.(s);
     tell();
   }
@@ -555,7 +584,7 @@ function live(root, scene) {
     if (at >= count || fresh) at = 0;
     fresh = false;
     playing = true;
-    play.textContent = "Pause";
+    offer("\u23f8", "Pause");
     status.ariaLive = null;
     clock = performance.now();
     requestAnimationFrame(tick);
@@ -564,7 +593,7 @@ function live(root, scene) {
     fresh = false;
     if (!playing) return;
     playing = false;
-    play.textContent = "Play";
+    offer("\u25b6", "Play");
     status.ariaLive = "polite";
     refresh();
   }

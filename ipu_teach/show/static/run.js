@@ -39,8 +39,10 @@ EXTRA.run = (kit) => {
   const stepOf = (f) => scene.rounds[kit.frames[f]];
   function story(frame, s) {
     const g = groups[frame], key = stepOf(starts[g]), same = starts.filter((f) => stepOf(f) === key);
-    const round = key !== undefined && same.length > 1
-      ? `Round ${words(same.indexOf(starts[g]) + 1)} of ${words(same.length)} of this step. ` : "";
+    // How often the step had run before the recording, and how often it runs in all.
+    const [before_, all_] = scene.times[key] || [0, 0];
+    const round = all_ > 1
+      ? `Round ${words(before_ + same.indexOf(starts[g]) + 1)} of ${words(all_)} of this step. ` : "";
     const now = at(before(frame));
     if (s.flows) {
       const all = s.flows.messages, own = all.filter((m) => m[2] === box(focus())),
@@ -149,7 +151,8 @@ EXTRA.run = (kit) => {
     board.height += grown;
     if (grown) for (const m of scene.marks) if (m.y > board.y + (narrow ? 0 : 99)) m.y += grown;
     // Room for the longest text, so that nothing moves.
-    happens.style.minHeight = watched.style.minHeight = narrow ? "8.4em" : "2.8em";
+    happens.style.minHeight = narrow ? "7em" : "2.8em";
+    watched.style.minHeight = narrow ? "5.6em" : "1.4em";
     source.style.minHeight = "";
     const heights = (scene.sources || []).map((text) => {
       source.textContent = text;

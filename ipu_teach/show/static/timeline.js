@@ -100,7 +100,9 @@ EXTRA.timeline = (kit) => {
           pen.fillRect(left, y, Math.max(wide, 0.3), high);
           if (kit.chosen?.mark === mark && kit.chosen.i === i)
             kit.framed(2, left + 1, y + 1, Math.max(wide - 2, 1), high - 2);
-          const name = mark.names[get(mark, "title", i)];
+          let name = mark.names[get(mark, "title", i)];
+          // the pattern says that it waits; where room is short the name says for whom
+          if (NAME * name.length > wide - 8) name = name.replace(/^waits for /, "");
           if (wide > Math.min(60, 12 + 7 * name.length))
             kit.fitted(name, left + 4, y + mark.pitch * 0.68, wide - 8, 11,
               inkOn(kit.colours[code]));

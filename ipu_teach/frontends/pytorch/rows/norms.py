@@ -88,9 +88,12 @@ def _batch_norm(
     mean_out, inverse_out = _statistics(graph, results, average, inverse)
     saved[mean_out] = white, inverse
     count = x.size // x.shape[1]
-    variance = graph.op("to_variance", inverse, eps=eps)
+    variance = graph.op("to_variance", graph.cast(inverse, FLOAT), eps=eps)
     unbiased = graph.op("mul", variance, count / max(count - 1, 1))
-    blended = (_blended(graph, *pair, momentum) for pair in ((mean, average), (var, unbiased)))
+    old = (
+        graph.cast(v, d or v.dtype) for v, d in zip((mean, var), results.dtypes[3:], strict=True)
+    )
+    blended = (_blended(graph, *v, momentum) for v in zip(old, (average, unbiased), strict=True))
     return [y, mean_out, inverse_out, *blended]
 
 

@@ -1,0 +1,306 @@
+"""What popops' sorting and selecting costs beside programs written with codelets of one's own.
+
+Ratios of modelled cycles, so they are the same on every machine. The programs order distinct keys
+without NaN, which is less than popops does:
+
+* `first_of`: each of some thousand workers sorts a share and keeps the first k, and a tree of
+  further vertices does so with several results each.
+* `by_counts`: every key is compared with every other one, and put where its rank says.
+* `by_network`: a bitonic network over the tiles, of which each step is one vector operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from bench.measure import Ratios, Row
+from ipu_teach import (
+    FLOAT,
+    INT,
+    Engine,
+    Graph,
+    Input,
+    IPUModel,
+    MultiVertex,
+    Output,
+    Tensor,
+    Vector,
+    Vertex,
+    concat,
+)
+from ipu_teach.poplibs import popops, poputil
+from ipu_teach.program import Execute, Sequence
+
+TILES = 1472
+Work = list[tuple[type[Vertex], dict[str, object], Tensor, int]]
+
+
+class SortFirst(Vertex):
+    """out = the least elements of x, in order."""
+
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        self.out = np.sort(self.x)[: len(self.out)]
+
+
+class Smallest(Vertex):
+    """out = the least element of x."""
+
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        self.out[0] = np.min(self.x)
+
+
+class Count(Vertex):
+    """For each key of a block how many of another block are less."""
+
+    keys: Input[Vector[FLOAT]]
+    x: Input[Vector[FLOAT]]
+    counts: Output[Vector[INT]]
+
+    def compute(self) -> None:
+        for i in range(len(self.keys)):
+            self.counts[i] = np.sum(self.x < self.keys[i])
+
+
+class AddCounts(Vertex):
+    """ranks = the sum of the counts of each key."""
+
+    parts: Input[Vector[Vector[INT]]]
+    out: Output[Vector[INT]]
+
+    def compute(self) -> None:
+        self.out = np.sum(self.parts, axis=0)
+
+
+class Put(Vertex):
+    """out = the keys with the ranks begin, begin + 1, ...; 0 where another block has the key."""
+
+    ranks: Input[Vector[INT]]
+    x: Input[Vector[FLOAT]]
+    begin: INT
+    out: Output[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        for i in range(len(self.out)):
+            self.out[i] = 0
+        for i in range(len(self.x)):
+            slot = self.ranks[i] - self.begin
+            if slot >= 0 and slot < len(self.out):
+                self.out[slot] = self.x[i]
+
+
+class AddKeys(Vertex):
+    """out = the sum of each column, of which one number at most is not 0."""
+
+    parts: Input[Vector[Vector[FLOAT]]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        self.out = np.sum(self.parts, axis=0)
+
+
+class Lower(MultiVertex):
+    """out = the lower one of each pair."""
+
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self, worker_id: int) -> None:
+        n = len(self.out)
+        begin, end = worker_id * n // 6, (worker_id + 1) * n // 6
+        self.out[begin:end] = np.minimum(self.a[begin:end], self.b[begin:end])
+
+
+class Upper(MultiVertex):
+    """out = the higher one of each pair."""
+
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self, worker_id: int) -> None:
+        n = len(self.out)
+        begin, end = worker_id * n // 6, (worker_id + 1) * n // 6
+        self.out[begin:end] = np.maximum(self.a[begin:end], self.b[begin:end])
+
+
+class Program:
+    """A graph with `n` numbers, mapped linearly, and the first `k` of them, which `cycles` runs and
+    compares with numpy's."""
+
+    def __init__(self, n: int) -> None:
+        self.device = IPUModel("ipu2", tiles_per_ipu=TILES).create_device()
+        self.graph, self.prog = Graph(self.device), Sequence()
+        self.x = self.graph.add_variable(FLOAT, (n,), "x")
+        poputil.map_tensor_linearly(self.graph, self.x)
+
+    def step(self, name: str, work: Work) -> None:
+        """Add a compute set of (codelet, edges, output, tile)."""
+        into = self.graph.add_compute_set(name)
+        for codelet, edges, out, tile in work:
+            self.graph.set_tile_mapping(self.graph.add_vertex(into, codelet, edges), tile)
+            self.graph.set_tile_mapping(out, tile)
+        self.prog.add(Execute(into))
+
+    def cycles(self, out: Tensor) -> int:
+        """Run it on random numbers; the modelled cycles. Raises `AssertionError`."""
+        self.graph.create_host_write("x", self.x)
+        self.graph.create_host_read("out", out)
+        engine = Engine(self.graph, self.prog)
+        engine.load(self.device)
+        x = np.random.default_rng(0).standard_normal(self.x.shape).astype(np.float32)
+        engine.write_tensor("x", x)
+        engine.run()
+        assert np.array_equal(engine.read_tensor("out"), np.sort(x)[: len(out)])
+        return int(engine.report.total_cycles)
+
+
+def parts_of(n: int, parts: int) -> list[tuple[int, int]]:
+    """The begin and end of equal parts of `n` elements."""
+    return [(i * n // parts, (i + 1) * n // parts) for i in range(parts)]
+
+
+def by_popops(n: int, k: int) -> int:
+    """The cycles of popops.top_k."""
+    program = Program(n)
+    params = popops.TopKParams(k, False, popops.SortOrder.ASCENDING)
+    return program.cycles(popops.top_k(program.graph, params, program.x, program.prog))
+
+
+def first_of(n: int, k: int, vertices: tuple[int, ...]) -> int:
+    """The cycles of a tree with so many vertices in each step, before the last one."""
+    program = Program(n)
+    x, groups = program.x, parts_of(n, vertices[0])
+    for step, following in enumerate((*vertices[1:], 1, 0)):
+        ends = np.cumsum([0, *(min(k, end - begin) for begin, end in groups)]).tolist()
+        out = program.graph.add_variable(FLOAT, (ends[-1],), f"first{step}")
+        work: Work = []
+        for i, (begin, end) in enumerate(groups):
+            part = out[ends[i] : ends[i + 1]]
+            codelet = SortFirst if k > 1 else Smallest
+            work.append((codelet, {"x": x[begin:end], "out": part}, part, i * TILES // len(groups)))
+        program.step(f"step{step}", work)
+        x, count = out, len(groups)
+        groups = [(ends[a], ends[b]) for a, b in parts_of(count, following)] if following else []
+    return program.cycles(x)
+
+
+def by_counts(n: int, queries: int, blocks: int, slots: int) -> int:
+    """The cycles of comparing all with all: blocks of keys that are asked for, of keys that are
+    counted, and of places."""
+    program = Program(n)
+    graph, x = program.graph, program.x
+    counts, ranks = graph.add_variable(INT, (blocks, n)), graph.add_variable(INT, (n,))
+    spread, out = graph.add_variable(FLOAT, (blocks, n)), graph.add_variable(FLOAT, (n,))
+    keys, results = parts_of(n, blocks), parts_of(n, min(n, 3 * TILES))
+
+    def place(name: str, work: list[tuple[type[Vertex], dict[str, object], Tensor]]) -> None:
+        program.step(name, [(*item, i * TILES // len(work)) for i, item in enumerate(work)])
+
+    place(
+        "count",
+        [
+            (Count, {"keys": x[a:b], "x": x[c:d], "counts": counts[j, a:b]}, counts[j, a:b])
+            for a, b in parts_of(n, queries)
+            for j, (c, d) in enumerate(keys)
+        ],
+    )
+    place(
+        "add",
+        [(AddCounts, {"parts": counts[:, a:b], "out": ranks[a:b]}, ranks[a:b]) for a, b in results],
+    )
+    place(
+        "put",
+        [
+            (
+                Put,
+                {"ranks": ranks[c:d], "x": x[c:d], "begin": a, "out": spread[j, a:b]},
+                spread[j, a:b],
+            )
+            for j, (c, d) in enumerate(keys)
+            for a, b in parts_of(n, slots)
+        ],
+    )
+    place(
+        "out",
+        [(AddKeys, {"parts": spread[:, a:b], "out": out[a:b]}, out[a:b]) for a, b in results],
+    )
+    return program.cycles(out)
+
+
+def by_network(n: int, chunks: int) -> int:
+    """The cycles of a bitonic network on so many chunks, a power of two that divides `n`."""
+    program = Program(n)
+    graph, width = program.graph, n // chunks
+    sides = [graph.add_variable(FLOAT, (chunks, width), f"side{i}") for i in (0, 1)]
+    tiles, now = [i * TILES // chunks for i in range(chunks)], 0
+
+    def sort(name: str, x: Tensor) -> None:
+        out = sides[1 - now]
+        program.step(
+            name,
+            [(SortFirst, {"x": x[i], "out": out[i]}, out[i], tiles[i]) for i in range(chunks)],
+        )
+
+    def compare(name: str, distance: int, is_first: bool) -> None:
+        x, out = sides[now], sides[1 - now]
+        work: Work = []
+        for i in range(chunks):
+            low, high = min(i, i ^ distance), max(i, i ^ distance)
+            pair = x[low], x[high].reverse(0) if is_first else x[high]
+            codelet = Lower if i == low else Upper
+            work.append((codelet, {"a": pair[0], "b": pair[1], "out": out[i]}, out[i], tiles[i]))
+        program.step(name, work)
+
+    sort("sort", program.x.reshape((chunks, width)))
+    size, now = 1, 1
+    while size < chunks:
+        for distance in (2 * size - 1, *(size >> i for i in range(1, size.bit_length()))):
+            compare(f"merge{size}.{distance}", distance, distance == 2 * size - 1)
+            now = 1 - now
+        sort(f"sort{size}", sides[now])
+        size, now = 2 * size, 1 - now
+    return program.cycles(concat([sides[now][i] for i in range(chunks)], 0))
+
+
+# the cheapest of those that were tried: numbers of vertices, blocks and chunks
+PROGRAMS: dict[tuple[int, int], Callable[[], int]] = {
+    (1_000, 1): lambda: first_of(1_000, 1, (71, 8)),
+    (1_000, 5): lambda: first_of(1_000, 5, (33, 6)),
+    (1_000, 50): lambda: first_of(1_000, 50, (5,)),
+    (1_000, 1_000): lambda: by_counts(1_000, 64, 100, 64),
+    (20_480, 1): lambda: first_of(20_480, 1, (1000, 100, 10)),
+    (20_480, 5): lambda: first_of(20_480, 5, (1000, 250, 63, 16, 4)),
+    (20_480, 50): lambda: first_of(20_480, 50, (147, 49, 17, 6, 2)),
+    (20_480, 20_480): lambda: by_network(20_480, 1024),
+    (102_400, 5): lambda: first_of(102_400, 5, (5000, 834, 139, 24, 4)),
+    (102_400, 50): lambda: first_of(102_400, 50, (735, 184, 46, 12, 3)),
+    (102_400, 102_400): lambda: by_network(102_400, 1024),
+}
+
+
+def ordering() -> Ratios:
+    """popops' cycles over those of the program, for each (n, k)."""
+    return lambda: {
+        f"{k:,} of {n:,}": by_popops(n, k) / program() for (n, k), program in PROGRAMS.items()
+    }
+
+
+ROWS = [
+    Row(
+        "o1",
+        "modelled cycles of popops.top_k, 1 to all of 1,000 to 102,400 numbers",
+        "of a program of one's own",
+        2,
+        ordering,
+        most_rounds=1,
+    )
+]

@@ -1,0 +1,50 @@
+"""The course: lessons with checks, hints, predictions and progress, on top of `ipu_teach`.
+
+Beside `tiny`, which a lesson reads aloud: the exercises with their checks, hints, puzzles and
+budgets; what an answer did, in words that help; predictions and progress in one file; the learner's
+notebook made from the solved one; lessons run without a browser. No check raises or hangs, whatever
+the answer does.
+
+    from ipu_course import check, given, hint, predict, progress, solution
+
+`lesson05` and its like are folders: `words.md` holds the texts of a lesson, `checks.py` judges its
+answers, and `mistakes.py` holds the wrong answers that are known. `checking` is the machinery that
+all lessons share, `classroom` the class page and its hub.
+"""
+
+from pathlib import Path
+
+from ipu_teach._support.own_code import add_package
+from ipu_teach.report import insights
+
+add_package(__name__, Path(__file__).resolve().parent)
+
+from ipu_course.checking.afterwards import solution  # noqa: E402  after it is registered
+from ipu_course.checking.built import built  # noqa: E402
+from ipu_course.checking.learner_calls import (  # noqa: E402
+    check,
+    given,
+    hint,
+    predict,
+    share,
+    verify,
+)
+from ipu_course.checking.overview import progress  # noqa: E402
+from ipu_course.checking.puzzles import puzzle  # noqa: E402
+from ipu_course.checking.words import section, text  # noqa: E402
+
+__all__ = [
+    "built",
+    "check",
+    "given",
+    "hint",
+    "predict",
+    "progress",
+    "puzzle",
+    "share",
+    "solution",
+    "verify",
+]
+
+for _topic, _number in ((insights.SUPERSTEPS, "01"), (insights.MAPPING, "02")):
+    insights.LESSONS[_topic] = f"lesson {_number}, {text(section(_number, 'lesson'), 'title')}"

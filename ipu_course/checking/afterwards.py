@@ -1,0 +1,71 @@
+"""solution(): the reference answer beside one's own, once that has passed, with two sentences why
+and a thought on what the verdict asked further.
+
+The words are the entries `because` and `further` of `words_NN.md`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipu_course.checking import learner_calls
+from ipu_course.checking.exercise import find_exercise
+from ipu_course.checking.gaps import MARK, reference
+from ipu_course.checking.naming import lesson_of
+from ipu_course.checking.shared import text_of
+from ipu_course.checking.state import learned
+from ipu_course.checking.verdict_panel import Panel
+from ipu_course.checking.words import text, words as words_of
+from ipu_teach.errors import UnknownExerciseError
+
+BEYOND = ("solved", "with help")  # states in which nothing is given away any more
+
+
+def solution(name: str) -> Panel:
+    """The reference answer to an exercise beside yours that passed, and why it is so.
+
+    Before one has passed it says how to get there, and shows nothing; where the solved notebook is
+    not at hand it says that. Raises `UnknownExerciseError`.
+    """
+    exercise = find_exercise(name, "solution")
+    head, hers = f"{name} {exercise.title}", learner_calls.passed_here(name)
+    if hers is None and learned().record(name).get("state") not in BEYOND:
+        way = (
+            f'it opens once check("{name}", …) has passed. hint("{name}") gives a nudge, and '
+            f'given("{name}") goes on without.'
+        )
+        return Panel(f"{head}: the reference answer, later", "○", (("next", way),))
+    try:
+        cell = reference(name).cell
+    except UnknownExerciseError:
+        return Panel(f"{head}: the solved notebook of this lesson is not here.", "○")
+    lines = (line for line in cell.strip().splitlines() if not MARK.search(line))
+    kept = learned().record(name).get("built")
+    again = "it passed in an earlier session: run its cell and its check again."
+    earlier = kept.rstrip() if isinstance(kept, str) else again
+    code = (
+        ("yours", earlier if hers is None else _text(hers)),
+        ("the reference", "\n".join(lines)),
+    )
+    why, thought = words(lesson_of(name)).get(name, ("", ""))
+    rows = tuple((label, text) for label, text in (("why", why), ("thought", thought)) if text)
+    return Panel(f"{head}: beside the reference answer", "=", rows, code=code)
+
+
+def _text(answer: Any) -> str:
+    """An answer as it was written, or as Python shows it."""
+    if not callable(answer):
+        return repr(answer)
+    try:
+        return text_of(answer)
+    except Exception:  # no file, or a function of C's
+        return "its code cannot be read."
+
+
+def words(lesson: str) -> dict[str, tuple[str, str]]:
+    """Return, for each explained exercise of a lesson, the reason and the further thought."""
+    return {
+        key.split()[1]: (text(entries, "because"), text(entries, "further"))
+        for key, entries in words_of(lesson).items()
+        if "because" in entries
+    }

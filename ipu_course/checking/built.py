@@ -1,0 +1,82 @@
+"""built(): what the learner built in an earlier lesson, for a later one to call.
+
+An answer that passes is kept as text beside her progress, with all that it needs of its notebook.
+Text in a file may be old, damaged or of anybody's making: so it has to pass its check again before
+it is handed out, and what does not is a sentence.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from typing import Any
+
+from ipu_course.checking import judging, learner_calls
+from ipu_course.checking.exercise import Exercise, find_exercise, refuse_other_kinds
+from ipu_course.checking.mistakes import given_to
+from ipu_course.checking.printed import first_lines
+from ipu_course.checking.shared import LONGEST_KEPT, last_name
+from ipu_course.checking.state import learned
+
+# what `shared.alone` writes, and nothing else
+KEPT = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign)
+
+
+def built(name: str, otherwise: Any = None) -> Any:
+    """Your answer to the exercise `name` of any lesson, if one has passed; else `otherwise`, or
+    without that the reference answer.
+
+    Says in the cell which of them it is. Counts nothing, and marks nothing as given or done.
+    Raises `UnknownExerciseError`, also where the solved notebook is not at hand.
+    """
+    exercise = find_exercise(name, "built")
+    hers, fault = learner_calls.passed_here(name), ""
+    kept = learned().record(name).get("built")
+    if hers is None and kept is not None:
+        hers, fault = _again(exercise, kept)
+    if hers is not None:
+        print(f"{name}: your own answer, which passed.")
+        return hers
+    stand_in = "the reference answer" if otherwise is None else judging.name_of(otherwise)
+    if otherwise is None:
+        otherwise = learner_calls.run_reference(name, dict(given_to(name)))[0]
+    until = (
+        f"for {fault}. Once its check passes again, yours is back"
+        if fault
+        else "until an answer of yours has passed"
+    )
+    print(f"{name}: {stand_in}, {until}.")
+    return otherwise
+
+
+def _again(exercise: Exercise, kept: object) -> tuple[Any, str]:
+    """The answer of a kept text that passes its check again; else None, and what is wrong with
+    it."""
+    made: list[Any] = []
+
+    def judge(text: str) -> judging.Passed:
+        with judging.answering("what is kept of it"):
+            made.append(_run(exercise.name, text))
+        refuse_other_kinds(exercise, tuple(made))
+        return exercise.judge(*made)
+
+    if not isinstance(kept, str) or len(kept) > LONGEST_KEPT:
+        return None, "what is kept of yours is damaged"
+    with first_lines():
+        found = judging.judged(judge, (kept,), exercise.name)
+    if found.kind is judging.Kind.PASSED:
+        return made[0], ""
+    came = dict(found.rows).get("came", "")
+    return None, f"what is kept of yours does not pass now ({judging.shown_text(came)})"
+
+
+def _run(name: str, text: str) -> Any:
+    """What a kept text defines last. Raises whatever such a text may raise."""
+    tree = ast.parse(text)
+    if not all(isinstance(node, KEPT) for node in tree.body):
+        raise ValueError("it is not as check() wrote it")
+    path = f"<built {name}>"
+    linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(tree, path, "exec"), names)
+    return names[last_name(tree)]

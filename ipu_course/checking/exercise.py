@@ -1,0 +1,312 @@
+"""What an exercise and a prediction are, and finding one by its name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from ipu_course.checking.judging import Passed, plain
+from ipu_course.checking.naming import exercise_meant, lesson_of, number_of
+from ipu_course.checking.precision import Precision
+from ipu_course.checking.verdict_panel import number
+from ipu_course.checking.words import section, text
+from ipu_teach.errors import AnswerKindError, UnknownExerciseError, counted, did_you_mean, shown
+
+REFUSALS = 3  # after which a puzzle is offered
+MOST = 1e15  # of a number that is predicted
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise.
+
+    `judge` gets the answers. `hints` go from a nudge to nearly there; the last one leaves the
+    writing to the learner. `thought`: what is said to who has solved it: one more thing to think
+    about, or another way. `takes`: for each answer that check() is given, what it is: most often a
+    function, or words for a value. `precision`: how precisely floats are asked for, where whole
+    numbers are not. `decoys`: lines of known wrong answers for the puzzle, each with the line of
+    the reference that it stands for; none where right answers have little in common.
+    """
+
+    name: str
+    title: str
+    judge: Callable[..., Passed]
+    hints: tuple[str, ...]
+    thought: str = ""
+    takes: tuple[str, ...] = ("a function",)
+    precision: Precision | None = None
+    decoys: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class PredictedValue:
+    """One thing that a prediction says: its label, its unit, and what may be said."""
+
+    label: str
+    unit: str = ""
+    choices: tuple[str, ...] = ()
+    whole: bool = False
+    low: float = 0
+    high: float = float("inf")
+
+    @property
+    def share(self) -> bool:
+        """Whether it is a part of a whole, and may be said in per cent."""
+        return not self.whole and (self.low, self.high) == (0, 1)
+
+    def value(self, given: object) -> str | int | float | None:
+        """`given` as text or a number of Python's, if it is an answer at all; being right is
+        another matter."""
+        if self.choices:
+            return str(given) if isinstance(given, str) and given in self.choices else None
+        number_ = plain(given)
+        if self.share:  # per cent are told from a share by their size, or by their sign
+            if isinstance(given, str) and (said := re.fullmatch(r"([\d.]+) ?(%|per cent)", given)):
+                number_ = plain(float(said[1]) / 100) if said[1].count(".") < 2 else None
+            elif number_ is not None and 1 < number_ <= 100:
+                number_ = float(number_) / 100
+        if (
+            number_ is None
+            or self.whole
+            and not isinstance(number_, int)
+            or not self.low <= number_ <= min(self.high, MOST)
+        ):
+            return None
+        return number_ if isinstance(number_, int) else float(number_)
+
+    def asks(self) -> str:
+        """What it asks for, in words."""
+        if self.choices:
+            return " or ".join(repr(choice) for choice in self.choices)
+        bounds = f" from {number(self.low)}" + (
+            f" to {number(self.high)}" if self.high < float("inf") else " on"
+        )
+        cent = ', or per cent, as "20 %"' if self.share else ""
+        return f"{'a whole number' if self.whole else 'a number'}{bounds}{cent}"
+
+    def said(self, value: Any) -> str:
+        """A value with its label and unit."""
+        text = value if isinstance(value, str) else number(value)
+        return f"{self.label} {text}{' ' if self.unit else ''}{self.unit}".strip()
+
+
+@dataclass(frozen=True)
+class Question:
+    """A prediction: what is asked, the parts of an answer, and why what comes does."""
+
+    name: str
+    title: str
+    parts: tuple[PredictedValue, ...]
+    why: str
+
+    def asks(self) -> str:
+        """What to do, and what a guess is, in words."""
+        parts = " and ".join(f"{part.label or 'your guess'}: {part.asks()}" for part in self.parts)
+        return f"put your guess in place of the dots ({parts})."
+
+    def values(self, given: Any) -> tuple[Any, ...]:
+        """`given` as one value for each part. Raises `AnswerKindError` for what is no
+        prediction."""
+        several = (
+            isinstance(given, (tuple, list)) or isinstance(given, np.ndarray) and given.ndim == 1
+        )
+        found = tuple(
+            part.value(value)
+            for part, value in zip(self.parts, given if several else (given,), strict=False)
+        )
+        if (
+            len(found) != len(self.parts)
+            or several
+            and len(given) != len(self.parts)
+            or None in found
+        ):
+            asks = " and ".join(
+                f"{part.label or 'the answer'}: {part.asks()}" for part in self.parts
+            )
+            shape = (
+                f"({', '.join(part.label for part in self.parts)})"
+                if len(self.parts) > 1
+                else "one value"
+            )
+            raise AnswerKindError(
+                f"Prediction {self.name} was given {shown(given)}.",
+                where=self.title,
+                next_step=f"give {shape}; {asks}.",
+            )
+        return found
+
+    def said(self, values: tuple[Any, ...]) -> str:
+        """An answer in words."""
+        return ", ".join(part.said(value) for part, value in zip(self.parts, values, strict=True))
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A question with its numbers: what is asked, in words, and a run of the machine that answers
+    it."""
+
+    asks: str
+    answer: Callable[[], tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Later(Question):
+    """A prediction that comes back two lessons on, with other numbers; its answer is no text here,
+    but a run of the engine."""
+
+    draw: Callable[[np.random.Generator], Drawn]
+
+    def drawn(self) -> Drawn:
+        """The question with its numbers, the same in every process."""
+        return self.draw(np.random.default_rng([ord(sign) for sign in self.name]))
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A lesson's number, title and minutes, with its exercises and predictions in the order of the
+    notebook.
+
+    `later`: what it has a later lesson ask again.
+    """
+
+    number: str
+    title: str
+    minutes: int
+    items: tuple[Exercise | Question, ...]
+    later: tuple[Later, ...] = ()
+
+    @property
+    def exercises(self) -> tuple[Exercise, ...]:
+        """What is checked, in order; the other items are predictions."""
+        return tuple(item for item in self.items if isinstance(item, Exercise))
+
+
+def exercise(
+    name: str,
+    judge: Callable[..., Passed],
+    takes: tuple[str, ...] = ("a function",),
+    precision: Precision | None = None,
+) -> Exercise:
+    """Build an exercise from its check; its prose comes from the lesson's file of words."""
+    entries = section(lesson_of(name), f"check {name}")
+    decoys = zip(entries.get("decoy", ()), entries.get("for", ()), strict=True)
+    return Exercise(
+        name,
+        text(entries, "title"),
+        judge,
+        hints=tuple(entries.get("hint", ())),
+        thought=text(entries, "thought"),
+        takes=takes,
+        precision=precision,
+        decoys=tuple(decoys),
+    )
+
+
+def question(name: str, parts: tuple[PredictedValue, ...]) -> Question:
+    """Build a prediction from its parts; its prose comes from the lesson's file of words."""
+    entries = section(lesson_of(name), f"predict {name}")
+    return Question(name, text(entries, "title"), parts, text(entries, "why"))
+
+
+def later(
+    name: str,
+    parts: tuple[PredictedValue, ...],
+    draw: Callable[[np.random.Generator], Drawn],
+) -> Later:
+    """Build a prediction that a later lesson asks again; its prose is in the file of words."""
+    entries = section(lesson_of(name), f"predict {name}")
+    return Later(name, text(entries, "title"), parts, text(entries, "why"), draw)
+
+
+def lesson(number: str, *items: Exercise | Question, later: tuple[Later, ...] = ()) -> Lesson:
+    """Build a lesson from its items, which stand in the order of the notebook."""
+    entries = section(number, "lesson")
+    return Lesson(number, text(entries, "title"), int(text(entries, "minutes")), items, later)
+
+
+# of the lessons that have exercises, in order
+NUMBERS = (
+    *("00", "01", "02", "03", "04", "05", "06", "07", "07b"),
+    *("08", "09", "10", "11", "12", "13", "14", "15"),
+)
+
+
+@cache
+def catalogue() -> tuple[Lesson, ...]:
+    """Every lesson that has exercises, in order."""
+    return tuple(import_module(f"ipu_course.lesson{n}.checks").LESSON for n in NUMBERS)
+
+
+def asked_again_in(lesson: Lesson) -> tuple[Later, ...]:
+    """The questions of earlier lessons that this one asks again: it is the first that stands two or
+    more lessons on."""
+    found: list[Later] = []
+    for earlier in catalogue():
+        two_on = [
+            known
+            for known in catalogue()
+            if number_of(known.number) >= number_of(earlier.number) + 2
+        ]
+        found += earlier.later if two_on[:1] == [lesson] else ()
+    return tuple(found)
+
+
+def _named(name: object, kind: type[Any], what: str, call: str) -> Any:
+    items = [item for lesson in catalogue() for item in (*lesson.items, *lesson.later)]
+    found = {item.name: item for item in items if isinstance(item, kind)}
+    if isinstance(name, str) and name in found:
+        return found[name]
+    other = any(item.name == name for item in items)
+    if other:
+        instead = "predict" if kind is Exercise else "check"
+        raise UnknownExerciseError(f"""{name} is
+            {"a prediction" if kind is Exercise else "an exercise"}, and {call}() is for the other
+            kind.
+            next:  {instead}("{name}", …).""")
+    padded = exercise_meant(str(name)) if isinstance(name, (str, float)) else ""
+    near = f"did you mean {padded!r}? " if padded in found else did_you_mean(name, found)
+    numbers = ", ".join(lesson.number for lesson in catalogue())
+    like = next(one for one in found if ".w" not in one)
+    raise UnknownExerciseError(f"""There is no {what} {shown(name)}.
+        next:  {near}Names are text, as {like!r}; there are some for the lessons
+        {numbers}.""")
+
+
+def find_exercise(name: object, call: str) -> Exercise:
+    """The exercise of that name. Raises `UnknownExerciseError` with the nearest name."""
+    found: Exercise = _named(name, Exercise, "exercise", call)
+    return found
+
+
+def find_question(name: object) -> Question:
+    """The prediction of that name. Raises `UnknownExerciseError` with the nearest name."""
+    found: Question = _named(name, Question, "prediction", "predict")
+    return found
+
+
+def refuse_other_kinds(exercise: Exercise, answers: tuple[object, ...]) -> None:
+    """Raise `AnswerKindError` unless there are as many answers as asked for, and functions where a
+    function is."""
+    wanted = " and ".join(exercise.takes)
+    if len(answers) != len(exercise.takes):
+        raise AnswerKindError(f"""check({exercise.name!r}) was given
+            {counted(len(answers), "answer")}; it takes {len(exercise.takes)}.
+            where: {exercise.title}
+            next:  give it {wanted}.""")
+    for answer, kind in zip(answers, exercise.takes, strict=True):
+        if (
+            kind == "a function"
+            and answer is not ...
+            and answer is not None
+            and not callable(answer)
+        ):
+            raise AnswerKindError(f"""check({exercise.name!r}) takes a function and was given
+                {shown(answer)}.
+                where: {exercise.title}
+                next:  give the function itself, without brackets: the check calls it.""")

@@ -1,0 +1,259 @@
+"""The gaps of a lesson. The reference answer of an exercise stands once, in the solved notebook,
+between two marks:
+
+    # BEGIN SOLUTION 01.1: return the modelled cycles of the superstep
+    …
+    # END SOLUTION
+
+What follows the name says what to do; a learner reads it in place of the answer. Only the standard
+library is used here.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from textwrap import dedent, wrap
+from typing import Any
+
+from ipu_course.checking.naming import EXERCISE, lesson_of
+from ipu_course.checking.notebooks import lessons, read_json
+from ipu_teach.errors import LessonSourceError, UnknownExerciseError, shown
+
+BEGIN = re.compile(rf"^( *)# BEGIN SOLUTION ({EXERCISE}): (\S.*)$")
+WIDTH = 88  # characters of a comment, such that a cell shows all of it on a small screen
+MARK = re.compile(r"#\s*(BEGIN|END)\s+SOLUTION")
+END = re.compile(r"^ *# END SOLUTION$")
+CONFLICT = re.compile(r"^(<{7}|>{7})( |$)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Gap:
+    """One gap: its exercise, the words for the learner, and the lines first..last of the cell,
+    marks included."""
+
+    exercise: str
+    todo: str
+    indent: str
+    first: int
+    last: int
+    answer: str
+    where: str = ""
+
+    @property
+    def assigned(self) -> list[str]:
+        """The names that the answer binds, in their order."""
+        names: list[str] = []
+        for statement in parsed(dedent(self.answer), self.where or self.exercise).body:
+            if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+                names.append(statement.name)
+            elif isinstance(statement, (ast.Assign, ast.AnnAssign, ast.For, ast.With)):
+                names += [
+                    n.id
+                    for n in ast.walk(statement)
+                    if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+                ]
+        return list(dict.fromkeys(names))
+
+
+def source_of(cell: dict[str, Any]) -> str:
+    """A cell's source as one text."""
+    source = cell["source"]
+    return source if isinstance(source, str) else "".join(source)
+
+
+def read_notebook(path: Path) -> dict[str, Any]:
+    """A notebook file as it stands there. Raises `LessonSourceError` for what is none, and for a
+    cell that is none."""
+    place = str(path)
+    try:
+        notebook: dict[str, Any] = read_json(path)
+        cells = notebook["cells"] if isinstance(notebook, dict) else None
+        if not isinstance(cells, list):
+            raise ValueError("it has no list of cells")
+        for number, cell in enumerate(cells, start=1):
+            place = f"{path}, cell {number}"
+            _check(cell)
+        place = f"{path}, beside its cells"
+        _as_utf8({**notebook, "cells": []})
+    except (OSError, ValueError, KeyError) as error:
+        raise LessonSourceError(
+            f"{path.name} is no notebook: {' '.join(str(error).split())}.",
+            where=place,
+            next_step=(
+                "take an older copy of the file, as from git, or save it again in JupyterLab."
+            ),
+        ) from None
+    return notebook
+
+
+def _check(cell: Any) -> None:
+    """Raises `ValueError` for what is no cell."""
+    if not isinstance(cell, dict) or cell.get("cell_type") not in ("code", "markdown", "raw"):
+        raise ValueError(f"a cell is of the kind code, markdown or raw, and this is {shown(cell)}")
+    source = cell.get("source")
+    if not isinstance(source, str) and not (
+        isinstance(source, list) and all(isinstance(line, str) for line in source)
+    ):
+        raise ValueError(f"a cell's source is text, and this is {shown(source)}")
+    _as_utf8(cell)
+    if CONFLICT.search(source_of(cell)):
+        raise ValueError("a cell has the marks of two versions that were not merged")
+
+
+def _as_utf8(value: Any) -> None:
+    """Raises `ValueError` for half a pair of surrogates, which JSON can spell and no file can
+    hold."""
+    json.dumps(value, ensure_ascii=False).encode("utf-8")
+
+
+def parsed(source: str, where: str) -> ast.Module:
+    """The tree of a cell, or of a part of one. Raises `LessonSourceError`."""
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
+        raise LessonSourceError(f"""A solved cell is no Python:
+            {getattr(error, "msg", None) or type(error).__name__}.
+            where: {where}{line}
+            next:  correct the cell, and run it.""") from None
+
+
+def gaps_in(source: str, where: str = "") -> list[Gap]:
+    """The gaps of one cell. Raises `LessonSourceError` for marks that do not pair."""
+    found: list[Gap] = []
+    lines = source.splitlines()
+    begin: int | None = None
+    for number, line in enumerate(lines):
+        if not MARK.search(line):
+            continue
+        fits = BEGIN.match(line) if begin is None else END.match(line)
+        if fits is None:
+            raise LessonSourceError(
+                f"A gap's marks do not pair at {line.strip()!r}.",
+                where=where,
+                next_step=(
+                    'write "# BEGIN SOLUTION 01.1: what to do", the answer, and "# END SOLUTION".'
+                ),
+            )
+        if begin is None:
+            begin = number
+        else:
+            opening = BEGIN.match(lines[begin])
+            assert opening is not None
+            answer = "\n".join(lines[begin + 1 : number])
+            found.append(Gap(opening[2], opening[3], opening[1], begin, number, answer, where))
+            begin = None
+    if begin is not None:
+        raise LessonSourceError(
+            f"A gap has no end: {lines[begin].strip()!r}.",
+            where=where,
+            next_step="add # END SOLUTION.",
+        )
+    return found
+
+
+def blanked(source: str, later: Iterable[str] = (), where: str = "") -> str:
+    """A cell as a learner gets it: each gap is a line that says what to do, and code that runs and
+    does nothing.
+
+    A name that the answer binds and that is used after the gap, in this cell or the `later` ones,
+    is bound to `...`.
+    """
+    lines = source.splitlines()
+    afterwards = _names("\n".join(later))
+    for gap in reversed(gaps_in(source, where)):
+        used = _names("\n".join(line for line in lines[gap.last + 1 :])) | (
+            afterwards if not gap.indent else set()
+        )
+        bound = [name for name in gap.assigned if name in used]
+        todo = f"{gap.indent}# {gap.exercise} Your turn: {gap.todo}"
+        blank = wrap(todo, WIDTH, subsequent_indent=f"{gap.indent}# ", break_on_hyphens=False)
+        blank += [f"{gap.indent}{name} = ..." for name in bound] or [f"{gap.indent}..."]
+        lines[gap.first : gap.last + 1] = blank
+    return "\n".join(lines)
+
+
+def names_needed(source: str) -> set[str]:
+    """The names that a cell uses and that neither it nor Python itself binds."""
+    nodes = list(ast.walk(ast.parse(source)))
+    used = {
+        node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    }
+    bound = {
+        node.id
+        for node in nodes
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
+    }
+    bound |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+    bound |= {node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    bound |= {
+        (alias.asname or alias.name).split(".")[0]
+        for node in nodes
+        for alias in getattr(node, "names", ())
+        if isinstance(alias, ast.alias)
+    }
+    return used - bound - set(dir(builtins))
+
+
+def _names(source: str) -> set[str]:
+    return set(re.findall(r"\b[A-Za-z_]\w*", source))
+
+
+def without_check(source: str) -> str:
+    """A cell without the check() that it ends with, so that who runs it hands nothing in."""
+    last = parsed(source, "").body[-1:]
+    if last and re.match(r"check\(", ast.unparse(last[0])):
+        return "\n".join(source.splitlines()[: last[0].lineno - 1]).rstrip()
+    return source
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Where an exercise's reference answer stands: the source of its cell, without a check(), and
+    the expressions that check() is given."""
+
+    path: Path
+    cell: str
+    answers: tuple[str, ...]
+
+
+@cache
+def _references(path: Path) -> dict[str, Reference]:
+    cells = [source_of(c) for c in read_notebook(path)["cells"] if c["cell_type"] == "code"]
+    asked: dict[object, tuple[str, ...]] = {}
+    for source in cells:
+        for node in ast.walk(parsed(source, str(path))):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id == "check"
+                and node.args
+            ):
+                name, *answers = node.args
+                if isinstance(name, ast.Constant):
+                    asked[name.value] = tuple(ast.unparse(answer) for answer in answers)
+    return {
+        gap.exercise: Reference(path, without_check(source), asked[gap.exercise])
+        for source in cells
+        for gap in gaps_in(source, path.name)
+        if gap.exercise in asked
+    }
+
+
+def reference(exercise: str) -> Reference:
+    """The reference answer of an exercise, read from its solved notebook."""
+    for path in lessons(solved=True):
+        if lesson_of(path.stem) == lesson_of(exercise) and path.parent.name == "solutions":
+            found = _references(path).get(exercise)
+            if found is not None:
+                return found
+    raise UnknownExerciseError(f"""The solved notebook of {exercise} is not here, so there is no
+        reference answer.
+        next:  run this from a whole copy of the repository; or solve it: hint() helps.""")

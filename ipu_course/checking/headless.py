@@ -1,0 +1,293 @@
+"""A lesson without a browser: every cell is run, what it prints is shown, and the outputs can be
+kept."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ipu_course.checking.notebooks import find_lesson, need, need_checkout, work_path
+from ipu_teach._support.places import try_writing, write_whole
+from ipu_teach.errors import LessonError, shown
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
+
+
+class Screen:
+    """What a headless run shows: the notebook's stdout on ours, line by line; all progress on
+    stderr.
+
+    On a terminal one bar counts the cells and carries the bar that the running cell draws.
+    Elsewhere, in a log, each cell and each finished bar is one line.
+    """
+
+    def __init__(self, name: str, cells: int) -> None:
+        from tqdm import tqdm
+
+        self.live = sys.stderr.isatty()
+        layout = "{desc} cell {n_fmt}/{total_fmt} |{bar:6}| {elapsed}{postfix}"
+        self.bar = tqdm(
+            total=cells,
+            desc=name,
+            bar_format=layout,
+            leave=False,
+            dynamic_ncols=True,
+            disable=not self.live,
+        )
+        self.cells = cells
+        self.pending = {"stdout": "", "stderr": ""}  # the unfinished last line of each stream
+        self.moving = False  # whether that line of stderr has been drawn over: a progress bar
+
+    def _print(self, text: str, stream: str) -> None:
+        target = sys.stdout if stream == "stdout" else sys.stderr
+        self.bar.write(text, file=target)
+        target.flush()
+
+    def show(self, stream: str, text: str) -> None:
+        """Take a piece of the kernel's stdout or stderr."""
+        *lines, last = (self.pending[stream] + text).split("\n")
+        if stream == "stdout":
+            if lines:
+                self._print("\n".join(lines), stream)
+        else:
+            for line in lines:
+                drawn = line.rstrip("\r").rpartition("\r")[2].rstrip()
+                if drawn and not (self.live and (self.moving or "\r" in line)):
+                    self._print(drawn, stream)
+                self.moving = False
+            self.moving = self.moving or "\r" in last
+            last = last.rpartition("\r")[2]
+            self.bar.set_postfix_str(last.strip() if self.moving else "", refresh=self.live)
+        self.pending[stream] = last
+
+    def flush(self) -> None:
+        """End the lines that a cell left unfinished."""
+        for stream, text in self.pending.items():
+            if text.strip():
+                self.show(stream, "\n")
+
+    def cell_done(self, number: int) -> None:
+        """Count a cell that came to its end."""
+        self.flush()
+        self.bar.update()
+        self.bar.refresh()
+        if not self.live:
+            print(f"cell {number} of {self.cells} done", file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Remove the bar; the last line on stdout is then the notebook's own."""
+        self.flush()
+        self.bar.close()
+
+
+def choose_data(notebook: NotebookNode, data: str, name: str) -> None:
+    """Replace `DATA = "digits"` in the cell tagged `parameters`."""
+    for cell in notebook.cells:
+        if cell.cell_type == "code" and "parameters" in cell.metadata.get("tags", []):
+            assignment = re.compile(r"""^(\s*DATA\s*=\s*)(["'])digits\2""", re.MULTILINE)
+            cell.source, count = assignment.subn(lambda hit: f'{hit[1]}"{data}"', cell.source)
+            if count:
+                return
+    raise LessonError(
+        f"Lesson {name} has no choice of data.",
+        next_step=(
+            'leave --data away; a lesson that has one says DATA = "digits" in its cell tagged '
+            '"parameters"'
+        ),
+    )
+
+
+def cell_error(cell: NotebookNode, number: int, name: str, ename: str, evalue: str) -> str:
+    """Where a cell failed, the line, and last the error as the learner would meet it."""
+    tracebacks = ["\n".join(out.traceback) for out in cell.outputs if out.output_type == "error"]
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", tracebacks[-1] if tracebacks else "")
+    line = re.search(r"Cell In\s?\[\d+\], line (\d+)", plain)
+    where, source = "", ""
+    if line and int(line[1]) <= len(cell.source.splitlines()):
+        where = f", line {line[1]}"
+        source = f"    {cell.source.splitlines()[int(line[1]) - 1].strip()}\n"
+    return f"{name}: code cell {number}{where} failed\n{source}{ename}: {evalue}"
+
+
+def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]) -> int:
+    """Run every cell in a kernel of this very Python, in `folder`; the outputs go into
+    `notebook`."""
+    import asyncio
+    import signal
+
+    from jupyter_client.kernelspec import KernelSpecManager
+    from jupyter_client.manager import AsyncKernelManager
+    from nbclient import NotebookClient
+    from nbclient.exceptions import CellExecutionError, DeadKernelError
+
+    cells = [
+        (i, cell)
+        for i, cell in enumerate(notebook.cells)
+        if cell.cell_type == "code" and cell.source.strip()
+    ]
+    screen = Screen(name, len(cells))
+
+    class Client(NotebookClient):
+        async def async_start_new_kernel(self, **kwargs: Any) -> None:
+            # raised on Windows, and outside the main thread
+            with contextlib.suppress(RuntimeError):
+                # in place of nbclient's, which reports a dead kernel
+                loop.add_signal_handler(signal.SIGINT, stop)
+            await super().async_start_new_kernel(**kwargs)
+
+        def process_message(
+            self, msg: dict[str, Any], cell: NotebookNode, cell_index: int
+        ) -> NotebookNode | None:
+            if msg["msg_type"] == "stream":
+                screen.show(msg["content"]["name"], msg["content"]["text"])
+            return super().process_message(msg, cell, cell_index)
+
+    # No folder to look in leaves the one kernel that jupyter_client makes of this interpreter.
+    manager = AsyncKernelManager(
+        kernel_name="python3", kernel_spec_manager=KernelSpecManager(kernel_dirs=[])
+    )
+    client = Client(
+        notebook,
+        km=manager,
+        timeout=None,
+        startup_timeout=120,
+        # its warnings are for servers, not for learners
+        extra_arguments=["--IPKernelApp.log_level=ERROR"],
+        record_timing=False,
+        store_widget_state=False,
+        resources={"metadata": {"path": str(folder)}},
+    )
+
+    async def run_cells() -> str:
+        try:
+            async with client.async_setup_kernel(cleanup_kc=True, env=env):
+                for number, (index, cell) in enumerate(cells, start=1):
+                    await client.async_execute_cell(cell, index, execution_count=number)
+                    screen.cell_done(number)
+        except CellExecutionError as error:
+            return cell_error(cell, number, name, error.ename, error.evalue)
+        except DeadKernelError:  # what nbclient makes of a cancelled task, too
+            return f"{name}: the kernel died in code cell {number}; most often memory ran out"
+        except RuntimeError as error:
+            return f"{name}: the kernel did not start: {error}"
+        finally:
+            if await manager.is_alive():  # stopped while it started
+                await manager.shutdown_kernel(now=True)
+        return ""
+
+    def stop() -> None:
+        client.shutdown_kernel = "immediate"
+        stopped.append(True)
+        task.cancel()
+
+    stopped: list[bool] = []
+    # on Windows the default loop cannot wait for the kernel's sockets
+    loop = asyncio.SelectorEventLoop()
+    task = loop.create_task(run_cells())
+    try:
+        loop.run_until_complete(asyncio.wait([task]))
+    except KeyboardInterrupt:  # before the handler stands, or on Windows, which has none
+        stop()
+        loop.run_until_complete(asyncio.wait([task]))
+    finally:
+        screen.close()
+        for leftover in asyncio.all_tasks(loop):
+            leftover.cancel()
+            loop.run_until_complete(asyncio.wait([leftover]))
+        loop.close()
+    if stopped:
+        raise KeyboardInterrupt
+    if task.result():
+        print(task.result(), file=sys.stderr)
+    return 1 if task.result() else 0
+
+
+def settle(notebook: NotebookNode) -> None:
+    """Make the outputs the same for every run: what was printed in pieces is joined, and widgets
+    keep their other forms.
+
+    A widget's model ends with the kernel and has another number in each.
+    """
+    for cell in notebook.cells:
+        settled: list[Any] = []
+        for output in cell.get("outputs", ()):
+            last: Any = settled[-1] if settled else {}
+            if output.output_type == "stream" and last.get("name") == output.name:
+                last.text += output.text
+                continue
+            output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
+            settled.append(output)
+        if cell.cell_type == "code":
+            cell.outputs = settled
+
+
+def page_of(notebook: NotebookNode, name: str) -> str:
+    """The executed notebook as one HTML page that fetches nothing, except to set formulas where it
+    has some."""
+    from nbconvert import HTMLExporter
+
+    formulas = any(cell.cell_type == "markdown" and "$" in cell.source for cell in notebook.cells)
+    blocks = ["requirejs", "mermaidjs"] + ([] if formulas else ["mathjax"])
+    emptied = "".join(f"{{% block html_head_js_{block} %}}{{% endblock %}}" for block in blocks)
+    exporter = HTMLExporter(raw_template="{% extends 'lab/index.html.j2' %}" + emptied)
+    page: str = exporter.from_notebook_node(notebook, resources={"metadata": {"name": name}})[0]
+    return page
+
+
+def run(word: str, data: str | None = None, html: str | None = None, store: bool = False) -> int:
+    """Run a lesson, or a notebook file of one's own, headless. The file stays as it is unless
+    `store` is set."""
+    need("nbclient", "lab")
+    import nbformat
+
+    own = Path(word)
+    bundled = not (own.suffix == ".ipynb" and own.is_file())
+    path = find_lesson(word, solved=True) if bundled else own.absolute()
+    if bundled and store:
+        need_checkout("Storing a lesson's outputs")
+    target = Path(html).absolute() if html else None
+    if target:
+        try:
+            if target.is_dir() or not target.parent.is_dir():
+                raise OSError(errno.EISDIR, "a file in a folder that exists is needed")
+            try_writing(target.parent)
+        except OSError as error:
+            raise LessonError(
+                f"The page cannot be written to {target}: {error.strerror}.",
+                next_step="name a file in a folder that exists and that you may write, on a disk "
+                "with room",
+            ) from error
+    try:
+        notebook = nbformat.read(path, as_version=4)
+        nbformat.validate(notebook)
+    except Exception as error:  # what is no notebook fails in as many ways as nbformat has lines
+        raise LessonError(f"""{path.name} is no notebook: {shown(str(error))}.
+            where: {path}
+            next:  open it in JupyterLab and save it again, or take an older copy.""") from None
+    if data:
+        choose_data(notebook, data, path.stem)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a console that cannot show a character shows "?"
+    with tempfile.TemporaryDirectory(prefix="ipu_teach-", ignore_cleanup_errors=True) as scratch:
+        # A solved lesson must not tick off the learner's exercises; one's own keeps to the work
+        # folder of this moment.
+        env = dict(os.environ, IPU_TEACH_WORK=scratch if bundled or store else str(work_path()))
+        if store:  # as the tests will run it again
+            env.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", IPU_TEACH_GPU="0")
+        else:
+            env.setdefault("TQDM_NCOLS", "48")  # the bars of a cell share a line with ours
+        status = execute(notebook, path.parent, path.stem, env)
+    if target and status == 0:
+        write_whole(target, page_of(notebook, path.stem))
+    if store and status == 0:
+        settle(notebook)
+        write_whole(path, nbformat.writes(notebook) + "\n")
+    return status

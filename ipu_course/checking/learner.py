@@ -1,0 +1,156 @@
+"""The learner's form of each lesson, derived from the solved one: the same cells, with its gaps
+blank.
+
+Outputs stay up to the first gap; after it there are none, for they would give the answers away.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from ipu_course.checking import notebooks
+from ipu_course.checking.gaps import blanked, gaps_in, parsed, read_notebook, source_of
+from ipu_course.checking.naming import lesson_of
+from ipu_course.checking.state import learned
+from ipu_teach._support.places import not_kept, program, write_whole
+
+Notebook = dict[str, Any]
+
+
+def learners_form(solved: Notebook, name: str = "") -> Notebook:
+    """A solved notebook as a learner gets it. A lesson without gaps comes back as it is. Raises
+    `LessonSourceError`."""
+    # a copy; where links lead is a folder nearer
+    made: Notebook = json.loads(json.dumps(solved).replace("](../", "]("))
+    code = [
+        (f"{name}, cell {n}", cell)
+        for n, cell in enumerate(made["cells"], start=1)
+        if cell["cell_type"] == "code"
+    ]
+    sources = [source_of(cell) for _, cell in code]
+    open_yet = True
+    for number, ((where, cell), source) in enumerate(zip(code, sources, strict=True)):
+        parsed(source, where)
+        if gaps_in(source, where):
+            open_yet = False
+            cell["source"] = blanked(source, sources[number + 1 :], where).splitlines(keepends=True)
+        if not open_yet:
+            cell["outputs"], cell["execution_count"] = [], None
+    return made
+
+
+def as_text(notebook: Notebook) -> str:
+    """A notebook as a file holds it, in the form that nbformat gives it."""
+    return json.dumps(notebook, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
+
+
+def pairs() -> list[tuple[Path, Path]]:
+    """(solved, learner's) for every solved lesson; the second may not exist yet. Raises
+    `LessonError` outside of a checkout."""
+    notebooks.need_checkout("The learner's form of the notebooks")
+    solved = notebooks.lessons_in(notebooks.NOTEBOOKS / "solutions")
+    return [(path, notebooks.NOTEBOOKS / path.name) for path in solved]
+
+
+def write() -> int:
+    """Derive every learner's notebook anew. Returns 0."""
+    for solved, target in pairs():
+        text = as_text(learners_form(read_notebook(solved), solved.name))
+        same = target.exists() and target.read_text(encoding="utf-8", errors="replace") == text
+        if not same:
+            write_whole(target, text)
+        print(f"{target.name}: {'as it was' if same else 'written'}")
+    return 0
+
+
+def check() -> int:
+    """Say where a learner's notebook is not what its solved one makes it; 1 if any is not, else
+    0."""
+    faults = [fault for solved, target in pairs() for fault in differences(solved, target)]
+    known = {solved.name for solved, _ in pairs()}
+    strays = [
+        path.name for path in notebooks.lessons_in(notebooks.NOTEBOOKS) if path.name not in known
+    ]
+    faults += [f"{name}: there is no solved notebook of this name" for name in strays]
+    for fault in faults:
+        print(fault, file=sys.stderr)
+    if faults:
+        print(f"run `{program()} learner`, and edit the solved notebooks only", file=sys.stderr)
+        return 1
+    print(f"{len(known)} learner's notebooks are as their solved ones make them")
+    return 0
+
+
+def differences(solved: Path, target: Path) -> list[str]:
+    """In words, cell by cell, what differs between a learner's notebook and what it should be."""
+    if not target.exists():
+        return [f"{target.name}: not there"]
+    wanted, found = learners_form(read_notebook(solved), solved.name), read_notebook(target)
+    if wanted == found:
+        return []
+    faults = []
+    if len(wanted["cells"]) != len(found["cells"]):
+        faults.append(
+            f"{target.name}: {len(found['cells'])} cells, and {len(wanted['cells'])} in the solved "
+            "notebook"
+        )
+    for number, (right, cell) in enumerate(
+        zip(wanted["cells"], found["cells"], strict=False), start=1
+    ):
+        if source_of(right) != source_of(cell):
+            lines = source_of(cell).splitlines()
+            line = next(
+                (
+                    n
+                    for n, text in enumerate(source_of(right).splitlines())
+                    if lines[n : n + 1] != [text]
+                ),
+                0,
+            )
+            faults.append(
+                f"{target.name}: cell {number} differs in line {line + 1}: "
+                f"{''.join(lines[line : line + 1]).strip()!r}"
+            )
+        elif right != cell:
+            what = (
+                "its outputs"
+                if right.get("outputs") != cell.get("outputs")
+                else "its metadata, kind, id or number"
+            )
+            faults.append(f"{target.name}: cell {number} differs in {what}")
+    return faults or [f"{target.name}: the notebook's metadata differ"]
+
+
+def reset(word: str, progress: bool = False) -> int:
+    """Put a fresh copy of a lesson into the work folder; an edited one is kept under another name.
+    Returns 0.
+
+    With `progress`, what was done in the lesson is forgotten too, predictions included.
+    """
+    lesson = notebooks.find_lesson(word)
+    copy = notebooks.kept_work() / lesson.name
+    kept = None
+    if copy.exists() and copy.read_bytes() != notebooks.as_copied(lesson).encode():
+        try:
+            kept = notebooks.set_aside(copy, "kept")
+        except OSError as error:
+            raise not_kept("The old copy could not be renamed", copy, error) from error
+    notebooks.learners_copy(lesson)
+    print(f"{copy} is fresh" + (f"; your old one is {kept.name}" if kept else ""))
+    number, done = lesson_of(lesson.name), learned()
+    if any(record for name, record in done.records().items() if name.startswith(f"{number}.")):
+        if progress:
+            done.forget(number)
+            print(
+                f"what you had done in lesson {number} is forgotten, and its predictions are open "
+                "again"
+            )
+        else:
+            print(
+                "what you have done in it is kept; "
+                f"`{program()} reset {number} --progress` forgets that, and predictions, too"
+            )
+    return 0

@@ -1,0 +1,437 @@
+"""What a learner calls: check, hint, predict, given, progress. Each is a plain call, and answers in
+the cell below it."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from dataclasses import dataclass, replace
+from textwrap import shorten
+from typing import Any
+
+from ipu_course.checking import judging
+from ipu_course.checking.exercise import (
+    REFUSALS,
+    Exercise,
+    Later,
+    Question,
+    find_exercise,
+    find_question,
+    refuse_other_kinds,
+)
+from ipu_course.checking.gaps import Reference, names_needed, reference
+from ipu_course.checking.judging import Kind, is_blank
+from ipu_course.checking.printed import first_lines
+from ipu_course.checking.shared import Shared, alone, code_of, parsed
+from ipu_course.checking.state import MOST_COUNTED, Record, learned, whole
+from ipu_course.checking.verdict_panel import Panel
+from ipu_teach.errors import AnswerKindError, LessonError
+
+_passed: dict[str, Any] = {}  # the answers that passed in this kernel, by exercise
+_handed_out: dict[str, Any] = {}  # the reference answers that given() returned
+_shared: dict[str, Shared | None] = {}  # the lines of those that passed
+
+
+DONE = ("solved", "with help", "given")  # states that no further attempt takes back
+# that are kept of the refusals of an exercise; characters of one
+MOST_REASONS, LONGEST_REASON = 8, 160
+SIGNS = {
+    Kind.PASSED: "✓",
+    Kind.NOT_YET: "✗",
+    Kind.NOT_ATTEMPTED: "○",
+    Kind.ERROR: "!",
+    Kind.UNJUDGED: "?",
+}
+
+# behind the heading of what passed: light enough for the words, dark page or light
+WASH = "#1a985030"
+# seen on light pages and on dark ones
+TINTS = {Kind.PASSED: "#1a9850", Kind.NOT_YET: "#d9830a", Kind.ERROR: "#d1495b"}
+
+
+@dataclass(frozen=True, repr=False)
+class Verdict(Panel):
+    """What check() found. True if the answer passed."""
+
+    kind: Kind = Kind.NOT_ATTEMPTED
+    shared: Shared | None = None
+
+    def __bool__(self) -> bool:
+        return self.kind is Kind.PASSED
+
+    @property
+    def tint(self) -> str:
+        return TINTS.get(self.kind, "")
+
+    @property
+    def wash(self) -> str:
+        return WASH if self else ""
+
+
+def check(name: str, *answers: Any) -> Verdict:
+    """Try an answer to the exercise `name`: `check("01.1", superstep_cycles)`.
+
+    The first of `answers` is the learner's; a few exercises take something of the lesson's beside
+    it.
+
+    Returns the verdict, which a notebook shows if it is the last line of a cell. Whatever the
+    answer is or does ends in a verdict, and one that comes to no end is stopped; only your own
+    interruption is raised, and `UnknownExerciseError` for a name that is none. A script that is
+    run, and shows no last lines, has the verdict printed.
+    """
+    verdict = _tried(name, answers)
+    # every shell that shows the value of a line has this prompt
+    if sys._getframe(1).f_globals.get("__name__") == "__main__" and not hasattr(sys, "ps1"):
+        print(verdict)
+    return verdict
+
+
+def _tried(name: str, answers: tuple[Any, ...]) -> Verdict:
+    """The verdict on an answer, counted."""
+    exercise = find_exercise(name, "check")
+    given_out = name in _handed_out and bool(answers) and answers[0] is _handed_out[name]
+    with first_lines():
+        verdict = judged(exercise, answers, given_out)
+    if verdict and not given_out:
+        _passed[name], _shared[name] = answers[0], verdict.shared
+    if verdict.kind is not Kind.NOT_ATTEMPTED and not given_out:
+        text = alone(answers[0]) if verdict and len(answers) == 1 else None
+        learned().change(name, lambda record: _count(record, verdict, text))
+        return _with_a_way_out(exercise, verdict)
+    return verdict
+
+
+def refusals(record: Record) -> int:
+    """How often an exercise was tried in vain."""
+    kinds = record.get("kinds")
+    return (
+        sum(whole(kinds.get(kind.value)) for kind in (Kind.NOT_YET, Kind.ERROR))
+        if isinstance(kinds, dict)
+        else 0
+    )
+
+
+def _with_a_way_out(exercise: Exercise, verdict: Verdict) -> Verdict:
+    """The verdict, which says where the puzzle is to whoever was refused often enough."""
+    if verdict or not exercise.decoys or refusals(learned().record(exercise.name)) < REFUSALS:
+        return verdict
+    text = (
+        f'puzzle("{exercise.name}") has the lines of a right answer, shuffled among a few wrong '
+        "ones."
+    )
+    return replace(verdict, rows=(*verdict.rows, ("or", text)))
+
+
+def _count(record: Record, verdict: Verdict, text: str | None) -> None:
+    kind, rows = verdict.kind, dict(verdict.rows)
+    reason = (
+        rows.get("came", "").split(":")[0]
+        if kind is Kind.ERROR
+        else shorten(rows.get("why", ""), LONGEST_REASON, placeholder=" …")
+    )
+    before = record.get("said")
+    said = before if isinstance(before, dict) else {}
+    if reason and not verdict and (reason in said or len(said) < MOST_REASONS):
+        record["said"] = said | {reason: min(whole(said.get(reason)) + 1, MOST_COUNTED)}
+    record["attempts"] = min(whole(record.get("attempts")) + 1, MOST_COUNTED)
+    before = record.get("kinds")
+    kinds = {
+        k.value: n
+        for k in Kind
+        if (n := whole(before.get(k.value) if isinstance(before, dict) else 0))
+    }
+    record["kinds"] = kinds | {kind.value: min(kinds.get(kind.value, 0) + 1, MOST_COUNTED)}
+    if text is not None:
+        record["built"] = text
+    if kind is Kind.PASSED or record.get("state") not in DONE:
+        record["state"] = "solved" if kind is Kind.PASSED else "not yet"
+
+
+def judged(exercise: Exercise, answers: tuple[Any, ...], given_out: bool = False) -> Verdict:
+    """The verdict on an answer, without counting it."""
+
+    def judge(*given: Any) -> judging.Passed:
+        refuse_other_kinds(exercise, given)
+        return exercise.judge(*given)
+
+    found = judging.judged(judge, answers, exercise.name)
+    kind, rows = found.kind, found.rows
+    if kind is Kind.NOT_ATTEMPTED:
+        rows = (("next", f'fill the gap; hint("{exercise.name}") helps.'),)
+    further = exercise.thought if kind is Kind.PASSED else ""
+    said = (
+        f"{kind.value}, with the reference answer"
+        if given_out and kind is Kind.PASSED
+        else kind.value
+    )
+    filled = tuple((label, text) for label, text in (*rows, ("further", further)) if text)
+    return Verdict(
+        f"{exercise.name} {exercise.title}: {said}",
+        SIGNS[kind],
+        filled,
+        found.bars,
+        found.picture,
+        kind=kind,
+        shared=found.shared,
+    )
+
+
+def share(name: str) -> Panel:
+    """One line for your answer that passed: exercise, cost, what the check saw, and your code, the
+    last two as short hashes.
+
+    Whoever has the line and your code can replay it: `verify(line, answer)`. Raises
+    `UnknownExerciseError`.
+    """
+    exercise = find_exercise(name, "share")
+    if name not in _passed:
+        rows = (
+            ("next", f'check("{name}", …) with an answer of your own that passes; then share it.'),
+        )
+        return Panel(f"{name} {exercise.title}: nothing to share yet", "○", rows)
+    line = _shared.get(name)
+    if line is None:
+        rows = (
+            (
+                "next",
+                "write your answer in a cell or a file, with def or class: then its code is read.",
+            ),
+        )
+        return Panel(f"{name} {exercise.title}: the code of your answer cannot be read", "○", rows)
+    kept = {"line": str(line), "code": code_of(_passed[name])}
+    learned().change(name, lambda record: record.update(shared=kept))
+    replay = (
+        ("line", f" {line}"),
+        ("next", f"whoever has your code can replay it: verify(line, {_called(_passed[name])})."),
+    )
+    return Panel(f"{name} {exercise.title}: to share", "→", replay)
+
+
+def _called(answer: Any) -> str:
+    return judging.name_of(answer) if callable(answer) else "answer"
+
+
+def verify(line: str, *answers: Any) -> Panel:
+    """Replay an answer that somebody shared: whether it passes, costs that much, does the same and
+    is the same code.
+
+    `answers` are as in `check`. Nothing is counted. Raises `LessonError` for what is no line of
+    `share`.
+    """
+    claimed = parsed(line)
+    exercise = find_exercise(claimed.name, "verify")
+    head = f"{claimed.name} {exercise.title}"
+    verdict = judged(exercise, answers)
+    if not verdict:
+        return Panel(
+            f"{head}: not verified",
+            "✗",
+            (("came", f"this answer does not pass: {verdict.kind.value}"), *verdict.rows),
+        )
+    came = verdict.shared
+    pairs = (
+        []
+        if came is None
+        else [
+            (
+                "cost",
+                f"{claimed.figure} {claimed.unit}".strip(),
+                f"{came.figure} {came.unit}".strip(),
+            ),
+            ("what it does", claimed.digest, came.digest),
+            ("the code", claimed.code, came.code),
+        ]
+    )
+    rows = [(label, f"{said} was said, {is_} came") for label, said, is_ in pairs if said != is_]
+    if came is not None and not rows:
+        cost = f"{came.figure} {came.unit}, " if came.figure else ""
+        return Panel(f"{head}: verified", "✓", (("same", f"{cost}what it does, and the code"),))
+    return Panel(
+        f"{head}: passes, and is not what was shared",
+        "✗",
+        tuple(rows) or (("code", "it cannot be read"),),
+    )
+
+
+def hint(name: str) -> Panel:
+    """The next hint for an exercise, below those that were shown before. How many were shown is
+    remembered."""
+    exercise = find_exercise(name, "hint")
+
+    def show_one_more(record: Record) -> None:
+        record["hints"] = min(whole(record.get("hints")) + 1, len(exercise.hints))
+
+    learned().change(name, show_one_more)
+    shown_now = whole(learned().record(name).get("hints")) or 1
+    rows = [(f"hint {i}", text) for i, text in enumerate(exercise.hints[:shown_now], start=1)]
+    if shown_now == len(exercise.hints):
+        rows.append(
+            ("then", f'that was the last. given("{name}") goes on with the reference answer.')
+        )
+    else:
+        rows.append(("then", f'hint("{name}") again gives the next.'))
+    return Panel(
+        f"{name} {exercise.title}: hint {shown_now} of {len(exercise.hints)}", "→", tuple(rows)
+    )
+
+
+_MISSING: Any = object()
+
+
+def predict(name: str, value: Any = _MISSING, *, actual: Any = _MISSING) -> Panel:
+    """Say what will come before you run it: `predict("01.0", 250)`; afterwards compare:
+    `predict("01.0", actual=cycles)`.
+
+    The first prediction is locked and stays. It is marked for being made, never for being right.
+    One that an earlier lesson asked comes back as `predict("01.0 again", …)`, with other numbers:
+    what is asked is shown until it is answered, and then the machine runs and answers too. What is
+    no prediction is not locked, and it is said what one is. Raises `UnknownExerciseError`.
+    """
+    question = find_question(name)
+    if value is not _MISSING and not is_blank(value) and actual is _MISSING:
+        try:
+            question.values(value)
+        except AnswerKindError as error:
+            told = (("came", error.tried), ("next", error.next_step))
+            asked = (("asked", question.drawn().asks),) if isinstance(question, Later) else ()
+            return Panel(f"{name} {question.title}: no prediction yet", "○", (*asked, *told))
+    if isinstance(question, Later):
+        return _asked_again(question, value, actual)
+    locked = _locked(question)
+    head = f"{name} {question.title}"
+    if actual is not _MISSING:
+        if not locked:
+            return Panel(
+                f"{head}: no prediction yet",
+                "○",
+                (("next", "predict first; then run this cell again."),),
+            )
+        return _compared(question, f"{head}:", locked, question.values(actual))
+    if value is _MISSING or is_blank(value):
+        if locked:
+            return Panel(f"{head}: locked", "■", (("you guessed", question.said(locked)),))
+        return Panel(
+            f"{head}: no prediction yet",
+            "○",
+            (("next", question.asks()),),
+        )
+    values = question.values(value)
+    if locked:
+        said = (
+            "it is made and locked; a second guess would not be one"
+            if locked != values
+            else "it is locked already"
+        )
+        return Panel(
+            f"{head}: locked", "■", (("you guessed", question.said(locked)), ("kept", said))
+        )
+    _lock(question, values)
+    return Panel(
+        f"{head}: locked",
+        "■",
+        (("you guessed", question.said(values)), ("next", "now run it and see.")),
+    )
+
+
+def _locked(question: Question) -> tuple[Any, ...]:
+    """The prediction that was made; nothing if there is none, or the file was edited."""
+    try:
+        return question.values(learned().record(question.name).get("prediction"))
+    except AnswerKindError:
+        return ()
+
+
+def _compared(
+    question: Question, head: str, locked: Any, came: Any, *asked: tuple[str, str]
+) -> Panel:
+    """A guess beside what it is."""
+    rows = (*asked, ("you guessed", question.said(locked)), ("it is", question.said(came)))
+    said = "as you guessed" if locked == came else "compared"
+    return Panel(f"{head} {said}", "=", (*rows, ("why", question.why)))
+
+
+def _lock(question: Question, values: tuple[Any, ...]) -> None:
+    learned().change(question.name, lambda record: record.setdefault("prediction", list(values)))
+
+
+def _asked_again(question: Later, value: Any, actual: Any) -> Panel:
+    """A prediction that came back: what is asked, or the guess beside what a run of the engine
+    gives."""
+    drawn, locked, head = question.drawn(), _locked(question), f"{question.name}: {question.title}"
+    if actual is not _MISSING:
+        raise AnswerKindError(
+            f"Prediction {question.name} was given what it is.",
+            next_step="leave actual out: here the machine answers.",
+        )
+    if not locked and (value is _MISSING or is_blank(value)):
+        return Panel(
+            head,
+            "○",
+            (("asked", drawn.asks), ("next", question.asks())),
+        )
+    if not locked:
+        locked = question.values(value)
+        _lock(question, locked)
+    came = question.values(drawn.answer())
+    return _compared(question, f"{head},", locked, came, ("asked", drawn.asks))
+
+
+def passed_here(name: str) -> Any:
+    """The learner's answer that passed in this kernel; None if none did."""
+    return _passed.get(name)
+
+
+def given(name: str) -> Any:
+    """An answer with which the lesson goes on: yours if it passed in this kernel, else the
+    reference answer.
+
+    Says in the cell which of the two it is. `progress()` lists an exercise of the second kind as
+    given. The reference is read from the solved notebook and run among the names of the caller's
+    notebook. Raises `UnknownExerciseError` and `LessonError`.
+    """
+    find_exercise(name, "given")
+    if name in _passed:
+        print(f"{name}: your own answer, which passed.")
+        answer = _passed[name]
+    else:
+        answer = _handed_out[name] = run_reference(name, sys._getframe(1).f_globals)[0]
+        learned().change(name, _as_given)
+        print(
+            f"{name}: the reference answer, so that the lesson goes on. Yours takes its place once "
+            "it passes."
+        )
+    return answer
+
+
+def _as_given(record: Record) -> None:
+    if record.get("state") not in DONE:
+        record["state"] = "given"
+
+
+def run_reference(name: str, names: dict[str, Any]) -> tuple[Any, ...]:
+    """The reference answers of an exercise, run among the names of a notebook. Raises `LessonError`
+    if some are missing."""
+    return run_cell(complete_reference(name, names), f"<reference {name}>", names)
+
+
+def complete_reference(name: str, names: dict[str, Any]) -> Reference:
+    """The reference of an exercise, all that it needs being among `names`. Raises `LessonError` if
+    something is missing."""
+    found = reference(name)
+    missing = sorted(names_needed(found.cell) - names.keys())
+    if missing:
+        raise LessonError(f"""The reference answer to {name} needs {", ".join(missing)}, and this
+            notebook has not made that yet.
+            where: {found.path.name}
+            next:  run the cells above this one first.""")
+    return found
+
+
+def run_cell(found: Reference, path: str, names: dict[str, Any]) -> tuple[Any, ...]:
+    """The answers of a cell, run among the names of a notebook. `path` is what its lines are said
+    to stand in."""
+    # So that the kit can quote its lines, as it does with a learner's.
+    linecache.cache[path] = (len(found.cell), None, found.cell.splitlines(keepends=True), path)
+    scope = dict(names)
+    exec(compile(found.cell, path, "exec"), scope)
+    return tuple(eval(answer, scope) for answer in found.answers)

@@ -1,0 +1,162 @@
+"""Known mistakes: wrong answers as learners write them, in one file a lesson, `mistakes.py`. Its
+cells are a notebook's:
+
+    # %% given
+    …what the lesson has defined by then: imports, codelets
+
+    # %% 01.3: the busy share
+    # why:  this is the share of the time in which tiles work. The rest is waiting.
+    # next: subtract it from 1.
+    def waiting_share(work): …
+
+What a cell defines last is the answer. One that says why is tried beside the learner's: if both
+come to the same, that is said to her; `{figure}` in the words stands for what the check has worked
+out of the case. Of others a check finds out by itself what is wrong, and they quote it: `# not yet:
+words of the verdict`, or `# error in the answer: words`. Tests take all of them as answers, and
+docs/mistakes.md is made from them. Variants of a mistake, which the tests have, stand in the same
+form below `# like: the busy share`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from time import perf_counter, thread_time
+from typing import Any
+
+import numpy as np
+
+from ipu_course.checking.naming import folder_of
+from ipu_course.checking.shared import last_name
+
+CELL = re.compile(r"^# %% (.+)\n((?:# .+\n)*)", re.MULTILINE)
+HEAD = re.compile(r"# (why|next|not yet|error in the answer|like): +(.+\n(?:#   .+\n)*)")
+# seconds of work, or twice that of waiting, after which no further mistake is tried: the verdict
+# must come
+PATIENCE = 2.0
+
+Reason = tuple[str, str]  # why an answer is wrong, and what to do next; "" for nothing
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A wrong answer. `why` and `next_step` are told to whoever comes to the same; `kind` and
+    `says` are the verdict's."""
+
+    exercise: str
+    about: str
+    why: str
+    next_step: str
+    kind: str
+    says: str
+    code: str
+    path: Path
+    line: int
+
+    @cached_property
+    def like(self) -> Any:
+        """The answer: what the cell defines last."""
+        names = dict(given(self.path))
+        exec(_compiled(self.code, self.path, self.line), names)
+        return names[last_name(ast.parse(self.code))]
+
+    def told(self, **figures: object) -> Reason:
+        """Why, and what next, with the figures of a case in their places."""
+        return self.why.format(**figures), self.next_step.format(**figures)
+
+
+@cache
+def read(path: Path) -> tuple[Mistake, ...]:
+    """The mistakes of one file, in their order. The first cell is what is given."""
+    found, text = [], path.read_text(encoding="utf-8")
+    cells = list(CELL.finditer(text))
+    for cell, end in zip(cells[1:], [*(c.start() for c in cells[2:]), len(text)], strict=True):
+        exercise, about = cell[1].split(": ", 1)
+        said = {
+            key: " ".join(words.replace("\n#", " ").split()) for key, words in HEAD.findall(cell[2])
+        }
+        kind = next((key for key in said if key not in ("why", "next")), "not yet")
+        why, advice = said.get("why", ""), said.get("next", "")
+        code, line = text[cell.end() : end].rstrip() + "\n", text.count("\n", 0, cell.end())
+        found.append(
+            Mistake(exercise, about, why, advice, kind, said.get(kind, why), code, path, line)
+        )
+    return tuple(found)
+
+
+@cache
+def given(path: Path) -> dict[str, Any]:
+    """What the first cell of a file defines."""
+    text = path.read_text(encoding="utf-8")
+    names: dict[str, Any] = {"__name__": f"{path.parent.name}_{path.stem}"}
+    exec(_compiled(text[: [cell.start() for cell in CELL.finditer(text)][1]], path, 0), names)
+    return names
+
+
+def given_to(exercise: str) -> dict[str, Any]:
+    """What the cells of the exercise's lesson define, as its file says them again."""
+    path = _file(exercise)
+    return given(path) if path.exists() else {}
+
+
+def _file(exercise: str) -> Path:
+    return folder_of(exercise) / "mistakes.py"
+
+
+def _compiled(code: str, path: Path, line: int) -> Any:
+    """Code of a file, with its own line numbers, so that errors and codelets find their source."""
+    return compile("\n" * line + code, str(path), "exec", dont_inherit=True)
+
+
+def suspects(*exercises: str) -> Iterator[Mistake]:
+    """The mistakes of these exercises that say why, in the order of their files, which are read
+    when the first is asked for."""
+    for exercise in exercises:
+        yield from (
+            mistake
+            for mistake in read(_file(exercise))
+            if mistake.exercise == exercise and mistake.why
+        )
+
+
+def alike(mistakes: Iterable[Mistake], fits: Callable[[Any], bool]) -> Iterator[Mistake]:
+    """Those of whose answer it can be said in time that it `fits`: that it comes to the same as the
+    learner's."""
+    worked, waited = thread_time(), perf_counter()
+    for mistake in mistakes:
+        fitting = False
+        with suppress(Exception):  # a mistake that ends with an error comes to something else
+            fitting = fits(mistake.like)
+        if fitting:
+            yield mistake
+        if thread_time() - worked > PATIENCE or perf_counter() - waited > 2 * PATIENCE:
+            return
+
+
+def first(mistakes: Iterable[Mistake], fits: Callable[[Any], bool], **figures: object) -> Reason:
+    """What is told of the first of these mistakes whose answer `fits`."""
+    found = next(alike(mistakes, fits), None)
+    return found.told(**figures) if found else ("", "")
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two outcomes are equal: rows of numbers, in which nothing is equal to nothing; or
+    several of them."""
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(same, one, other))
+    return (
+        bool(np.array_equal(one, other, equal_nan=True))
+        if isinstance(one, np.ndarray)
+        else bool(one == other)
+    )
+
+
+def all_mistakes() -> Iterator[Mistake]:
+    """Those of every lesson: what the tests try, and what docs/mistakes.md is made from."""
+    for path in sorted(Path(__file__).resolve().parents[1].glob("lesson*/mistakes.py")):
+        yield from read(path)

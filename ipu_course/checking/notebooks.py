@@ -1,0 +1,230 @@
+"""Where the lessons lie, and the learner's own copies of them.
+
+A lesson has two forms: `notebooks/solutions` holds it solved and run, `notebooks` as a learner gets
+it. The learner's own copies lie in the work folder: `work` in a checkout, `./work` where the kit
+was installed from a wheel.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import sys
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ipu_course.checking.naming import Key, lesson_meant, lesson_of, sort_key
+from ipu_teach._support.places import bundled, checkout, not_kept, try_writing, write_whole
+from ipu_teach.errors import LessonError
+
+COURSE = Path(__file__).resolve().parents[1]
+NOTEBOOKS = bundled("notebooks", COURSE)
+PAGES = bundled("docs", COURSE)
+INDEX = "index.ipynb"  # the map of the lessons
+# the numbered lessons, and the machine in one file
+PATTERNS = ("[0-9][0-9]_*.ipynb", "[0-9][0-9][a-z]_*.ipynb", "tiny.ipynb")
+ALIASES = {"mnist": "07", "cnn": "07b"}
+DEEPEST = 50  # of lists and objects within each other; a notebook has ten or so
+
+
+def lessons(solved: bool = False) -> list[Path]:
+    """The lessons in order: the learner's form of each where there is one, with `solved` the solved
+    form first."""
+    folders = [NOTEBOOKS / "solutions", NOTEBOOKS]
+    found: dict[str, Path] = {}
+    for folder in reversed(folders) if solved else folders:
+        found.update((path.stem, path) for path in lessons_in(folder))
+    return sorted(found.values(), key=_in_order)
+
+
+def lessons_in(folder: Path) -> list[Path]:
+    """The notebooks of a folder that are lessons, in order: the numbered ones, then the machine in
+    one file."""
+    return sorted((path for pattern in PATTERNS for path in folder.glob(pattern)), key=_in_order)
+
+
+def _in_order(path: Path) -> tuple[Key, str]:
+    return sort_key(lesson_of(path.stem)), path.stem
+
+
+def find_lesson(word: str | None, solved: bool = False) -> Path:
+    """The lesson that `word` means: a number, the beginning of a name, `mnist`, `cnn` or `index`;
+    without one, the first."""
+    known = lessons(solved)
+    if not known:
+        raise LessonError(f"""There are no lessons here.
+            where: {NOTEBOOKS}
+            next:  run this from a whole copy of the repository, installed with `python -m pip
+            install -e .[lab]`""")
+    if word is None:
+        return known[0]
+    index = NOTEBOOKS / INDEX
+    if word.lower().removesuffix(".ipynb") == index.stem and index.exists():
+        return index
+    wanted = ALIASES.get(word.lower(), word.lower())
+    if meant := lesson_meant(wanted):
+        hits = [path for path in known if lesson_of(path.stem) == meant]
+    else:
+        wanted = wanted.removesuffix(".ipynb")
+        names = {
+            path: (path.stem.lower(), path.stem.lower().partition("_")[2] or path.stem.lower())
+            for path in known
+        }
+        hits = [path for path in known if any(name.startswith(wanted) for name in names[path])]
+        hits = [path for path in hits if wanted in names[path]] or hits
+    if len(hits) == 1:
+        return hits[0]
+    listed = "".join(f"\n    {path.stem}" for path in hits or known)
+    many = (
+        f"{word!r} is the beginning of several lessons."
+        if hits
+        else f"There is no lesson {word!r}."
+    )
+    raise LessonError(many, next_step=f"choose one by number or name:{listed}")
+
+
+def work_path() -> Path:
+    """Where the learner's own copies and progress live, whether it exists or not."""
+    here = Path.cwd()
+    usual = (checkout() or (here.parent if here.name == "work" else here)) / "work"
+    return Path(os.environ.get("IPU_TEACH_WORK") or usual).expanduser().absolute()
+
+
+def work_folder() -> Path:
+    """`work_path`, made if need be."""
+    folder = work_path()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise not_kept("The work folder cannot be made", folder, error) from error
+    return folder
+
+
+def writable_work_path() -> Path:
+    """Return `work_path`, which is not made. Raises `LessonError` if nothing can be kept in it."""
+    folder = work_path()
+    try:
+        try_writing(folder)
+    except OSError as error:
+        raise not_kept("Nothing can be kept in the work folder", folder, error) from error
+    return folder
+
+
+def kept_work() -> Path:
+    """The work folder. Raises `LessonError` where nothing can be kept in it."""
+    folder = work_folder()
+    writable_work_path()
+    return folder
+
+
+def set_aside(file: Path, word: str) -> Path:
+    """Rename `file`, with the word and the time in its new name, which is returned."""
+    stamp = time.strftime(f"{word}-%Y%m%d-%H%M%S")
+    for number in range(1, 1000):
+        kept = file.with_name(
+            f"{file.stem}.{stamp}{f'-{number}' if number > 1 else ''}{file.suffix}"
+        )
+        if not kept.exists():
+            break
+    os.replace(file, kept)
+    return kept
+
+
+def as_copied(lesson: Path) -> str:
+    """The text of a lesson as the work folder holds it: the folder `docs` lies beside it there."""
+    return lesson.read_text(encoding="utf-8").replace("](../", "](")
+
+
+def learners_copy(lesson: Path) -> Path:
+    """The copy of `lesson` in the work folder, made on the first call and never overwritten."""
+    copy = work_folder() / lesson.name
+    if _copied(copy, as_copied(lesson)):
+        _trust(copy)
+    return copy
+
+
+def learners_copies(lesson: Path) -> Path:
+    """The copy of `lesson`, as `learners_copy` makes it; and copies of all that links lead to:
+    other lessons, pages of docs."""
+    copy = learners_copy(lesson)
+    others = [other for other in (*lessons(), NOTEBOOKS / INDEX) if other.exists()]
+    for other in others:
+        learners_copy(other)
+    named = {
+        name for other in others for name in re.findall(r"\]\(docs/([\w-]+\.md)", as_copied(other))
+    }
+    for page in (page for page in PAGES.glob("*.md") if page.name in named):
+        _copied(copy.parent / "docs" / page.name, page.read_text(encoding="utf-8"))
+    return copy
+
+
+def _copied(copy: Path, text: str) -> bool:
+    """Write a copy that is not there yet; whether it was not."""
+    if copy.exists():
+        return False
+    try:
+        copy.parent.mkdir(exist_ok=True)
+        write_whole(copy, text)
+    except OSError as error:
+        raise not_kept("The lesson could not be copied", copy, error) from error
+    return True
+
+
+def _trust(notebook: Path) -> None:
+    """Sign a copy we just made: its stored pictures then move before the first run, and stand still
+    otherwise."""
+    try:
+        import nbformat
+        from nbformat.sign import NotebookNotary
+
+        NotebookNotary().sign(nbformat.read(notebook, as_version=nbformat.NO_CONVERT))
+    # a convenience: whatever is wrong with the signature store, the lesson opens
+    except Exception as error:
+        _say_once(f"a copy could not be marked as trusted ({error}); its pictures move after a run")
+
+
+@cache
+def _say_once(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def need_checkout(what: str) -> None:
+    """Raises `LessonError` where the kit was installed from a wheel: its own notebooks are not for
+    writing."""
+    if checkout() is None:
+        raise LessonError(f"""{what} belongs to a checkout, and this kit was installed from a wheel.
+            where: {NOTEBOOKS}
+            next:  run it in a copy of the repository, where notebooks/solutions can be edited""")
+
+
+def need(module: str, extra: str) -> None:
+    if importlib.util.find_spec(module) is None:
+        raise LessonError(
+            f"{module} is not installed.", next_step=install_line(f"ipu_teach[{extra}]")
+        )
+
+
+def install_line(requirement: str) -> str:
+    return f"{sys.executable} -m pip install '{requirement}'"
+
+
+def read_json(file: Path) -> Any:
+    """What stands in a JSON file. Raises `OSError`, and `ValueError` for what is none, or could not
+    be written again."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        json.dumps(found, allow_nan=False)  # Python reads NaN, and 1e999, which JSON has not
+    except RecursionError:
+        found = None
+    if found is None or not _within(found, DEEPEST):
+        raise ValueError("nothing is in it, or it nests too deep")
+    return found
+
+
+def _within(value: Any, depth: int) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return depth > 0 and all(_within(one, depth - 1) for one in inner)

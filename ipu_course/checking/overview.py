@@ -1,0 +1,111 @@
+"""progress(): what is done, as a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+
+from ipu_course.checking.exercise import Question, asked_again_in, catalogue
+from ipu_course.checking.naming import lesson_meant
+from ipu_course.checking.state import Record, learned, whole
+from ipu_course.checking.verdict_panel import FRAME, LABEL, VALUE, aligned
+from ipu_teach.errors import LessonError, UnknownExerciseError, counted, shown
+
+HEADS = ("exercise", "about", "done", "attempts", "hints")
+OPEN = "–"
+LONGEST_NAME = 60  # characters
+PREDICTED = "✓ predicted"
+SIGNS = {
+    "solved": "✓ solved",
+    "with help": "✓ with help",
+    "given": "→ given",
+    "not yet": "✗ not yet",
+}
+
+
+@dataclass(frozen=True, repr=False)
+class Overview:
+    """A table of exercises and predictions: (name, title, what is done, attempts, hints)."""
+
+    caption: str
+    rows: tuple[tuple[str, ...], ...]
+
+    def __repr__(self) -> str:
+        return "\n".join([self.caption, *aligned((HEADS, *self.rows))])
+
+    def _repr_html_(self) -> str:
+        heads = "".join(f'<th scope="col" style="{LABEL}">{head}</th>' for head in HEADS)
+        body = ""
+        for name, *rest in self.rows:
+            cells = "".join(f'<td style="{VALUE}">{escape(part)}</td>' for part in rest)
+            body += f'<tr><th scope="row" style="{LABEL}">{escape(name)}</th>{cells}</tr>'
+        caption = (
+            "<caption "
+            f'style="text-align:left;font-weight:600;caption-side:top">{escape(self.caption)}</caption>'
+        )
+        table = f"{caption}<thead><tr>{heads}</tr></thead><tbody>{body}</tbody>"
+        table = f'<table style="border-collapse:collapse;color:inherit">{table}</table>'
+        return f'<div class="ipu-view" style="{FRAME}">{table}</div>'
+
+
+def progress(lesson: str | int | None = None, *, name: str | None = None) -> Overview:
+    """What is done, in every lesson or in one: `progress("01")`. Raises `UnknownExerciseError` for
+    a lesson without any.
+
+    `name`: yours, as a class shall know you; it is kept beside the rest. Raises `LessonError` for
+    what is no name.
+    """
+    if name is not None:
+        if (
+            not isinstance(name, str)
+            or not name.strip()
+            or not name.isprintable()
+            or len(name) > LONGEST_NAME
+        ):
+            raise LessonError(f"""progress() was given the name {shown(name)}.
+                next:  give one line of text, at most {LONGEST_NAME} characters, as
+                progress(name="Ada").""")
+        learned().call(name.strip())
+    chosen = [
+        known
+        for known in catalogue()
+        if lesson is None or lesson_meant(str(lesson)) == known.number
+    ]
+    if not chosen:
+        numbers = ", ".join(known.number for known in catalogue())
+        raise UnknownExerciseError(f"""There are no exercises for the lesson {shown(lesson)}.
+            next:  there are some for the lessons {numbers}.""")
+    records = learned().records()
+    rows, states = [], []
+    again = [item for known in chosen for item in asked_again_in(known)]
+    for item in [item for known in chosen for item in known.items] + again:
+        record = records.get(item.name, {})
+        state = (
+            _prediction(record) if isinstance(item, Question) else str(record.get("state", OPEN))
+        )
+        states += [] if isinstance(item, Question) else [state]
+        counts = (
+            ("", "")
+            if isinstance(item, Question)
+            else (_count(record, "attempts"), _count(record, "hints"))
+        )
+        rows.append((item.name, item.title, SIGNS.get(state, state), *counts))
+    solved, helped, handed = (states.count(state) for state in ("solved", "with help", "given"))
+    remade = sum(row[2] == PREDICTED for row in rows[len(rows) - len(again) :])
+    made, asked = (
+        sum(row[2] == PREDICTED for row in rows) - remade,
+        len(rows) - len(states) - len(again),
+    )
+    caption = f"{solved} of {counted(len(states), 'exercise')} solved"
+    caption += (f", {helped} with help" if helped else "") + (f", {handed} given" if handed else "")
+    caption += f"; {made} of {counted(asked, 'prediction')} made" if asked else ""
+    caption += f"; {remade} of {len(again)} asked again" if again else ""
+    return Overview(caption, tuple(rows))
+
+
+def _prediction(record: Record) -> str:
+    return PREDICTED if "prediction" in record else OPEN
+
+
+def _count(record: Record, what: str) -> str:
+    return str(whole(record.get(what)) or "")

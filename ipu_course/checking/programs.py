@@ -1,0 +1,126 @@
+"""What checks of programs share: a machine, the answer's program, a loaded engine, and a walk
+through the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ipu_course.checking.judging import NotYet, answering, call_made, quoted, returned
+from ipu_teach import FLOAT, Device, Engine, Graph, IPUModel, Tensor
+from ipu_teach.poplibs import poplin, popops, poputil
+from ipu_teach.program import Program, Sequence as Steps
+from ipu_teach.types import Array
+
+TILES = 13
+OTHER = 7  # tiles of a second machine, so that nothing is right on 13 alone
+WORKERS = 6  # of a tile
+SYNC = 100  # cycles of a sync; Target.auto_sync_delay
+WIDTH, BATCH = 78, 26  # numbers of a layer's input, and inputs at once
+
+
+def device_of(tiles: int = TILES, ipus: int = 1, **machine: Any) -> Device:
+    """A machine of so many tiles an IPU."""
+    return IPUModel("ipu2", tiles_per_ipu=tiles, num_ipus=ipus, **machine).create_device()
+
+
+def graph_of(tiles: int = TILES, ipus: int = 1, replicas: int = 1) -> Graph:
+    """An empty graph for such a machine."""
+    return Graph(device_of(tiles, ipus), replication_factor=replicas)
+
+
+def tiles_of(graph: Graph, tensor: Tensor) -> Any:
+    """The tile of each element, in the tensor's shape."""
+    tiles = np.zeros(tensor.num_elements, int)
+    for tile, pieces in enumerate(graph.get_tile_mapping(tensor)):
+        for begin, end in pieces:
+            tiles[begin:end] = tile
+    return tiles.reshape(tensor.shape)
+
+
+def loaded(graph: Graph, program: Any, tried: str) -> Engine:
+    """The engine of a program that an answer made, loaded. What it raises is the answer's."""
+    with answering(tried):
+        engine = Engine(graph, program)
+        engine.load(device_of(graph.target.num_tiles))
+    return engine
+
+
+def run_once(graph: Graph, program: Any) -> Engine:
+    """The engine of a program of ours, after a run on the graph's own machine."""
+    engine = Engine(graph, program)
+    engine.load_and_run(Device(graph.target))
+    return engine
+
+
+def program_of(answer: Callable[..., Any], tried: str, *arguments: Any) -> Program:
+    """The program that an answer builds."""
+    made = call_made(answer, tried, *arguments)
+    if not isinstance(made, Program):
+        raise NotYet(
+            tried,
+            returned(made),
+            "a program",
+            next_step="return the program: a Repeat, a Sequence, …",
+        )
+    return made
+
+
+def one_program(made: Any, tried: str) -> Program:
+    """A program, or several in a list, as one."""
+    if isinstance(made, (list, tuple)):
+        for part in made:
+            if not isinstance(part, Program):
+                came = f"{getattr(part, '__name__', quoted(part))} in the list"
+                advice = "call what makes a program: the list holds what it returns."
+                raise NotYet(tried, came, "programs alone", next_step=advice)
+        made = Steps(*made)
+    if not isinstance(made, Program):
+        came = returned(made)
+        raise NotYet(tried, came, "a program", next_step="return the program.")
+    return made
+
+
+def all_of(program: Program, around: tuple[Program, ...] = ()) -> Iterator[Program]:
+    """A program and every program inside it. One that contains itself is `NotYet`."""
+    if any(program is outer for outer in around):
+        why = "such a program would never end, and nobody could write it down."
+        raise NotYet(
+            "your program",
+            f"a {type(program).__name__} that contains itself",
+            why=why,
+            next_step="make a new one.",
+        )
+    yield program
+    for child in program.children():
+        yield from all_of(child, (*around, program))
+
+
+def drawn_layers(layers: int) -> tuple[Array, Array]:
+    """Activations, and the weights of so many layers."""
+    draw = np.random.default_rng(902).standard_normal
+    weights = draw((layers, WIDTH, WIDTH)).astype(np.float32) / np.float32(WIDTH**0.5)
+    return draw((BATCH, WIDTH)).astype(np.float32), weights
+
+
+def layer_of(
+    graph: Graph, program: Steps, name: object = "", rows: int = BATCH, width: int = WIDTH
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Such a layer on all tiles: its input, its weights and its result, which the program makes."""
+    x = graph.add_variable(FLOAT, (rows, width), f"x{name}")
+    w = graph.add_variable(FLOAT, (width, width), f"w{name}")
+    for tensor in (x, w):
+        poputil.map_tensor_linearly(graph, tensor)
+    y = poplin.mat_mul(graph, x, w, program, f"product{name}")
+    popops.tanh_in_place(graph, y, program, f"tanh{name}")
+    return x, w, y
+
+
+def gone_through(x: Array, weights: Array) -> Array:
+    """What comes out of layers, in float64."""
+    came: Array = x.astype(np.float64)
+    for w in weights:
+        came = np.tanh(came @ w)
+    return came

@@ -1,0 +1,265 @@
+"""puzzle(): the lines of a right answer, shuffled among a few wrong ones, to be put in order by
+whoever is stuck.
+
+Two forms: `puzzle("02.1")` shows the lines, as text and, where a kernel runs, as a list to
+rearrange with the keyboard alone; `puzzle("02.1", "c a d b")` tries an order. Which order is right
+nobody stored: the lines become a function, and the exercise's check decides. Solving a puzzle
+counts as solving with help.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from ipu_course.checking.exercise import REFUSALS, Exercise, find_exercise
+from ipu_course.checking.gaps import Reference, gaps_in
+from ipu_course.checking.judging import Kind
+from ipu_course.checking.learner_calls import (
+    SIGNS,
+    Verdict,
+    complete_reference,
+    judged,
+    refusals,
+    run_cell,
+)
+from ipu_course.checking.state import Record, learned
+from ipu_course.checking.verdict_panel import FRAME, Panel
+from ipu_teach.errors import AnswerKindError, LessonError, counted, shown
+from ipu_teach.graph.layouts import is_whole
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+HELPED = "with help"
+
+
+class Puzzle:
+    """The lines of an exercise's puzzle: a notebook shows them as a list that can be rearranged.
+
+    `lines`: as they stand in the function, in the order in which they are shown.
+    """
+
+    def __init__(self, exercise: Exercise, names: dict[str, Any]) -> None:
+        self.exercise, self.names = exercise, names
+        self.reference = complete_reference(exercise.name, names)
+        (gap,) = gaps_in(self.reference.cell)
+        right = [line for line in gap.answer.splitlines() if line.strip()]
+        wrong = []
+        for decoy, instead in exercise.decoys:
+            like = next(line for line in right if line.strip() == instead)
+            wrong.append(like[: len(like) - len(instead)] + decoy)
+        self.wrong = len(wrong)
+        both = right + wrong
+        draw = np.random.default_rng([ord(sign) for sign in exercise.name])
+        self.lines = [both[i] for i in draw.permutation(len(both))]
+        cell = self.reference.cell.splitlines()
+        self.above, self.below = cell[: gap.first], cell[gap.last + 1 :]
+        self.indent = gap.indent
+
+    @property
+    def heading(self) -> str:
+        return f"{self.exercise.name} {self.exercise.title}: a puzzle"
+
+    @property
+    def about(self) -> str:
+        """What to do, in words."""
+        return (
+            f"{counted(len(self.lines), 'line')}. {self.wrong} of them come from answers that are "
+            "wrong, and stay out."
+        )
+
+    def __repr__(self) -> str:
+        call = f'puzzle("{self.exercise.name}", "b a …")'
+        rows = (
+            ("about", self.about),
+            ("above", "\n".join(f"    {line}" for line in self.above if line.strip())),
+            (
+                "lines",
+                "\n".join(
+                    f" {letter}  {line}" for letter, line in zip(LETTERS, self.lines, strict=False)
+                ),
+            ),
+            ("next", f"give the letters in the order that you think right: {call}."),
+        )
+        return repr(Panel(self.heading, "→", rows))
+
+    def _repr_html_(self) -> str:
+        return (
+            f'<div class="ipu-view stored" style="{FRAME}"><pre '
+            f'style="overflow:auto;margin:0">{escape(repr(self))}</pre></div>'
+        )
+
+    def _ipython_display_(self) -> None:
+        from IPython.display import display
+
+        display({"text/plain": repr(self), "text/html": self._repr_html_()}, raw=True)
+        live: dict[str, Any] = {}
+        with suppress(ImportError):  # without the extra `lab` the text form is all there is
+            import ipywidgets
+
+            live = dict(ipywidgets.Box([widget(self)])._repr_mimebundle_())
+        if live:
+            offer = "Where a kernel runs, the lines can be moved with the arrow keys."
+            display(live | {"text/plain": offer}, raw=True)
+
+    def tried(self, order: Iterable[int]) -> Verdict:
+        """The verdict on the lines in that order."""
+        lines = [self.lines[place] for place in order] or [f"{self.indent}..."]
+        cell = "\n".join([*self.above, *lines, *self.below])
+        try:
+            compile(cell, "<puzzle>", "exec")
+        except SyntaxError as error:
+            came = f"{type(error).__name__}: {error.msg}" + (
+                f", at {error.text.strip()!r}" if error.text else ""
+            )
+            why = (
+                "in this order the lines are no Python: what stands further right belongs to a "
+                "line that ends in a colon."
+            )
+            rows = (("came", came), ("why", why))
+            return self._verdict(Verdict("", rows=rows, kind=Kind.NOT_YET))
+        found = Reference(self.reference.path, cell, self.reference.answers)
+        verdict = judged(
+            self.exercise, run_cell(found, f"<puzzle {self.exercise.name}>", self.names)
+        )
+        if verdict:
+            learned().change(self.exercise.name, _as_helped)
+        return self._verdict(verdict)
+
+    def _verdict(self, verdict: Verdict) -> Verdict:
+        """A verdict in the words of a puzzle."""
+        said = "solved, with help" if verdict else "not yet in order"
+        rows = verdict.rows
+        if verdict:
+            rows = (
+                *rows,
+                (
+                    "next",
+                    f'write it once more without looking: check("{self.exercise.name}", …) counts '
+                    "that as solved.",
+                ),
+            )
+        elif verdict.kind is Kind.NOT_ATTEMPTED:
+            rows = (("next", "put some lines in order first."),)
+        return Verdict(
+            f"{self.exercise.name} {self.exercise.title}: {said}",
+            SIGNS[verdict.kind],
+            rows,
+            verdict.bars,
+            verdict.picture,
+            kind=verdict.kind,
+        )
+
+
+def puzzle(name: str, order: Any = None) -> Puzzle | Panel:
+    """The lines of a right answer, shuffled among wrong ones; with `order`, the verdict on them in
+    that order.
+
+    `order`: the letters of the lines, as "c a d b", or their numbers from 1 on, as [3, 1, 4, 2]. It
+    is there after three refusals. Raises `UnknownExerciseError`, `LessonError` where the lesson's
+    cells above were not run, and `AnswerKindError` for what is no order.
+    """
+    exercise = find_exercise(name, "puzzle")
+    head = f"{name} {exercise.title}: a puzzle"
+    if not exercise.decoys:
+        return Panel(
+            f"{head} does not fit",
+            "○",
+            (("next", f'its answers differ too much; hint("{name}") helps.'),),
+        )
+    left = REFUSALS - refusals(learned().record(name))
+    if left > 0:
+        rows = (
+            (
+                "next",
+                f'it opens after {counted(left, "more refusal")}; until then hint("{name}") helps.',
+            ),
+        )
+        return Panel(f"{head} for later", "○", rows)
+    made = Puzzle(exercise, sys._getframe(1).f_globals)
+    return made if order is None else made.tried(_places(name, order, len(made.lines)))
+
+
+def _places(name: str, order: Any, count: int) -> list[int]:
+    """An order as places from 0 on."""
+    parts: list[Any] = (
+        re.findall(r"\d+|[^\W\d_]", order)
+        if isinstance(order, str)
+        else list(order)
+        if _listed(order)
+        else []
+    )
+    places = [
+        LETTERS.find(p.lower()) if isinstance(p, str) and not p.isdecimal() else _number(p)
+        for p in parts
+    ]
+    if (
+        not places
+        or not all(0 <= place < count for place in places)
+        or len(set(places)) < len(places)
+    ):
+        raise AnswerKindError(
+            f"puzzle({name!r}) was given the order {shown(order)}.",
+            next_step=(
+                f"give letters from a to {LETTERS[count - 1]}, or numbers from 1 to {count}, each "
+                "once at most."
+            ),
+        )
+    return places
+
+
+def _listed(order: object) -> bool:
+    return isinstance(order, (list, tuple, np.ndarray))
+
+
+def _number(part: object) -> int:
+    return int(part) - 1 if isinstance(part, str) and len(part) < 4 or is_whole(part) else -1
+
+
+def _as_helped(record: Record) -> None:
+    if record.get("state") != "solved":
+        record["state"] = HELPED
+
+
+def widget(made: Puzzle) -> Any:
+    """The lines as a list that can be rearranged, as an anywidget."""
+    import anywidget
+    import traitlets
+
+    from ipu_teach.show.view import own_script
+
+    class ShuffledLines(anywidget.AnyWidget):
+        _esm = own_script("puzzle")
+        heading = traitlets.Unicode().tag(sync=True)
+        about = traitlets.Unicode().tag(sync=True)
+        above = traitlets.Unicode().tag(sync=True)
+        lines: Any = traitlets.List().tag(sync=True)
+        tried: Any = traitlets.List().tag(sync=True)  # [how often, the places that were tried]
+        verdict = traitlets.Unicode().tag(sync=True)
+
+    shown_ = ShuffledLines(
+        heading=made.heading, about=made.about, above="\n".join(made.above), lines=made.lines
+    )
+
+    def answer(change: Any) -> None:
+        try:
+            number, order = change["new"]
+            verdict = made.tried(
+                _places(made.exercise.name, [place + 1 for place in order], len(made.lines))
+            )
+            said = verdict._repr_html_()
+        except LessonError as error:
+            number, said = (
+                0,
+                f'<pre role="alert" style="white-space:pre-wrap">{escape(str(error))}</pre>',
+            )
+        # another text each time, or nothing would change
+        shown_.verdict = f"<!-- {number} -->{said}"
+
+    shown_.observe(answer, "tried")
+    return shown_

@@ -1,0 +1,178 @@
+"""One line for an answer that passed, which anybody can replay: a class ladder without a server.
+
+    01.2 1304 modelled cycles, digest 1f0c2a77d3b9, code 8e4d0f2b61aa
+
+The digest covers what the check saw: values, or the reports of its runs. The code is hashed as
+Python reads it, so that spaces and comments do not matter; helpers that it calls from other cells
+are not in it, and another release of Python may read it in another way.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import inspect
+import linecache
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from textwrap import dedent
+from typing import Any
+
+import numpy as np
+
+from ipu_course.checking.gaps import names_needed
+from ipu_course.checking.naming import EXERCISE
+from ipu_teach.errors import LessonError, shown
+from ipu_teach.report import Report
+
+DIGITS = 12  # of a hash
+LONGEST_KEPT = 4000  # characters of an answer with all that it needs
+LINE = re.compile(
+    rf"({EXERCISE}) (?:([\d.]+) ([a-z0-9 ]+), |)digest ([0-9a-f]{{12}}), code ([0-9a-f]{{12}})"
+)
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What a line says."""
+
+    name: str
+    figure: str
+    unit: str
+    digest: str
+    code: str
+
+    def __str__(self) -> str:
+        cost = f"{self.figure} {self.unit}, " if self.figure else ""
+        return f"{self.name} {cost}digest {self.digest}, code {self.code}"
+
+
+def parsed(line: object) -> Shared:
+    """The parts of a line. Raises `LessonError` for what is none."""
+    found = LINE.fullmatch(" ".join(line.split())) if isinstance(line, str) else None
+    if found is None:
+        raise LessonError(f"""{shown(line)} is no line of share().
+            next:  give the whole line as text, as verify("01.2 1304 modelled cycles, digest …, code
+            …", balance).""")
+    return Shared(*(part or "" for part in found.groups()))
+
+
+def line_for(
+    name: str, figure: float | None, unit: str, evidence: Any, answer: Any
+) -> Shared | None:
+    """The line for an answer; None where its code cannot be read, as that of a function of C's."""
+    code = code_of(answer)
+    cost = "" if figure is None else f"{figure:.10g}"
+    return (
+        None
+        if code is None
+        else Shared(name, cost, unit if cost else "", _hashed(_words(evidence)), _hashed([code]))
+    )
+
+
+def _hashed(words: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(words).encode()).hexdigest()[:DIGITS]
+
+
+def text_of(answer: Any) -> str:
+    """An answer as it was written. Raises what Python raises where there is no text of it.
+
+    Python finds a class by its module's file, which a notebook has not: here by its compute(), or
+    by the first of its functions.
+    """
+    own = filter(inspect.isfunction, vars(answer).values()) if isinstance(answer, type) else ()
+    compute = getattr(answer, "compute", None) if own else None
+    compute = compute or next(iter(own), None)
+    if compute is None:
+        return dedent(inspect.getsource(answer)).rstrip()
+    code = inspect.unwrap(compute).__code__
+    lines = linecache.getlines(code.co_filename)
+    (whole,) = (
+        node
+        for node in ast.walk(ast.parse("".join(lines)))
+        if isinstance(node, ast.ClassDef)
+        and node.name == answer.__name__
+        and node.lineno <= code.co_firstlineno <= (node.end_lineno or 0)
+    )
+    return dedent("".join(lines[whole.lineno - 1 : whole.end_lineno])).rstrip()
+
+
+def code_of(answer: Any) -> str | None:
+    """The text of an answer as Python reads it, without comments; None where it cannot be read."""
+    if not callable(answer):
+        return repr(answer)
+    try:
+        return ast.unparse(ast.parse(text_of(answer)))
+    except Exception:  # no file, no text of its own, or nothing that Python reads alone
+        return None
+
+
+def alone(answer: Any) -> str | None:
+    """The text of a function or a class behind all that it needs of its notebook: imports, helpers
+    and plain values. None where that cannot be written down, or is long."""
+    parts: dict[str, str] = {}
+    names = _globals(answer)
+
+    def add(name: str, thing: Any) -> None:
+        if name in parts:
+            return
+        parts[name] = ""  # so that what calls itself by way of another comes to an end
+        home = sys.modules.get(str(getattr(thing, "__module__", "")))
+        own = getattr(thing, "__name__", name)
+        if inspect.ismodule(thing):
+            line = f"import {own} as {name}"
+        elif names is not None and _globals(thing) is names:
+            line = text_of(thing)
+            for needed in sorted(names_needed(line) & names.keys()):
+                add(needed, names[needed])
+            line += f"\n{name} = {own}" if last_name(ast.parse(line)) != name else ""
+        elif thing is getattr(home, own, None):
+            line = f"from {thing.__module__} import {own} as {name}"
+        else:
+            ast.literal_eval(repr(thing))
+            line = f"{name} = {thing!r}"
+        del parts[name]
+        parts[name] = line  # behind what it needs
+
+    try:
+        add(last_name(ast.parse(text_of(answer))), answer)
+    except Exception:  # no text, or something in it that is no plain value
+        return None
+    text = "\n".join(parts.values()) + "\n"
+    return text if len(text) <= LONGEST_KEPT else None
+
+
+def last_name(tree: ast.Module) -> str:
+    """What a text defines last. Raises `ValueError` where that is nothing."""
+    last = tree.body[-1] if tree.body else None
+    if isinstance(last, ast.Assign):
+        return ast.unparse(last.targets[0])
+    if not isinstance(last, (ast.FunctionDef, ast.ClassDef)):
+        raise ValueError("it defines nothing")
+    return last.name
+
+
+def _globals(thing: Any) -> dict[str, Any] | None:
+    """The names among which a function runs, or the functions of a class do."""
+    own = [thing, *vars(thing).values()] if isinstance(thing, type) else [thing]
+    return next((part.__globals__ for part in own if inspect.isfunction(part)), None)
+
+
+def _words(evidence: Any) -> Iterable[str]:
+    """What a check saw, as words that are the same in every process."""
+    if isinstance(evidence, Report):
+        yield evidence.digest()
+    elif isinstance(evidence, (list, tuple)):
+        for part in evidence:
+            yield from _words(part)
+    elif isinstance(evidence, np.ndarray):
+        yield from map(repr, evidence.ravel().tolist())
+    else:
+        yield (
+            repr(float(evidence))
+            if isinstance(evidence, (int, float, np.number, Fraction))
+            else repr(evidence)
+        )

@@ -1,0 +1,189 @@
+"""A lesson's pictures as slides: `ipu-teach slides 05` writes a page that needs no network.
+
+Nothing of it is written twice. A picture of the solved lesson is a slide, and so is the cell tagged
+`aha`; its title is the heading above it, its words are the first three sentences below it, else
+the last three above, or what its section begins with. Where a lesson has fewer than three pictures,
+what each other section prints last is a slide, too. The speaker's notes are those of
+`docs/workshop.md`, the text above, and what the picture says of itself in numbers. nbconvert's
+exporter for reveal.js makes the page; our template stands in for reveal.js, which it would fetch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ipu_course.checking.naming import lesson_of
+from ipu_course.checking.notebooks import PAGES, find_lesson, need
+from ipu_teach._support.places import write_whole
+from ipu_teach.errors import LessonError
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
+
+SENTENCES, FEW = 3, 3
+HEADING = r"(?m)^#+ (.*)"
+AHA = "aha"  # the tag of the cell at which the workshop's page has something to say
+TEMPLATE = Path(__file__).with_name("slides.html")
+
+
+def plain(markdown: str) -> str:
+    """Markdown without its links, which lead nowhere from a page that lies alone."""
+    return re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", markdown)
+
+
+def prose(markdown: str) -> list[str]:
+    """The whole sentences of running text, up to a heading or an exercise; lists and code are left
+    out, with what leads to them, and asides."""
+    found: list[str] = []
+    for part in re.split(r"\n\s*\n", plain(markdown).strip()):
+        if re.match(r"#|\*\*(Exercise|Second half)|\*A good place", part):
+            break
+        if not re.match(r"\s{4}|[*|>-] |\d+\. |\*\d", part):
+            line = " ".join(part.split())
+            found += re.sub(r"([.?!:)][*\"]*) (?=[\W\d]*[A-Z])", r"\1\n", line).split("\n")
+    return [one for one in found if re.search(r"[.?!][*\"]*$", one) and one[0] != "("]
+
+
+def shown(cell: NotebookNode, printed: bool) -> list[Any]:
+    """What of a cell's outputs is a slide: its pictures; else, if asked for, what it printed."""
+    outputs = cell.get("outputs", [])
+    held = [output.get("data", {}) for output in outputs]
+    pictures = [
+        output
+        for output, data in zip(outputs, held, strict=True)
+        if "image/png" in data or "<img" in data.get("text/html", "")
+    ]
+    return pictures or [output for output in outputs if printed and output.get("text")]
+
+
+class Deck:
+    """A solved lesson, taken apart: `texts` are its markdown cells without code, by number, and
+    `chosen` the outputs that are slides, by the number of their cell."""
+
+    def __init__(self, notebook: NotebookNode) -> None:
+        cells = list(enumerate(notebook.cells))
+        self.texts = {
+            i: re.sub(r"(?ms)^```.*?^```\s*$", "", cell.source)
+            for i, cell in cells
+            if cell.cell_type == "markdown"
+        }
+        self.tagged = [i for i, cell in cells if AHA in cell.metadata.get("tags", [])]
+        self.chosen = {i: found for i, cell in cells if (found := shown(cell, i in self.tagged))}
+        if len(self.chosen) < FEW:
+            held = {self.heading(1), *map(self.heading, self.chosen)}
+            last = {self.heading(i): i for i, cell in cells if i and shown(cell, True)}
+            more = {i: shown(notebook.cells[i], True) for h, i in last.items() if h not in held}
+            self.chosen = dict(sorted({**self.chosen, **more}.items()))
+        self.said: dict[int, list[str]] = {}
+        used: set[str] = set()
+        for i in reversed(self.chosen):  # the later picture first: a text is told once
+            ways = [told for told in self.near(i) if told and not used.intersection(told)]
+            self.said[i] = [*ways, prose(of_itself(self.chosen[i]))][0][:SENTENCES]
+            used.update(self.said[i])
+
+    def near(self, i: int) -> Iterator[list[str]]:
+        """What may be a slide's words: the text below its cell, the one above, if no other slide
+        stands between, and the one that begins its section."""
+        above = max((j for j in self.texts if j < i), default=0)
+        below = min((j for j in self.texts if j > i), default=i)
+        if below > i and not set(self.chosen) & set(range(i + 1, below)):
+            yield prose(self.texts[below])
+        if not set(self.chosen) & set(range(above, i)):
+            yield self.question(i)
+        begins = max(j for j, text in self.texts.items() if j < i and re.search(HEADING, text))
+        yield prose(re.split(HEADING, self.texts[begins])[-1])
+
+    def question(self, i: int) -> list[str]:
+        """The sentences that stand last above a cell, back to a heading or an exercise."""
+        text = self.texts[max((j for j in self.texts if j < i), default=0)]
+        return prose(re.split(rf"{HEADING}$|^\*\*Exercise.*(?:\n.+)*", text)[-1])[-SENTENCES:]
+
+    def heading(self, i: int) -> str:
+        """The heading above a cell."""
+        texts = "\n".join(text for j, text in self.texts.items() if j < i)
+        return plain(re.findall(HEADING, texts)[-1])
+
+
+def of_itself(outputs: list[Any]) -> str:
+    """What pictures say of themselves, with the numbers."""
+    return " ".join(output.get("data", {}).get("text/plain", "") for output in outputs)
+
+
+def workshop(lesson: str) -> tuple[list[str], str]:
+    """What `docs/workshop.md` has of a lesson: its lines of each timetable, and its aha."""
+    timetables, _, ahas = (PAGES / "workshop.md").read_text("utf-8").partition("## What to say at")
+    row, lines = rf"(?im)^\| (\d+) \| ([^|]*(?<![\w.]){re.escape(lesson)}(?!\w).*) \|$", list[str]()
+    for section in re.split(r"(?m)^## ", timetables):
+        day = section.partition("\n")[0]
+        found = [(minute, what.replace(" | ", ": ")) for minute, what in re.findall(row, section)]
+        lines += [f"{day}, minute {minute}: {what.strip(' |')}" for minute, what in found]
+    aha = re.search(rf"(?ims)^\* \*\*{re.escape(lesson)}, (.*?)(?=^\* \*\*|^## |\Z)", ahas)
+    return lines, f"**Aha, {' '.join(aha[1].split())}" if aha else ""
+
+
+def slides_of(notebook: NotebookNode, name: str) -> NotebookNode:
+    """The slides as a notebook, its cells marked as nbconvert's exporter takes them."""
+    from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+    def text(source: str, kind: str) -> NotebookNode:
+        made: NotebookNode = new_markdown_cell(source, metadata={"slideshow": {"slide_type": kind}})
+        return made
+
+    lesson = Deck(notebook)
+    first = lesson.texts[0]
+    title, number = lesson.heading(1), lesson_of(name)
+    lines, aha = workshop(number if number[0].isdigit() else title)
+    about = re.findall(r"(?m)^\*(\d+ minutes\.)", first) + lines
+    about += [] if set(lesson.tagged) & set(lesson.chosen) else [aha]
+    opening = prose(first.partition("\n")[2])[:SENTENCES]
+    cells = [
+        text("\n\n".join([f"# {title}", *opening]), "slide"),
+        text("\n\n".join(about), "notes"),
+    ]
+    for i, outputs in lesson.chosen.items():
+        said, question, itself = lesson.said[i], lesson.question(i), of_itself(outputs)
+        notes = [aha] if i in lesson.tagged else []
+        notes += [" ".join(question)] if question and question != said else []
+        notes += [f"```\n{itself}\n```"] if itself else []
+        cells += [
+            text("\n\n".join([f"## {lesson.heading(i)}", *said]), "slide"),
+            new_code_cell(outputs=outputs),
+            *([text("\n\n".join(notes), "notes")] if notes else []),
+        ]
+    made: NotebookNode = new_notebook(cells=cells, metadata={"title": title})
+    return made
+
+
+def page_of(notebook: NotebookNode, name: str) -> str:
+    """A lesson's slides as one HTML page that fetches nothing."""
+    from nbconvert import SlidesExporter
+
+    exporter = SlidesExporter(
+        raw_template=TEMPLATE.read_text("utf-8"), exclude_input=True, exclude_output_prompt=True
+    )
+    page: str = exporter.from_notebook_node(
+        slides_of(notebook, name), resources={"metadata": {"name": name}}
+    )[0]
+    return page
+
+
+def slides(word: str, html: str | None = None) -> int:
+    """Write a lesson's slides as a page: `html`, else in this folder by the lesson's name."""
+    need("nbconvert", "lab")
+    import nbformat
+
+    path = find_lesson(word, solved=True)
+    target = Path(html or f"{path.stem}.slides.html").absolute()
+    page = page_of(nbformat.read(path, as_version=4), path.stem)
+    try:
+        write_whole(target, page)
+    except OSError as error:
+        raise LessonError(
+            f"The slides cannot be written to {target}: {error.strerror}.",
+            next_step="name a file in a folder that you may write, as by --html slides.html",
+        ) from error
+    print(f"{target}: open it in a browser. Arrows turn its pages, and N shows the notes.")
+    return 0

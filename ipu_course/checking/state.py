@@ -1,0 +1,192 @@
+"""What the learner has done, in one file: `progress.json` in the work folder.
+
+Each change reads the file anew, changes one record and writes the whole file in one stroke; so two
+kernels may write, and what a newer version put in stays in. A damaged file is set aside and a new
+one begun. Where nothing can be written, the changes are kept in memory and tried again with the
+next.
+
+A record holds `state` ("solved", "with help", "given", "not yet"), `attempts`, `kinds` (how many
+verdicts of each kind), `said` (how often a refusal gave which reason), `shared` (the line of
+share() and the code it is for), `built` (the text of the last answer that passed), `hints` and
+`prediction`. Beside the records may stand the learner's `name`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from stat import S_ISCHR, S_ISFIFO
+from typing import Any
+
+from ipu_course.checking.notebooks import read_json, set_aside, work_folder, work_path
+from ipu_teach._support.places import write_whole
+from ipu_teach.errors import LessonError
+from ipu_teach.graph.layouts import is_whole
+
+FORMAT = 1
+FILE = "progress.json"
+LARGEST = 1 << 20  # bytes of a file that is read; a whole course fills a twentieth of it
+MOST_COUNTED = 10**6  # of attempts, so that the file stays small
+
+Record = dict[str, Any]
+
+
+class NoProgress(ValueError):
+    """A file that is no progress file, and why in a word."""
+
+
+def whole(value: object) -> int:
+    """A count as it stands in a file that anybody may have edited; 0 for what is none."""
+    return min(value, MOST_COUNTED) if is_whole(value) and value >= 0 else 0
+
+
+def read(file: Path) -> Record:
+    """What a progress file holds. Raises `OSError`, and `NoProgress` for what is none."""
+    about = file.stat()
+    # a pipe would keep its reader waiting, and a device never ends
+    if S_ISFIFO(about.st_mode) or S_ISCHR(about.st_mode):
+        raise NoProgress("no ordinary file")
+    if about.st_size > LARGEST:
+        raise NoProgress("far too large")
+    try:
+        data = read_json(file)
+    except ValueError:  # also what is no UTF-8
+        raise NoProgress("damaged") from None
+    if not isinstance(data, dict) or not isinstance(data.get("records"), dict):
+        raise NoProgress("damaged")
+    if not is_whole(data.get("format")) or data["format"] < 1:
+        raise NoProgress("damaged")
+    return data
+
+
+class Progress:
+    """The records of one work folder, by name of exercise or prediction."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / FILE
+        self._pending: list[Callable[[Record], None]] = []  # of the whole file
+        self._said: set[str] = set()
+
+    def records(self) -> dict[str, Record]:
+        """Every record there is."""
+        return {
+            name: record
+            for name, record in self._current()["records"].items()
+            if isinstance(record, dict)
+        }
+
+    def record(self, name: str) -> Record:
+        """The record of one exercise; empty if there is none."""
+        return self.records().get(name, {})
+
+    def change(self, name: str, change: Callable[[Record], None]) -> None:
+        """Apply `change` to the record of `name` and keep it, in the file if that can be
+        written."""
+
+        def of_one(data: Record) -> None:
+            if not isinstance(data["records"].get(name), dict):
+                data["records"][name] = {}
+            change(data["records"][name])
+
+        self._keep(of_one)
+
+    def call(self, name: str) -> None:
+        """Keep the learner's name, by which a class knows her."""
+        self._keep(lambda data: data.update(name=name))
+
+    def _keep(self, change: Callable[[Record], None]) -> None:
+        self._pending.append(change)
+        try:
+            work_folder()
+            with _locked(self.file.parent):
+                data = self._current()
+                if data["format"] == FORMAT:  # a newer file is left as it is
+                    write_whole(self.file, json.dumps(data, indent=1, allow_nan=False) + "\n")
+                    self._pending.clear()
+        except (LessonError, OSError) as error:
+            reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+            self._say(
+                f"Your progress cannot be kept ({self.file}: {reason}). The lesson goes on; it is "
+                "forgotten at its end."
+            )
+
+    def forget(self, lesson: str) -> None:
+        """Forget what was done in a lesson, predictions too."""
+        for name in self.records():
+            if name.startswith(f"{lesson}."):
+                self.change(name, dict.clear)
+
+    def _current(self) -> Record:
+        data = self._load()
+        for change in self._pending:
+            change(data)
+        return data
+
+    def _load(self) -> Record:
+        try:
+            data = read(self.file)
+        except FileNotFoundError:
+            return _new()
+        except OSError as error:
+            self._say(
+                f"Your progress cannot be read ({self.file}: {error.strerror}). The lesson goes on "
+                "without it."
+            )
+            return _new()
+        except NoProgress as why:
+            return self._begin_anew(str(why))
+        if data["format"] > FORMAT:
+            self._say(
+                f"{self.file} was written by a newer version of this kit. It is read and left as "
+                "it is."
+            )
+        return data
+
+    def _begin_anew(self, why: str) -> Record:
+        try:
+            kept = set_aside(self.file, "damaged")
+        except OSError:
+            self._say(f"{self.file} is {why}. The lesson goes on without it.")
+        else:
+            self._say(f"{self.file} was {why}: it is kept as {kept.name}, and a new one is begun.")
+        return _new()
+
+    def _say(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            print(text)
+
+
+def _new() -> Record:
+    return {"format": FORMAT, "records": {}}
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """One writer at a time, where the system can lock a folder; elsewhere the last of two writes at
+    once wins."""
+    try:
+        import fcntl
+
+        handle = os.open(folder, os.O_RDONLY)
+    except (ImportError, OSError):
+        yield
+        return
+    try:
+        with contextlib.suppress(OSError):  # some network folders cannot be locked
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+_kept = cache(Progress)
+
+
+def learned() -> Progress:
+    """The progress kept in the work folder of this moment."""
+    return _kept(work_path())

@@ -1,0 +1,710 @@
+"""A trial: what an answer that is a program, or builds one, is run on. Each `of(answer)` has a
+graph and an engine of its own.
+
+An exercise declares tensors, with where they lie, what is written into them before each run and
+what should be in them after it; streams, with what goes in; and the form of its answers (`builds`,
+`appends`, `codelet`, or one of its own). A trial builds, loads, runs and reads, and refuses what
+any program can have wrong with it: a gap that is blank, an error, something that is no program.
+What was run then answers questions: what came where, is it what a known mistake comes to, what did
+it cost as traced.
+"""
+
+from __future__ import annotations
+
+import dis
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from ipu_course.checking.judging import (
+    Broken,
+    Draws,
+    NotAttempted,
+    NotYet,
+    answering,
+    call_made,
+    is_blank,
+    quoted,
+    returned,
+    said_by,
+)
+from ipu_course.checking.mistakes import Mistake, Reason, alike, same, suspects
+from ipu_course.checking.programs import TILES, all_of, device_of, graph_of, program_of, tiles_of
+from ipu_teach import INT, DataStream, Engine, Graph, Report, Tensor, Vertex
+from ipu_teach._support.own_code import is_own_module
+from ipu_teach.errors import (
+    AnswerKindError,
+    IPUTeachError,
+    MissingPerfEstimateError,
+    counted,
+    shown,
+)
+from ipu_teach.graph.vertex_table import VertexTable
+from ipu_teach.poplibs import poputil
+from ipu_teach.program import (
+    Copy,
+    Execute,
+    Program,
+    RepeatWhileFalse,
+    RepeatWhileTrue,
+    Sequence as Steps,
+)
+from ipu_teach.types import DType
+
+GLOBAL = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF")  # of a name that a function does not bind
+Place = Callable[[Graph, Tensor], None]
+Built = tuple[Program, list[Tensor]]  # what an answer comes to: its program, and its results
+Answers = Callable[[Any, "Trial", Graph, list[Any]], Built]
+
+
+# Where a tensor lies: a tile, one of these, or nowhere
+
+
+def linearly(graph: Graph, tensor: Tensor) -> None:
+    """As the library spreads it."""
+    poputil.map_tensor_linearly(graph, tensor)
+
+
+def by_rows(graph: Graph, tensor: Tensor) -> None:
+    """Row i on tile i, and round."""
+    for row in range(len(tensor)):
+        graph.set_tile_mapping(tensor[row], row % graph.target.num_tiles)
+
+
+def on_ipu(ipu: int) -> Callable[[Graph, Tensor], None]:
+    """Spread over the tiles of an IPU."""
+    first_tile = ipu * TILES
+    return lambda graph, tensor: linearly(
+        graph.create_virtual_graph(first_tile, first_tile + TILES), tensor
+    )
+
+
+@dataclass(frozen=True)
+class Var:
+    """A tensor of a trial. `given` and `right`: by run, what is written before it, and what should
+    be there after it.
+
+    `kept`: what is given should be there still.
+    """
+
+    dtype: type[DType]
+    shape: Any
+    lies: int | Place | None = None
+    given: Sequence[Any] = ()
+    right: Sequence[Any] = ()
+    kept: bool = False
+
+    @property
+    def after(self) -> Sequence[Any]:
+        return self.given if self.kept else self.right
+
+    def place(self, graph: Graph, tensor: Tensor) -> None:
+        if callable(self.lies):
+            self.lies(graph, tensor)
+        elif self.lies is not None:
+            graph.set_tile_mapping(tensor, self.lies)
+
+
+@dataclass(frozen=True)
+class StreamIn:
+    """A stream to the device, and what it brings, by element of it; it does not begin anew. `hers`:
+    the answer makes it."""
+
+    dtype: type[DType]
+    brings: Any
+    size: int = 1
+    hers: bool = False
+
+    def made(self, graph: Graph, name: str) -> DataStream:
+        return graph.add_host_to_device_fifo(name, self.dtype, self.size)
+
+
+@dataclass(frozen=True)
+class StreamOut:
+    """A stream to the host, and the size of its elements. `hers`: the answer makes it."""
+
+    dtype: type[DType]
+    size: int = 1
+    hers: bool = False
+
+    def made(self, graph: Graph, name: str) -> DataStream:
+        return graph.add_device_to_host_fifo(name, self.dtype, self.size)
+
+
+# What answers look like
+
+
+def builds(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
+    """answer(graph, *tensors, *streams, *more) returns a program."""
+    return program_of(answer, trial.tried, graph, *parts, *trial.more), []
+
+
+def appends(
+    *shapes: tuple[int, ...],
+    together: int = 0,
+    asks: str = "a tensor",
+    step: str = "return what the last call gave you.",
+    said: Callable[[Any], str] = returned,
+    expected: str = "shape {}",
+    why: str = "",
+    advice: str = "print the shapes on the way.",
+) -> Answers:
+    """answer(graph, *tensors, *more, program) appends to the program, and returns tensors of these
+    shapes; without any it may return what it likes.
+
+    `together`: so many tensors that follow each other are given as a list, as those of IPUs.
+    `asks`, `step`, `said`: what is asked for, what to do and what came in words, of what is no
+    tensor; `expected`, `why`, `advice`: the same of one that has another shape.
+    """
+
+    def form(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
+        program, many = Steps(), together
+        given = [parts[i : i + many] for i in range(0, len(parts), many)] if many else parts
+        made = call_made(answer, trial.tried, graph, *given, *trial.more, program)
+        if not shapes:
+            return program, []
+        results = list(made) if isinstance(made, (tuple, list)) else [made]
+        if len(results) != len(shapes) or not all(isinstance(result, Tensor) for result in results):
+            raise NotYet(trial.tried, said(made), asks, next_step=step)
+        for result, shape in zip(results, shapes, strict=True):
+            if result.shape != shape:
+                raise NotYet(
+                    trial.tried,
+                    f"a tensor of shape {result.shape}",
+                    expected.format(shape),
+                    why,
+                    advice,
+                )
+        return program, results
+
+    return form
+
+
+def codelet(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
+    """The answer is a codelet, whose fields have the names of the tensors: one vertex of it on tile
+    0."""
+    cls = codelet_of(answer, "a check")
+    compute_set = graph.add_compute_set("check")
+    with answering(trial.tried):
+        vertex = graph.add_vertex(compute_set, cls, dict(zip(trial.tensors, parts, strict=False)))
+    graph.set_tile_mapping(vertex, 0)
+    return Execute(compute_set), []
+
+
+def codelet_of(answer: Any, call: str) -> type[Vertex]:
+    """The answer, if it is a codelet that does something."""
+    if not isinstance(answer, type) or not issubclass(answer, Vertex):
+        advice = "give the class itself, which derives from Vertex, without brackets."
+        raise AnswerKindError(
+            f"{call} takes a codelet and was given {shown(answer)}.", next_step=advice
+        )
+    if answer.compute is Vertex.compute or is_blank(answer.compute):
+        raise NotAttempted
+    return answer
+
+
+def lost(graph: Graph, stored: bool) -> Reason:
+    """What is wrong with a codelet of an answer whose compute() speaks of a field without `self.`,
+    or, where nothing was `stored`, returns what nobody takes."""
+    tables = (table for one in graph.compute_sets for table in one.tables.values())
+    for cls in {table.codelet: None for table in tables}:
+        code = getattr(cls.compute, "__code__", None)
+        if code is None or _kits(cls):
+            continue
+        steps = list(_steps_of(code))
+        named = {step.argval for step in steps if step.opname in GLOBAL} & cls.fields.keys()
+        if named:
+            name = min(named)
+            why = f"{name} is a field of {cls.__name__}, and compute() speaks of another {name}."
+            return why, f"say self.{name}: what a vertex has is reached through self."
+        given = any(
+            (end.opname == "RETURN_CONST" and end.argval is not None)
+            or (end.opname == "RETURN_VALUE" and (step.opname, step.argval) != ("LOAD_CONST", None))
+            for step, end in pairwise(steps)
+        )
+        if given and not stored:
+            why = (
+                "compute() returns its result, and nobody takes it: a vertex stores in its fields."
+            )
+            return why, "write into the output, as self.out[i] = …, and return nothing."
+    return "", ""
+
+
+def sizes_of(graph: Graph, table: VertexTable) -> dict[str, list[int]]:
+    """By field, how many elements each vertex of a table is connected to."""
+    return {
+        name: [sum(part.size for _, part in graph.layouts[i].parts) for i in table.layouts[name]]
+        for name in table.edges
+    }
+
+
+def _kits(cls: type[Vertex]) -> bool:
+    return is_own_module(cls.__module__)
+
+
+def _steps_of(code: CodeType) -> Iterator[dis.Instruction]:
+    """The instructions of a function, and of those within it."""
+    yield from dis.get_instructions(code)
+    for part in code.co_consts:
+        if isinstance(part, CodeType):
+            yield from (step for step in _steps_of(part) if step.opname in GLOBAL)
+
+
+def equal(hers: Ran, other: Ran) -> bool:
+    """Whether two answers come to the same, in as many runs as the other had."""
+    runs = other.trial.runs
+    return same(other.outcome(runs), hers.outcome(runs))
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What answers are tried on; `tried` says it in words. `runs`: of one loaded engine, one after
+    another.
+
+    `ready(ran)` is called once the program is loaded: it refuses what it does not like, and
+    connects what the answer made.
+    """
+
+    tried: str
+    tensors: Mapping[str, Var]
+    streams: Mapping[str, StreamIn | StreamOut] = field(default_factory=dict)
+    more: tuple[Any, ...] = ()
+    form: Answers = builds
+    runs: int = 1
+    tiles: int = TILES
+    ipus: int = 1
+    replicas: int = 1  # of the graph: a tensor is of each of them
+    options: Mapping[str, Any] = field(default_factory=dict)
+    # of a loop whose end the device decides; then the run is stopped as endless. 0: nobody counts
+    most_rounds: int = 0
+    ready: Callable[[Ran], None] = lambda ran: None
+    agree: Callable[[Ran, Ran], bool] = equal  # whether hers is what another answer comes to
+
+    def build(self, answer: Any) -> Ran:
+        """The answer's program in a graph of its own, not yet run. Raises `NotAttempted`, `Broken`,
+        `NotYet`."""
+        graph = graph_of(self.tiles, self.ipus, self.replicas)
+        tensors = {
+            name: graph.add_variable(var.dtype, var.shape, name)
+            for name, var in self.tensors.items()
+        }
+        for name, var in self.tensors.items():
+            var.place(graph, tensors[name])
+        streams = [kind.made(graph, name) for name, kind in self.streams.items() if not kind.hers]
+        program, results = self.form(answer, self, graph, [*tensors.values(), *streams])
+        return Ran(self, graph, tensors, program, results)
+
+    def of(self, answer: Any) -> Ran:
+        """A run of the answer. Raises `NotAttempted`, `Broken`, and `NotYet` for what is no
+        program."""
+        ran = self.build(answer)
+        ran.run()
+        return ran
+
+    def outcome(self, answer: Any) -> Ran:
+        """What an answer comes to, to be compared with what others do, errors while it runs
+        included."""
+        ran = self.build(answer)
+        with suppress(Broken):
+            ran.run()
+        return ran
+
+    def reason(
+        self,
+        hers: Ran,
+        *exercises: str,
+        runs: int = 0,
+        advice: str = "",
+        nearest: bool = False,
+        **figures: object,
+    ) -> Reason:
+        """(why, what next) of the first known mistake of these exercises that comes to the same, in
+        `runs` of them or all.
+
+        `nearest`: of several that do, the one whose program has steps most like hers. `figures`:
+        for the words.
+        """
+        if any(words := lost(hers.graph, not hers.blank)):
+            return words
+        few = replace(self, runs=runs or self.runs)
+        last: list[Ran] = []
+
+        def fits(like: Any) -> bool:
+            last[:] = [few.outcome(like)]
+            return self.agree(hers, last[0])
+
+        def apart(_: Mistake) -> int:
+            return (last[0].steps - hers.steps).total() + (hers.steps - last[0].steps).total()
+
+        found = alike(suspects(*exercises), fits)
+        known = min(found, key=apart, default=None) if nearest else next(found, None)
+        if known is None and hers.goes_on:
+            why = (
+                "the first run is right, and the next goes on from it: state lives from run to run."
+            )
+            return why, "begin with a local variable in compute(), in each run anew."
+        return known.told(**figures) if known else ("", advice)
+
+    def explained(self, hers: Ran, broken: Broken, *exercises: str) -> Exception:
+        """An error of an answer as `NotYet`, if a known mistake ends with it, too; else as it
+        is."""
+        why, advice = self.reason(hers, *exercises)
+        said = f"{type(broken.error).__name__}: {getattr(broken.error, 'tried', broken.error)}"
+        return NotYet(self.tried, said, "", why, advice) if why else broken
+
+    def through(self, answer: Any, *exercises: str) -> Ran:
+        """A run of the answer; an error that a known mistake of these exercises ends with, too, is
+        explained."""
+        ran = self.build(answer)
+        try:
+            ran.run()
+        except Broken as broken:
+            raise self.explained(ran, broken, *exercises) from None
+        return ran
+
+    def elsewhere(self, tiles: int) -> Trial:
+        """The same on a machine of so many tiles."""
+        return replace(self, tiles=tiles, tried=f"{self.tried}, on {counted(tiles, 'tile')}")
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """The first element that is wrong: in which run, where and what came there, what should have;
+    and all that should have."""
+
+    run: int
+    came: str
+    expected: Any
+    right: Any
+
+    @property
+    def words(self) -> str:
+        return f"{self.came}, not {quoted(self.expected)}"
+
+
+@dataclass
+class Ran:
+    """An answer's program in its graph; after `run`, what came of it. `came`: by run, name by name;
+    `sent`: by stream."""
+
+    trial: Trial
+    graph: Graph
+    tensors: dict[str, Tensor]
+    program: Program
+    results: list[Tensor]
+    engine: Engine = field(init=False)
+    report: Report = field(init=False)  # of the first run
+    error: BaseException | None = None
+    endless: list[bool] = field(default_factory=list)
+    came: list[dict[str, Any]] = field(default_factory=list)
+    sent: dict[str, Any] = field(default_factory=dict)
+    _received: dict[str, list[Any]] = field(default_factory=dict)
+    loaded: bool = False
+    rounds: int = 0  # of the loop that is going on
+
+    def run(self) -> None:
+        """Load it, if it is not yet, and run it as often as the trial says. Errors are the
+        answer's."""
+        try:
+            if not self.loaded:
+                self.load()
+            self._run()
+        except Broken as broken:
+            self.error = broken.error
+            why, advice = lost(self.graph, not isinstance(self.error, MissingPerfEstimateError))
+            if why:
+                raise NotYet(self.trial.tried, said_by(self.error), "", why, advice) from None
+            raise
+
+    @property
+    def blank(self) -> bool:
+        """Whether nothing was written into one of the tensors."""
+        return any(self.unwritten(name) for name in self.trial.tensors)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the first run is right, a later one is not, and vertices have state."""
+        wrong = [found for name in self.trial.tensors if (found := self.wrong(name))]
+        tables = (table for one in self.graph.compute_sets for table in one.tables.values())
+        return (
+            bool(wrong)
+            and all(found.run for found in wrong)
+            and any(t.state and not _kits(t.codelet) for t in tables)
+        )
+
+    def load(self) -> None:
+        """Load it, and connect its streams."""
+        trial, graph = self.trial, self.graph
+
+        def pulse(_: Any) -> None:
+            self.rounds += 1
+            if self.rounds > trial.most_rounds:
+                raise Endless
+
+        with answering(trial.tried):
+            for name, var in trial.tensors.items():
+                if len(var.given):
+                    graph.create_host_write(f"check write {name}", self.tensors[name])
+            for name, tensor in self._read.items():
+                graph.create_host_read(f"check read {name}", tensor)
+            if trial.most_rounds:
+                _report_rounds(graph, self.program)
+            self.engine = engine = Engine(graph, self.program, **trial.options)
+            engine.load(device_of(trial.tiles, trial.ipus))
+            for stream in engine.list_streams() if trial.most_rounds else ():
+                if stream.handle not in trial.streams:  # one of the answer's own may be among them
+                    engine.connect_stream_to_callback(stream.handle, pulse)
+            trial.ready(self)
+            for name, kind in trial.streams.items():
+                if isinstance(kind, StreamIn):  # an array would go round
+                    engine.connect_stream(
+                        name, iter(np.asarray(kind.brings).reshape(-1, kind.size))
+                    )
+                else:
+                    engine.connect_stream(name, self._received.setdefault(name, []))
+        self.loaded = True
+
+    @property
+    def _read(self) -> dict[str, Tensor]:
+        """What is read after each run."""
+        reads = {
+            name: self.tensors[name] for name, var in self.trial.tensors.items() if len(var.after)
+        }
+        return reads | {f"result {k}": tensor for k, tensor in enumerate(self.results)}
+
+    def _run(self) -> None:
+        trial, most = self.trial, self.trial.most_rounds
+        try:
+            for run in range(trial.runs):
+                self.rounds = 0
+                try:
+                    with answering(trial.tried):
+                        for name, var in trial.tensors.items():
+                            if run < len(var.given):
+                                self.engine.write_tensor(f"check write {name}", var.given[run])
+                        self.engine.run()
+                except Broken:
+                    if not 0 < most < self.rounds:
+                        raise
+                if not run:
+                    self.report = self.engine.report
+                self.endless.append(0 < most < self.rounds)
+                self.came.append(
+                    {name: self.engine._peek(f"check read {name}") for name in self._read}
+                )
+        finally:
+            self.sent = {name: np.array(values, float) for name, values in self._received.items()}
+
+    def outcome(self, runs: int) -> list[Any]:
+        """What came in so many runs: numbers, streams, which ran without end, and the kind of an
+        error."""
+        values = (value for run in self.came[:runs] for value in run.values())
+        return [*values, *self.sent.values(), self.endless[:runs], type(self.error)]
+
+    @property
+    def result(self) -> Any:
+        """What came in the tensor that the answer returned, in the last run; of several, one below
+        the other."""
+        values = [self.came[-1][f"result {k}"] for k in range(len(self.results))]
+        return values[0] if len(values) == 1 else np.array(values)
+
+    @property
+    def steps(self) -> Counter[str]:
+        """How many steps of each kind are written down; a Copy to or from a stream is a kind of its
+        own."""
+        return Counter(_kind(step) for step in all_of(self.program))
+
+    def refused(
+        self,
+        exercise: str,
+        came: str,
+        expected: str = "",
+        advice: str = "",
+        why: str = "",
+        draws: Draws | None = None,
+        **how: Any,
+    ) -> NotYet:
+        """What is said of a run that is wrong: why, and what next, by the first known mistake of
+        the exercise that comes to the same, `how` as in `Trial.reason`; where none does, as
+        given."""
+        known, advice = self.trial.reason(self, exercise, advice=advice, **how)
+        return NotYet(self.trial.tried, came, expected, known or why, advice, draws=draws)
+
+    # What any program can have wrong with it
+
+    @property
+    def cycles(self) -> float:
+        """Modelled cycles of the run, as traced: `NotYet` for an answer that says itself what its
+        vertices cost."""
+        self.refuse_own_prices()
+        return float(self.report.total_cycles)
+
+    def wrong(self, name: str) -> Wrong | None:
+        """The first element of a tensor that is wrong; None if all are right in all runs."""
+        for run, (found, after) in enumerate(
+            zip(self.came, self.trial.tensors[name].after, strict=False)
+        ):
+            came, right = found[name], np.asarray(after)
+            if not np.array_equal(came, right):
+                place = tuple(int(i) for i in np.argwhere(came != right)[0])
+                at = place[0] if len(place) == 1 else place
+                value = "nothing was written" if came[place] != came[place] else quoted(came[place])
+                return Wrong(run, f"{name}[{at}]: {value}", right[place], right)
+        return None
+
+    def unwritten(self, name: str) -> bool:
+        """Whether nothing was written into a tensor, in the first run that is wrong."""
+        found = self.wrong(name)
+        return found is not None and bool(np.isnan(self.came[found.run][name]).all())
+
+    def refuse_changed(self, advice: str) -> None:
+        """Raise `NotYet` if the program wrote into a tensor that is to be kept."""
+        for name, var in self.trial.tensors.items():
+            if var.kept and self.wrong(name):
+                why = "what is given belongs to others, and they may need it once more."
+                raise NotYet(self.trial.tried, f"{name} is changed by the program", "", why, advice)
+
+    def refuse_moved(self) -> None:
+        """Raise `NotYet` if the answer mapped anew what was given to it in its place."""
+        for name, var in self.trial.tensors.items():
+            if var.lies is None:
+                continue
+            graph = graph_of(self.trial.tiles)
+            var.place(graph, as_given := graph.add_variable(var.dtype, var.shape, name))
+            here, there = tiles_of(self.graph, self.tensors[name]), tiles_of(graph, as_given)
+            if (moved := here != there).any():
+                place = tuple(int(i) for i in np.argwhere(moved)[0])
+                raise NotYet(
+                    self.trial.tried,
+                    f"{name}[{', '.join(map(str, place))}] on tile {here[place]}",
+                    f"on tile {there[place]}, where it was",
+                    f"where {name} lies is given: others put it there, or come for it.",
+                    "map what you make yourself, and copy what has to be elsewhere.",
+                )
+
+    def refuse_other_tiles(self, tiles: Sequence[int], why: str, advice: str) -> None:
+        """Raise `NotYet` if vertices work elsewhere than on these tiles."""
+        work = np.asarray(self.report.compute_cycles_per_tile).copy()
+        work[list(tiles)] = 0
+        if work.any():
+            asked = (
+                f"tile {tiles[0]}" if len(tiles) == 1 else f"the tiles {', '.join(map(str, tiles))}"
+            )
+            raise NotYet(
+                self.trial.tried,
+                f"work on tile {int(np.argmax(work > 0))}",
+                f"all of it on {asked}",
+                why,
+                advice,
+            )
+
+    def refuse_own_prices(self) -> None:
+        """Raise `NotYet` if a vertex costs what the answer says, and not what was traced."""
+        for table in (
+            table
+            for compute_set in self.graph.compute_sets
+            for table in compute_set.tables.values()
+        ):
+            cls, said = table.codelet, ""
+            if table.estimates is not None and max(table.estimates, default=-1) >= 0:
+                said = f"graph.set_perf_estimate says what a vertex of {cls.__name__} costs"
+            elif cls in self.graph.codelets.estimators:
+                said = f"graph.register_perf_estimator says what {cls.__name__} costs"
+            elif not is_own_module(
+                getattr(getattr(cls, "cycles", None), "__module__", "ipu_teach")
+            ):
+                said = f"{cls.__name__} has a cycles(self, target) of its own"
+            if said:
+                why = (
+                    "here the cost decides. It is counted from compute(), and what an answer says "
+                    "of its own cost is not taken."
+                )
+                raise NotYet(
+                    self.trial.tried,
+                    said,
+                    "cycles as they are counted",
+                    why,
+                    "leave that out: the model counts.",
+                )
+
+
+class Endless(Exception):
+    """A loop went on for too long."""
+
+
+def _report_rounds(graph: Graph, program: Program) -> None:
+    """Let loops whose end the device decides report their rounds by streams, so that an endless one
+    can be stopped."""
+    pulse = graph.add_constant(INT, (1,), [0], "check of rounds")
+    graph.set_tile_mapping(pulse, 0)
+    for number, loop in enumerate(
+        [p for p in all_of(program) if isinstance(p, (RepeatWhileTrue, RepeatWhileFalse))]
+    ):
+        stream = graph.add_device_to_host_fifo(f"check of rounds, loop {number}", INT, 1)
+        loop.body = Steps(loop.body, Copy(pulse, stream))
+
+
+def _kind(step: Program) -> str:
+    if isinstance(step, Copy):
+        ends = (isinstance(step.source, DataStream), isinstance(step.destination, DataStream))
+        return {(True, False): "fetch", (False, True): "send"}.get(ends, "Copy")
+    return type(step).__name__
+
+
+def narrowed(came: Any, right: Any) -> Reason:
+    """Why numbers that are nearly right are not, or ends of a type: they went through HALF; nothing
+    of others."""
+    advice = "keep to FLOAT: room and time come from doing one thing after another."
+    if np.isinf(came).any():
+        why = (
+            f"somewhere a number became HALF, which ends at 65,504, and here are numbers up "
+            f"to {quoted(float(np.abs(right).max()))}."
+        )
+        return why, advice
+    if np.allclose(came, right, rtol=0.01, atol=0.01 * np.abs(right).max()):
+        why = "it is nearly right: somewhere a number went through HALF, which has three digits."
+        return why, advice
+    return "", ""
+
+
+def refuse_growing(built: Mapping[int, Ran], unit: str, why: str, advice: str) -> None:
+    """Raise `NotYet` if the program for the larger of two numbers of rounds has more steps written
+    down."""
+    (small, few), (large, many) = ((count, sum(ran.steps.values())) for count, ran in built.items())
+    if many > few:
+        came = f"{few} steps written down for {small} {unit} and {many} for {large}"
+        raise NotYet(
+            "how large the program is", came, f"as many for {large} as for {small}", why, advice
+        )
+
+
+def refuse_fixed_tiles(
+    trial: Trial, answer: Any, tiles: int, right: str | Callable[[Ran], bool]
+) -> None:
+    """Raise `NotYet` for an answer that is right on a trial's machine, and not on another: it
+    counts on its tiles. `right`: the name of a tensor, or whether a run is right."""
+    other = trial.elsewhere(tiles)
+    why = (
+        f"on {trial.tiles} tiles it is right: somewhere {trial.tiles} stands for the number of "
+        "tiles."
+    )
+    advice = "ask the graph: graph.target.num_tiles."
+    try:
+        ran = other.of(answer)
+    except Broken as broken:
+        said = broken.error.tried if isinstance(broken.error, IPUTeachError) else str(broken.error)
+        raise NotYet(
+            other.tried, f"{type(broken.error).__name__}: {said}", "", why, advice
+        ) from None
+    if callable(right):
+        if not right(ran):
+            came, expected = "other numbers", f"the same as on {trial.tiles} tiles"
+            raise NotYet(other.tried, came, expected, why, advice)
+    elif found := ran.wrong(right):
+        raise NotYet(other.tried, found.words, quoted(found.right), why, advice)

@@ -1,0 +1,76 @@
+"""Checks of warm-ups: two minutes each, one step of the larger exercise that follows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ipu_course.checking.judging import Passed, compare, difference, quoted
+from ipu_course.checking.mistakes import suspects
+from ipu_course.checking.programs import TILES
+from ipu_course.checking.trial import Ran, Trial, Var, appends, by_rows, codelet_of
+from ipu_teach import FLOAT
+
+Judge = Callable[..., Passed]
+
+
+def formula(name: str, right: Callable[..., Any], *cases: tuple[Any, ...]) -> Judge:
+    """Return the check of a function of numbers; the first of `cases` is an ordinary one."""
+    given = {f"drawn, {case}": case for case in cases}
+    return lambda answer: compare(answer, right, given, suspects(name))
+
+
+def _nudge(name: str) -> str:
+    return f'follow it by hand; hint("{name}") has a nudge.'
+
+
+def tensor_call(name: str, right: Callable[[Any], Any], asks: str, precise: float = 1e-6) -> Judge:
+    """Return the check of a call that appends to a program.
+
+    It runs on a row of 4 numbers for each of 13 tiles, and on 3 such rows.
+    """
+
+    def judge(answer: Any) -> Passed:
+        reports = []
+        for rows in (TILES, 3):
+            x = (np.random.default_rng(rows).permutation(4 * rows) / 8 - 1).reshape(rows, 4)
+            x = x.astype(np.float32)
+            tensors = {"x": Var(FLOAT, x.shape, by_rows, [x], kept=True)}
+            form = appends(right(x).shape, asks=asks)
+            trial = Trial(f"{rows} rows of 4 numbers", tensors, form=form)
+            ran = trial.of(answer)
+            ran.refuse_changed("use the call that makes a new tensor, without in_place.")
+            if where := difference(ran.result, right(x), precise):
+                raise ran.refused(name, where, quoted(right(x)[0]), _nudge(name))
+            reports.append(ran.report)
+        return Passed("13 rows of 4 numbers, and 3", evidence=reports)
+
+    return judge
+
+
+def program(name: str, trial: Trial, out: str, ready: Callable[[Any, Ran], None]) -> Judge:
+    """Return the check of what a trial runs.
+
+    It compares the tensor `out` with the expected values, then calls `ready` to refuse the rest.
+    """
+
+    def judge(answer: Any) -> Passed:
+        ran = trial.of(answer)
+        if found := ran.wrong(out):
+            raise ran.refused(name, found.words, quoted(found.right), _nudge(name))
+        ready(answer, ran)
+        return Passed(trial.tried, evidence=ran.engine.report)
+
+    return judge
+
+
+def vertex(name: str, trial: Trial, out: str) -> Judge:
+    """Return the check of a codelet, which writes the tensor `out` of the trial."""
+
+    def judge(answer: Any) -> Passed:
+        codelet_of(answer, f'check("{name}")')
+        return program(name, trial, out, lambda *_: None)(answer)
+
+    return judge

@@ -1,0 +1,195 @@
+"""What a class looks like, of one moment: as a table of text, as a page, and as comma-separated
+text."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from statistics import median
+from textwrap import shorten
+
+from ipu_course.checking.exercise import REFUSALS, Exercise, Lesson, catalogue
+from ipu_course.checking.learner_calls import DONE, refusals
+from ipu_course.checking.state import whole
+from ipu_course.checking.verdict_panel import aligned
+from ipu_course.classroom.ladder import NO_COST, Rung
+from ipu_course.classroom.roster import Learner, Roster, exercises, one_line
+from ipu_teach.errors import counted
+from ipu_teach.report.html import tabled
+
+HARDEST = 5  # exercises that are named
+WIDEST = 90  # characters of a reason in the table of text
+
+BoardTable = tuple[str, tuple[str, ...], Sequence[tuple[str, ...]]]  # caption, heads, rows
+
+
+@dataclass(frozen=True)
+class Hurdle:
+    """An exercise as the class met it: how many tried, solved and are stuck, attempts of those who
+    solved it, why refused."""
+
+    exercise: Exercise
+    tried: int
+    solved: int
+    stuck: int
+    attempts: float
+    reason: str
+    times: int
+
+
+def hurdles(roster: Roster) -> list[Hurdle]:
+    """Exercises that refused somebody: those with most people stuck first, then with most who have
+    them open, then refusals."""
+    found = []
+    for exercise in exercises():
+        met = [
+            (one, one.records[exercise.name])
+            for one in roster.learners
+            if exercise.name in one.records
+        ]
+        reasons: Counter[str] = sum((one.reasons(exercise.name) for one, _ in met), Counter())
+        vain = sum(refusals(record) for _, record in met)
+        solved = [
+            whole(record.get("attempts"))
+            for one, record in met
+            if one.state(exercise.name) in DONE[:2]
+        ]
+        stuck = sum(exercise.name in one.stuck for one, _ in met)
+        reason, times = reasons.most_common(1)[0] if reasons else ("", 0)
+        if vain:
+            row = Hurdle(
+                exercise,
+                len(met),
+                len(solved),
+                stuck,
+                median(solved) if solved else 0,
+                reason,
+                times,
+            )
+            found.append((stuck, len(met) - len(solved), vain, row))
+    return [row for *_, row in sorted(found, key=lambda one: one[:3], reverse=True)]
+
+
+def tables(roster: Roster, ladder: Sequence[Rung] | None = None) -> list[BoardTable]:
+    """What is shown of a class: who is where, what stops most, and the ladder if one was asked
+    for, be it empty."""
+    begun = [
+        lesson for lesson in catalogue() if any(_begun(one, lesson) for one in roster.learners)
+    ]
+    rows = []
+    for one in roster.learners:
+        lessons = [
+            f"{one.done(lesson)} of {len(lesson.exercises)}" if _begun(one, lesson) else "–"
+            for lesson in begun
+        ]
+        rows.append((one.name, *lessons, one.at or "–", _help(one), _ago(one.idle)))
+    heads = ("learner", *(lesson.number for lesson in begun), "is at", "stuck", "last try")
+    stuck = sum(bool(one.stuck) for one in roster.learners)
+    caption = (
+        f"{counted(len(roster.learners), 'learner')}, {stuck or 'none'} stuck (refused {REFUSALS} "
+        "times, and open still)"
+    )
+    found: list[BoardTable] = [(caption, heads, rows)]
+    hard = [
+        (
+            f"{row.exercise.name} {row.exercise.title}",
+            str(row.tried),
+            str(row.solved),
+            str(row.stuck),
+            f"{row.attempts:g}" if row.solved else "–",
+            f"{row.reason} ({row.times})" if row.reason else "–",
+        )
+        for row in hurdles(roster)[:HARDEST]
+    ]
+    if hard:
+        heads = ("exercise", "tried", "solved", "stuck", "attempts", "most often refused because")
+        found.append(("What stops most people", heads, hard))
+    if ladder is not None:
+        rungs = [
+            (rung.exercise, rung.name, rung.cost, "✓ yes" if rung.holds else f"✗ {rung.why}")
+            for rung in ladder
+            if rung.why != NO_COST
+        ]
+        caption = "The ladder: shared answers, each run again here"
+        if not ladder:
+            caption = "The ladder is empty: nobody has called share() yet"
+        elif without := len(ladder) - len(rungs):
+            caption += (
+                f"; {counted(without, 'line carries', 'lines carry')} no cost, and so no place on "
+                f"it: {', '.join(f'{r.exercise} of {r.name}' for r in ladder if r.why == NO_COST)}"
+            )
+        found.append((caption, ("exercise", "learner", "cost", "counts"), rungs))
+    if roster.unread:
+        unread = [(one_line(path), why) for path, why in roster.unread]
+        found.append(("Could not be read, and was left as it is", ("file", "it is"), unread))
+    return found
+
+
+def text(found: Iterable[BoardTable]) -> str:
+    """The tables for a terminal."""
+    parts = []
+    for caption, heads, rows in found:
+        cells = [[shorten(cell, WIDEST, placeholder="…") for cell in row] for row in (heads, *rows)]
+        parts.append("\n".join([caption, *(f"  {line}" for line in aligned(cells))]))
+    return "\n\n".join(parts)
+
+
+def html(found: Iterable[BoardTable]) -> str:
+    """The tables as HTML, everything escaped."""
+    parts = []
+    for caption, heads, rows in found:
+        frame = f'<div class="wide" tabindex="0" role="region" aria-label="{escape(caption)}">'
+        parts.append(f"{frame}{tabled(heads, rows, caption)}</div>")
+    return "".join(parts)
+
+
+def to_csv(roster: Roster) -> str:
+    """A row for each learner and each exercise that she tried."""
+    out = io.StringIO()
+    rows = csv.writer(out, lineterminator="\n")
+    rows.writerow(
+        (
+            "learner",
+            "exercise",
+            "state",
+            "attempts",
+            "refusals",
+            "hints",
+            "minutes since the last try",
+        )
+    )
+    for one in roster.learners:
+        for exercise in exercises():
+            record = one.records.get(exercise.name)
+            if record:
+                counts = (
+                    whole(record.get("attempts")),
+                    refusals(record),
+                    whole(record.get("hints")),
+                )
+                # no formula of a spreadsheet
+                name = f"'{one.name}" if one.name.startswith(("=", "+", "-", "@")) else one.name
+                state = one.state(exercise.name)
+                rows.writerow((name, exercise.name, state, *counts, round(one.idle / 60)))
+    return out.getvalue()
+
+
+def _begun(one: Learner, lesson: Lesson) -> bool:
+    return any(one.records.get(item.name) for item in lesson.items)
+
+
+def _help(one: Learner) -> str:
+    return ", ".join(f"{name} ({refusals(one.records[name])} times)" for name in one.stuck)
+
+
+def _ago(seconds: float) -> str:
+    minutes = int(seconds // 60)
+    if minutes < 1:
+        return "just now"
+    if minutes < 120:
+        return f"{minutes} min ago"
+    return f"{minutes // 60} h ago" if minutes < 48 * 60 else f"{minutes // 1440} days ago"

@@ -1,0 +1,120 @@
+"""A class on the shell: `ipu-teach class FOLDER… [--ladder] [--serve] [--csv] [--fresh]`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ipu_course.classroom.board import html, tables, text, to_csv
+from ipu_course.classroom.fresh import begin_afresh
+from ipu_course.classroom.ladder import Rung, climbed
+from ipu_course.classroom.roster import Roster, called, files_of
+from ipu_course.classroom.serve import serve
+from ipu_teach._support.places import program
+from ipu_teach.errors import LessonError
+
+PORT = 8899
+
+
+def main(words: Sequence[str]) -> int:
+    """Do what the words after `class` ask; the exit status. Raises `LessonError`."""
+    parser = _parser()
+    given = parser.parse_args(words)
+    if given.csv and Path(given.csv).is_dir():  # --csv stands before the folders
+        given.folders, given.csv = [given.csv, *given.folders], ""
+    if not given.folders:
+        parser.error("which FOLDER has the learners' folders?")
+    if given.fresh:
+        return begin_afresh(given.folders, given.yes)
+
+    def ladder(roster: Roster) -> list[Rung] | None:
+        return climbed(roster, _say) if given.ladder else None
+
+    if given.serve:
+
+        def page() -> str:
+            roster = called(given.folders)
+            return html(tables(roster, ladder(roster)))
+
+        # a folder that is not there is said before there is a page; an empty one will fill
+        for folder in given.folders:
+            list(files_of(Path(folder).expanduser()))
+        return serve(page, given.port)
+    roster = called(given.folders)
+    if given.csv is None:
+        print(text(tables(roster, ladder(roster))))
+    elif given.csv:
+        _write(Path(given.csv), to_csv(roster))
+    else:
+        print(to_csv(roster), end="")
+    return 0
+
+
+def _write(file: Path, rows: str) -> None:
+    """Write rows for a spreadsheet, with the mark by which Excel knows UTF-8."""
+    if file.suffix.lower() != ".csv":  # it may be a learner's, or the folder of all
+        raise LessonError(
+            f"--csv was given {str(file)!r}, whose name does not end in .csv.",
+            next_step="write the folders first, then --csv and a file: class homes --csv day1.csv.",
+        )
+    try:
+        file.write_text(rows, encoding="utf-8-sig", newline="\r\n", errors="replace")
+    except OSError as error:
+        raise LessonError(
+            f"{file} could not be written: {error.strerror}.",
+            next_step="give a file in a folder that is yours.",
+        ) from None
+    print(f"{file} has the table; Excel and LibreOffice open it", file=sys.stderr)
+
+
+def _say(rung: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\033[Kruns again: {rung}", end="", file=sys.stderr, flush=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=f"{program()} class",
+        description=(
+            "Show how far a class is: who is where, and what stops most. Read from the learners' "
+            "own progress files, on a share, in the homes of a hub, or sent in. Nothing leaves "
+            "this machine."
+        ),
+    )
+    parser.add_argument(
+        "folders",
+        nargs="*",
+        metavar="FOLDER",
+        help="a folder with the learners' folders, or a progress file",
+    )
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument(
+        "--serve",
+        action="store_true",
+        help="a page on this machine that refreshes itself, until Ctrl-C",
+    )
+    shown.add_argument(
+        "--csv",
+        nargs="?",
+        const="",
+        metavar="FILE",
+        help="a row for each learner and exercise, as comma-separated text; into a file if named",
+    )
+    shown.add_argument(
+        "--fresh", action="store_true", help="say what would be set aside for a second group"
+    )
+    parser.add_argument(
+        "--port",
+        type=int,
+        default=PORT,
+        help=f"of the page; {PORT} unless told, 0 for any that is free",
+    )
+    parser.add_argument(
+        "--ladder",
+        action="store_true",
+        help="run again, on this machine, what learners shared with share()",
+    )
+    parser.add_argument("--yes", action="store_true", help="with --fresh: set it aside")
+    return parser

@@ -1,0 +1,47 @@
+"""Room for a second group: what the first did is set aside in each work folder, and nothing is
+thrown away."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from ipu_course.classroom.roster import ASIDE, one_line, work_folders
+from ipu_teach.errors import LessonError, counted
+
+
+def begin_afresh(folders: Iterable[str], sure: bool) -> int:
+    """Move what is in each learner's work folder into a folder inside it, named after the moment;
+    the exit status.
+
+    Without `sure` nothing is moved, and what would be is listed. Raises `LessonError` where there
+    is nothing to move, or where something cannot be moved; what was moved before then stays so.
+    """
+    found = [work for folder in folders for work in work_folders(Path(folder).expanduser())]
+    if not found:
+        raise LessonError(
+            f"There is no progress of any learner in {one_line(', '.join(folders))}.",
+            next_step="give the folder that holds theirs.",
+        )
+    name = time.strftime(f"{ASIDE}%Y%m%d-%H%M%S")
+    for work in found:
+        print(f"{one_line(work)}: {'set aside in' if sure else 'would be set aside in'} {name}")
+        if sure:
+            _set_aside(work, work / name)
+    if not sure:
+        print(f"nothing was moved; --yes sets aside the work of {counted(len(found), 'learner')}")
+    return 0
+
+
+def _set_aside(work: Path, aside: Path) -> None:
+    try:
+        entries = [entry for entry in work.iterdir() if not entry.name.startswith((".", ASIDE))]
+        aside.mkdir()
+        for entry in entries:
+            os.rename(entry, aside / entry.name)
+    except OSError as error:
+        raise LessonError(
+            f"The work could not be set aside: {error.strerror}.", where=one_line(work)
+        ) from error

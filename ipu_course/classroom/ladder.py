@@ -1,0 +1,135 @@
+"""The ladder of a class: what learners shared and has a cost, each answer run again before it
+counts.
+
+An answer is somebody's program. It runs in a process of its own, for a bounded time, in an empty
+folder; it has the rights of whoever asks for the ladder, so ask for it where you would run the
+learners' notebooks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ipu_course.checking.naming import sort_key
+from ipu_course.checking.shared import parsed
+from ipu_course.classroom.roster import Learner, Roster, exercises
+from ipu_teach.errors import LessonError
+
+LIMIT = 60.0  # seconds that a replay may take, the start of its process included
+NO_COST = "the line carries no cost"
+# what of the environment an answer sees: what Python needs, and no token of whoever asks
+KEPT = ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ")
+
+# why a line with its code does not count; "" where it does
+_replayed: dict[tuple[str, str], str] = {}
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One shared answer: its exercise, whose it is, what it costs, and why it does not count, ""
+    where it does."""
+
+    exercise: str
+    name: str
+    cost: str
+    figure: float
+    why: str
+
+    @property
+    def holds(self) -> bool:
+        """Whether the replay gave what the line says."""
+        return not self.why
+
+
+def climbed(roster: Roster, said: Callable[[str], None] = lambda text: None) -> list[Rung]:
+    """The rungs of every exercise, the cheapest answer first; those that do not hold come last.
+    `said` is told what runs."""
+    rungs = []
+    for exercise in exercises():
+        for one in roster.learners:
+            if (kept := one.shared(exercise.name)) is not None:
+                said(f"{exercise.name} of {one.name}")
+                rungs += _rung(one, exercise.name, *kept)
+    return sorted(
+        rungs,
+        key=lambda rung: (
+            sort_key(rung.exercise),
+            not rung.holds,
+            rung.figure,
+            rung.name.casefold(),
+        ),
+    )
+
+
+def _rung(one: Learner, exercise: str, line: str, code: str) -> list[Rung]:
+    """The rung of a line, in a list, as others are; one without a cost says so."""
+    try:
+        claimed = parsed(line)
+        figure = float(claimed.figure or 0)
+    except (LessonError, ValueError):
+        return [Rung(exercise, one.name, "–", 0.0, "the line is none of share()")]
+    if not claimed.figure:
+        return [Rung(exercise, one.name, "–", 0.0, NO_COST)]
+    if claimed.name != exercise:
+        why = f"the line is one of {claimed.name}"
+    else:
+        why = _replayed.get((line, code)) or (
+            "" if (line, code) in _replayed else _replay(line, code)
+        )
+        _replayed[line, code] = why
+    return [Rung(exercise, one.name, f"{claimed.figure} {claimed.unit}", figure, why)]
+
+
+def _replay(line: str, code: str) -> str:
+    """Run an answer again in a process of its own; why it does not count, "" where it does.
+
+    What it left running ends with it, and what it wrote goes with its folder.
+    """
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as empty,
+        tempfile.TemporaryFile() as said,
+    ):
+        own = dict.fromkeys(("HOME", "USERPROFILE", "TMPDIR", "TEMP", "TMP"), empty)
+        kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+        paths = os.pathsep.join(filter(None, sys.path))
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ipu_course.classroom.replay"],
+            stdin=subprocess.PIPE,
+            stdout=said,
+            stderr=subprocess.DEVNULL,
+            cwd=empty,
+            env={**kept, **own, "IPU_TEACH_WORK": empty, "PYTHONPATH": paths},
+            start_new_session=True,
+        )
+        try:
+            process.communicate(json.dumps([line, code]).encode("utf-8", "surrogatepass"), LIMIT)
+        except subprocess.TimeoutExpired:
+            return f"no end within {LIMIT:.0f} seconds"
+        finally:
+            _end(process)
+        said.seek(0)
+        lines = said.read().decode("utf-8", "replace").splitlines()
+    try:
+        why = json.loads(lines[-1])
+    except (ValueError, IndexError):
+        return "its process ended without a word"
+    return why if isinstance(why, str) else "its process ended without a word"
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process and its children."""
+    if os.name == "nt":
+        command = ["taskkill", "/F", "/T", "/PID", str(process.pid)]
+        subprocess.run(command, capture_output=True, check=False)
+    else:
+        with contextlib.suppress(OSError):  # all of them have ended
+            os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

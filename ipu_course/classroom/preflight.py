@@ -1,0 +1,375 @@
+"""Before a workshop: is this machine ready? Each question is answered by doing it: a port, a page,
+a kernel, a lesson.
+
+    ipu-teach doctor --workshop
+
+Nothing is fetched, and what is started is stopped again, by Ctrl-C too. Waits have limits. Only
+loopback is spoken to, and never through a proxy.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import queue
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import webbrowser
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import ipu_teach
+from ipu_course.checking.naming import lesson_of
+from ipu_course.checking.notebooks import find_lesson, install_line, work_folder
+from ipu_teach.errors import LessonError
+
+DoctorRow = tuple[str, str, str]  # of the doctor: "ok", "note" or "FIX"; what; what we know of it
+# the command that opens a lesson, and its environment
+Opening = Callable[[Path], tuple[list[str], dict[str, str]]]
+
+PORTS = range(8888, 8938)  # JupyterLab takes the first of these that is free
+HOST = "localhost"  # as in the address that JupyterLab opens
+ROOM = 0.5  # GB for notebooks, the real MNIST and pages that are saved
+# seconds for each thing that is waited for: a first start from a slow disk takes half a minute
+LIMIT = 90
+BEAT = 2  # seconds between two signs of life
+IDLE = 2 * LIMIT  # seconds after which the server ends by itself, should nobody be left to stop it
+IN_TEXT = ("lynx", "w3m", "links", "elinks", "www-browser")  # browsers that show no pictures
+SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")  # one is set where a screen is, on Linux
+WORDS = f"{sys.executable} -m ipu_teach"
+
+
+class No(Exception):
+    """The answer no: what came, and what to do next."""
+
+    def __init__(self, came: str, next_step: str = "") -> None:
+        super().__init__(came)
+        self.came, self.next_step = " ".join(came.split()), next_step
+
+
+def main(known: dict[str, Callable[[], DoctorRow | Iterable[DoctorRow]]], opening: Opening) -> int:
+    """Ask every question, those whose answers are rows of the doctor first; 0 if all are yes, else
+    1."""
+    if "JUPYTERHUB_SERVICE_URL" in os.environ:
+        raise LessonError("""This is a server of a hub, and the questions are for a learner's own
+            machine.
+            where: $JUPYTERHUB_SERVICE_URL
+            next:  leave out --workshop; docs/hub.md says how a hub was tried.""")
+    with Rehearsal(opening) as machine:
+        rows = [(question, lambda find=find: _of_rows(find())) for question, find in known.items()]
+        answers = [ask(question, answer) for question, answer in (*rows, *machine.questions())]
+    ready = all(answers)
+    print(
+        "This machine is ready."
+        if ready
+        else 'This machine is not ready: do what stands after "next", and run this again.'
+    )
+    return 0 if ready else 1
+
+
+def ask(question: str, answer: Callable[[], str]) -> bool:
+    """Print the question, wait for its answer, and print that: yes and how, or no, why, and what to
+    do."""
+    print(f"{question:41}", end=" ", flush=True)
+    try:
+        print(f"yes: {answer()}", flush=True)
+        return True
+    except No as no:
+        found = no
+    except KeyboardInterrupt:
+        print()
+        raise
+    except Exception as error:  # whatever else is wrong with this machine is an answer, too
+        found = No(f"{type(error).__name__}: {error}", f"{WORDS} doctor says what is missing")
+    print(
+        f"no: {found.came}",
+        *([f"    next: {found.next_step}"] if found.next_step else []),
+        sep="\n",
+        flush=True,
+    )
+    return False
+
+
+def _of_rows(found: DoctorRow | Iterable[DoctorRow]) -> str:
+    rows = [found] if isinstance(found, tuple) else list(found)
+    faults = [f"{name} {text}" for mark, name, text in rows if mark == "FIX"]
+    if faults:
+        raise No("; ".join(faults), "do that, and run this again")
+    return rows[0][2] if len(rows) == 1 else f"{len(rows)} packages"
+
+
+def until(limit: float) -> Iterator[float]:
+    """Turns of a wait, with the seconds that are left, and a dot now and then, until the limit."""
+    began = said = time.monotonic()
+    while (now := time.monotonic()) < began + limit:
+        if now > said + BEAT:
+            print(end=".", flush=True)
+            said = now
+        yield began + limit - now
+
+
+def disk() -> str:
+    free = shutil.disk_usage(work_folder()).free / 1e9
+    if free < ROOM:
+        raise No(
+            f"{free:.1f} GB free beside your work",
+            f"make room for {ROOM} GB there, or set IPU_TEACH_WORK to another disk",
+        )
+    return f"{free:.0f} GB free"
+
+
+def browser() -> str:
+    try:
+        name = getattr(webbrowser.get(), "name", "") or "the system's own"
+    except webbrowser.Error:
+        name = ""
+    if not name or os.path.basename(name) in IN_TEXT:
+        if sys.platform not in ("win32", "darwin") and not any(map(os.environ.get, SCREENS)):
+            return "none is needed, for this machine has no screen"
+        only = f", only {name}, which shows no pictures" if name else ""
+        raise No(
+            f"none is found{only}",
+            "install Firefox, Chrome or Edge; or set BROWSER to the program that yours is",
+        )
+    return name
+
+
+def port() -> int:
+    """The port that JupyterLab would take. Raises `No` where none is free, or this machine may not
+    speak to itself."""
+    for number in PORTS:
+        with socket.socket() as door:
+            if os.name != "nt":
+                door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                door.bind(("127.0.0.1", number))
+                door.listen(1)
+            except OSError:
+                continue
+            try:
+                with socket.create_connection(("127.0.0.1", number), timeout=BEAT) as caller:
+                    caller.sendall(b"?")
+                    with door.accept()[0] as heard:
+                        heard.settimeout(BEAT)
+                        heard.recv(1)
+            except OSError as error:
+                raise No(
+                    f"this machine may not speak to itself at port {number}: {error}",
+                    "let Python listen at 127.0.0.1: a firewall or a program that guards this "
+                    "machine forbids it",
+                ) from None
+            return number
+    raise No(
+        f"ports {PORTS[0]} to {PORTS[-1]} are all taken",
+        f"stop other JupyterLabs: {sys.executable} -m jupyter server list",
+    )
+
+
+@dataclass
+class Rehearsal:
+    """What is started for the questions, and stopped at the end."""
+
+    opening: Opening
+    port: int = 0
+    client: Any = None  # of a kernel that answers
+    alive: Callable[[], bool] = lambda: False
+    stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+
+    def __enter__(self) -> Rehearsal:
+        self.scratch = Path(
+            self.stack.enter_context(
+                tempfile.TemporaryDirectory(prefix="ipu_teach-", ignore_cleanup_errors=True)
+            )
+        )
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stack.close()
+
+    def questions(self) -> list[tuple[str, Callable[[], str]]]:
+        return [
+            ("Is there room on the disk?", disk),
+            ("Is a browser here?", browser),
+            ("Is a port free?", self.find_port),
+            ("Does JupyterLab answer with its page?", self.page),
+            ("Does a kernel start, and find the kit?", self.kernel),
+            ("Does a lesson run, and show a picture?", self.lesson),
+        ]
+
+    def find_port(self) -> str:
+        self.port = port()
+        return f"{self.port}" + (f", for {PORTS[0]} is taken" if self.port != PORTS[0] else "")
+
+    def page(self) -> str:
+        """Start JupyterLab as `lab` does, but for the browser, and ask for the page of a lesson."""
+        if not self.port:
+            raise No("it was not asked, for there is no port")
+        lesson = find_lesson(None)
+        command, env = self.opening(lesson)
+        token = secrets.token_hex(16)
+        options = [
+            "--no-browser",
+            f"--ServerApp.port={self.port}",
+            "--ServerApp.port_retries=0",
+            "--ServerApp.answer_yes=True",
+        ]
+        options.append(f"--ServerApp.shutdown_no_activity_timeout={IDLE}")
+        log = self.scratch / "server"
+        with open(log, "wb") as file:
+            # In a group of its own: Ctrl-C reaches us, and we stop the server.
+            apart = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
+            server = subprocess.Popen(
+                [*command, *options],
+                # not a word of the command, which every user of this machine can read
+                env={**env, "JUPYTER_TOKEN": token},
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                start_new_session=True,
+                creationflags=apart,
+            )
+        self.stack.callback(_stop, server)
+        began = time.monotonic()
+        for _ in until(LIMIT):
+            if server.poll() is not None:
+                raise No(
+                    f"it ended at once: {_last_line(log)}",
+                    f"{WORDS} lab --no-browser shows what it says",
+                )
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                status, text = self._get(f"/lab/tree/{quote(lesson.name)}?token={token}")
+                if status != 200 or b"jupyter-config-data" not in text:
+                    raise No(
+                        f"it answers with status {status}, and not with its page",
+                        f"{WORDS} lab shows what is wrong",
+                    )
+                status, _text = self._get(
+                    f"/api/contents/{quote(lesson.name)}?content=0&token={token}"
+                )
+                if status != 200:
+                    raise No(
+                        f"it does not find {lesson.name}: status {status}",
+                        f"{WORDS} reset 00 gives you a fresh one",
+                    )
+                return (
+                    f"after {time.monotonic() - began:.0f} s, with lesson {lesson_of(lesson.stem)}"
+                )
+            time.sleep(0.1)
+        raise No(
+            f"no answer within {LIMIT} s: {_last_line(log)}",
+            "close other programs, and run this again",
+        )
+
+    def _get(self, address: str) -> tuple[int, bytes]:
+        # no proxy stands between
+        connection = http.client.HTTPConnection(HOST, self.port, timeout=10)
+        with contextlib.closing(connection):
+            connection.request("GET", address)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+
+    def kernel(self) -> str:
+        """Start the kernel that notebooks ask for, and import the kit in it."""
+        from jupyter_client.kernelspec import NoSuchKernel
+        from jupyter_client.manager import KernelManager
+
+        manager = KernelManager(kernel_name="python3")
+        try:
+            program = manager.kernel_spec.argv[0] if manager.kernel_spec else ""
+        except NoSuchKernel:
+            raise No("Jupyter knows no kernel python3", install_line("ipykernel")) from None
+        folder = getattr(manager.kernel_spec, "resource_dir", "")
+        mend = f"it is described in {folder}: rename that folder, and run this again"
+        log = self.scratch / "kernel"
+        began = time.monotonic()
+        with open(log, "wb") as file:
+            try:
+                # Predictions that the lesson asks for are not the learner's.
+                env = dict(os.environ, IPU_TEACH_WORK=str(self.scratch))
+                manager.start_kernel(env=env, cwd=str(self.scratch), stdout=file, stderr=file)
+            except OSError as error:
+                raise No(f"{program} cannot be started: {error.strerror}", mend) from None
+        self.stack.callback(manager.shutdown_kernel, now=True)
+        client = manager.client()
+        client.start_channels()
+        self.stack.callback(client.stop_channels)
+        for left in until(LIMIT):
+            with contextlib.suppress(RuntimeError):  # not yet, or never
+                client.wait_for_ready(timeout=min(BEAT, left))
+                break
+            if not manager.is_alive():
+                raise No(f"it ended at once: {_last_line(log)}", mend)
+        else:
+            raise No(f"no answer within {LIMIT} s", "close other programs, and run this again")
+        self.client, self.alive = client, manager.is_alive
+        found = self.run(
+            "import ipu_teach; print(ipu_teach.__file__)", f"{program} has no kit; {mend}"
+        )
+        if Path(str(found[-1].get("text", "")).strip()) != Path(str(ipu_teach.__file__)):
+            raise No(f"its kit is another one: {found[-1].get('text', '')}", mend)
+        return f"after {time.monotonic() - began:.0f} s"
+
+    def lesson(self) -> str:
+        """Run the first cells of the first lesson, as a learner gets it, up to its first
+        picture."""
+        if self.client is None:
+            raise No("it was not asked, for there is no kernel")
+        path = find_lesson(None)
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+        for number, source in enumerate(code, start=1):
+            for output in self.run(source, f"{WORDS} run {lesson_of(path.stem)} shows more"):
+                if "data:image/" in str(output.get("data", {}).get("text/html", "")):
+                    return f"{number} cells of lesson {lesson_of(path.stem)}, and a picture"
+        raise No(f"{path.stem} shows no picture", f"{WORDS} run {lesson_of(path.stem)} shows more")
+
+    def run(self, source: str, advice: str) -> list[dict[str, Any]]:
+        """What a cell puts out in the kernel. Raises `No` for an error, a kernel that ends, and a
+        cell that does not."""
+        # what is asked next is answered, too
+        asked = self.client.execute(source, stop_on_error=False)
+        outputs: list[dict[str, Any]] = []
+        for left in until(LIMIT):
+            try:
+                message = self.client.get_iopub_msg(timeout=min(BEAT, left))
+            except queue.Empty:
+                if not self.alive():
+                    raise No(
+                        "the kernel ended; most often memory ran out",
+                        "close other programs, and run this again",
+                    ) from None
+                continue
+            kind, content = message["msg_type"], message["content"]
+            if message["parent_header"].get("msg_id") != asked:
+                continue
+            if kind == "error":
+                raise No(f"{content['ename']}: {content['evalue']}", advice)
+            if kind == "status" and content["execution_state"] == "idle":
+                return outputs
+            if kind in ("stream", "display_data", "execute_result"):
+                outputs.append(content)
+        raise No(f"a cell did not end within {LIMIT} s", "close other programs, and run this again")
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")

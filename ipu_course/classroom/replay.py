@@ -1,0 +1,90 @@
+"""Run one shared answer again: `[line, code]` as JSON on the standard input, why it does not count
+as JSON on the output.
+
+The answer is run among the names that its lesson's cells define, as they stand in the solved
+notebook.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import json
+import linecache
+import sys
+from pathlib import Path
+from typing import Any
+
+from ipu_course.checking.built import built
+from ipu_course.checking.gaps import (
+    names_needed,
+    read_notebook,
+    reference,
+    source_of,
+    without_check,
+)
+from ipu_course.checking.learner_calls import verify
+from ipu_course.checking.shared import parsed
+from ipu_teach.errors import IPUTeachError
+
+SHOWING = ("show.", "check(", "predict(", "given(", "progress(", "puzzle(", "share(", "hint(")
+FILE = "<a shared answer>"
+
+
+def replay(line: str, code: str) -> str:
+    """Why an answer does not count, "" where it does."""
+    exercise = parsed(line).name
+    found = reference(exercise)
+    names = definitions(found.path)
+    made = [
+        node.name
+        for node in ast.parse(code).body
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef))
+    ]
+    missing = sorted(names_needed(code) - names.keys())
+    if missing:
+        return f"its code needs {', '.join(missing)}, of another cell"
+    linecache.cache[FILE] = (len(code), None, code.splitlines(keepends=True), FILE)
+    if made:
+        exec(compile(code, FILE, "exec"), names)
+    answer = names[made[-1]] if made else eval(compile(code, FILE, "eval"), names)
+    beside = [eval(other, names) for other in found.answers[1:]]
+    said = verify(line, answer, *beside)
+    return (
+        "" if said.mark == "✓" else "; ".join(f"{label}: {text}" for label, text in said.rows[:2])
+    )
+
+
+def definitions(path: Path) -> dict[str, Any]:
+    """What the cells of a solved lesson define, without those that show or check something, or
+    build on what such made."""
+    # which is imported beside what shows something
+    names: dict[str, Any] = {"__name__": "__main__", "built": built}
+    for number, cell in enumerate(read_notebook(path)["cells"]):
+        if cell["cell_type"] != "code":
+            continue
+        source = without_check(source_of(cell))
+        if any(word in source for word in SHOWING) or names_needed(source) - names.keys():
+            continue
+        file = f"<cell {number} of {path.stem}>"
+        linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+        exec(compile(source, file, "exec"), names)
+    return names
+
+
+def main() -> None:
+    """Read, replay, answer. What the answer itself prints is dropped."""
+    line, code = json.load(sys.stdin)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            why = replay(line, code)
+    except IPUTeachError as error:
+        why = error.tried
+    except BaseException as error:  # whatever somebody's program does
+        why = f"{type(error).__name__} when it was run"
+    print(json.dumps(why))
+
+
+if __name__ == "__main__":
+    main()

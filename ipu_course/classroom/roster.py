@@ -1,0 +1,178 @@
+"""Who is in a class, and how far: the progress files of many learners, wherever they lie.
+
+A file may have been edited, cut short, or come from anywhere: what cannot be read is named and left
+as it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ipu_course.checking.exercise import REFUSALS, Exercise, Lesson, catalogue
+from ipu_course.checking.learner_calls import DONE, refusals
+from ipu_course.checking.overview import LONGEST_NAME
+from ipu_course.checking.state import FILE, NoProgress, Record, read, whole
+from ipu_teach.errors import LessonError
+
+DEPTH = 4  # folders below the one that was given, as class/ada/kit/work
+ASIDE = "before-"  # how the folders begin in which an earlier group's work was set aside
+WORK = "work"  # what a work folder is called, unless IPU_TEACH_WORK says otherwise
+
+
+@dataclass(frozen=True)
+class Learner:
+    """One learner: her name, her file, seconds since it was written, and her record of each
+    exercise and prediction."""
+
+    name: str
+    file: Path
+    idle: float
+    records: Mapping[str, Record] = field(repr=False)
+
+    def state(self, exercise: str) -> str:
+        """ "solved", "with help", "given", "not yet", or "" where nothing was tried, or her file
+        says something else."""
+        state = self.records.get(exercise, {}).get("state")
+        return state if state in (*DONE, "not yet") else ""
+
+    def done(self, lesson: Lesson) -> int:
+        """How many exercises of a lesson she solved, with help or without."""
+        return sum(self.state(exercise.name) in DONE[:2] for exercise in lesson.exercises)
+
+    @property
+    def at(self) -> str:
+        """What she works on: the furthest exercise that she tried, or what comes after it once it
+        is done; "" at the very start, and at the end."""
+        items = [item.name for lesson in catalogue() for item in lesson.items]
+        furthest = max((n for n, name in enumerate(items) if self.records.get(name)), default=None)
+        if furthest is None:
+            return ""
+        record = self.records[items[furthest]]
+        done = record.get("state") in DONE or "prediction" in record
+        return next(iter(items[furthest + done :]), "")
+
+    @property
+    def stuck(self) -> list[str]:
+        """Exercises that were refused so often that a puzzle is offered, and that are open
+        still."""
+        return [
+            item.name
+            for item in exercises()
+            if self.state(item.name) not in DONE
+            and refusals(self.records.get(item.name, {})) >= REFUSALS
+        ]
+
+    def reasons(self, exercise: str) -> Counter[str]:
+        """Why she was refused, and how often."""
+        said = self.records.get(exercise, {}).get("said")
+        return (
+            Counter({one_line(why): whole(n) for why, n in said.items()})
+            if isinstance(said, dict)
+            else Counter()
+        )
+
+    def shared(self, exercise: str) -> tuple[str, str] | None:
+        """The line that she shared and the code it is for."""
+        kept = self.records.get(exercise, {}).get("shared")
+        line, code = (
+            (kept.get("line"), kept.get("code")) if isinstance(kept, dict) else (None, None)
+        )
+        return (line, code) if isinstance(line, str) and isinstance(code, str) else None
+
+
+@dataclass(frozen=True)
+class Roster:
+    """A class: its learners by name, and the files that could not be read, each with the reason."""
+
+    learners: tuple[Learner, ...]
+    unread: tuple[tuple[Path, str], ...] = ()
+
+
+def exercises() -> list[Exercise]:
+    """Every exercise, in the order of the lessons."""
+    return [exercise for lesson in catalogue() for exercise in lesson.exercises]
+
+
+def called(folders: Iterable[str]) -> Roster:
+    """The class whose progress lies in `folders`. Raises `LessonError` for a folder that is not
+    there, or if none has any."""
+    now, found, names = time.time(), [], Counter[str]()
+    unread: list[tuple[Path, str]] = []
+    others: list[tuple[Path, str]] = []
+    paths = [
+        (name, file) for folder in folders for name, file in files_of(Path(folder).expanduser())
+    ]
+    for name, file in {file.resolve(): (name, file) for name, file in paths}.values():
+        try:
+            data, idle = read(file), max(now - file.stat().st_mtime, 0.0)
+        except NoProgress as why:
+            # of other files it is no wonder
+            (unread if file.name == FILE else others).append((file, str(why)))
+            continue
+        except OSError as error:
+            unread.append((file, error.strerror or "cannot be read"))
+            continue
+        name = one_line(data["name"])[:LONGEST_NAME] if isinstance(data.get("name"), str) else name
+        names[name] += 1
+        name = f"{name} ({names[name]})" if names[name] > 1 else name
+        found.append(
+            Learner(
+                name, file, idle, {k: r for k, r in data["records"].items() if isinstance(r, dict)}
+            )
+        )
+    if not found and not unread:
+        searched = ", ".join(str(Path(folder).expanduser().resolve()) for folder in folders)
+        raise LessonError(f"""There is no progress of any learner in {one_line(searched)}.
+            where: {"; ".join(f"{one_line(file)} is {why}" for file, why in others[:3])}
+            next:  give the folder that holds the learners' folders; each has a {FILE} once its
+            owner has tried an exercise.""")
+    return Roster(tuple(sorted(found, key=lambda one: one.name.casefold())), tuple(unread))
+
+
+def files_of(given: Path) -> Iterator[tuple[str, Path]]:
+    """Name and file of each learner in a folder; files that were sent in lie in it by themselves.
+    Raises `LessonError`."""
+    if given.is_file():
+        yield one_line(given.stem), given
+        return
+    if not given.is_dir():
+        raise LessonError(
+            f"There is no folder {str(given)!r}.",
+            next_step="give folders, or progress files, that are there.",
+        )
+    for file in sorted(given.glob("*.json")):
+        if file.name != FILE:
+            yield one_line(file.stem), file
+    for folder in work_folders(given):
+        parts = [part for part in folder.relative_to(given).parts if part != WORK]
+        own = [part for part in folder.absolute().parts if part != WORK]
+        yield one_line(parts[0] if parts else own[-1]), folder / FILE
+
+
+def work_folders(given: Path) -> Iterator[Path]:
+    """The folders with a progress file, the given one among them; links, hidden folders and what
+    was set aside are left out."""
+    for folder, inner, files in os.walk(given):
+        here = Path(folder)
+        deep = len(here.relative_to(given).parts) >= DEPTH
+        inner[:] = (
+            [] if deep else sorted(name for name in inner if not name.startswith((".", ASIDE)))
+        )
+        if FILE in files:
+            yield here
+
+
+def one_line(text: Any) -> str:
+    """A text from a file as one line that can be printed: no control characters, which a terminal
+    would obey. Letters of a path that the system's locale has no name for are read as UTF-8."""
+    text = str(text)
+    with contextlib.suppress(UnicodeEncodeError):
+        text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())

@@ -1,0 +1,96 @@
+"""The jobs of the command line, by the same names for `run.py` and `ipu-teach`.
+
+run.py reads this file by itself, before there is an environment: it imports Python's own modules
+alone, and nothing of the kit.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+from collections.abc import Sequence
+
+LISTED = """\
+  lab         open a lesson in JupyterLab, as your own copy in the work folder: lab 03; the first
+              one where none is named, as run.py alone does
+  run         run a solved lesson, or a notebook file of yours, without a browser: run 03
+  mnist       run lesson 07, which learns to read digits (--data mnist, --html FILE)
+  cnn         run lesson 07b, a small CNN
+  reset       put a fresh copy of a lesson into the work folder; your old one is kept beside it
+  slides      write a lesson's pictures as slides with speaker's notes, a page that needs no network
+  doctor      say what is here, what is missing, and what to do about it (--workshop: try it all)
+  report      print a saved report, compare two, or write one as a trace for Perfetto
+  class       show how far a class is, from the learners' own progress files
+  golden      print every published figure beside what the kit models, and why the two differ
+
+For those who work on the kit, in its repository:
+
+  test        run every test, and mypy beside them; test --quick, the first thing after a change,
+              takes under a minute on two cores
+  learner     write the learner's notebooks from the solved ones
+  fuzz        run random programs on every way, against a judge (--minutes N, --seed S)
+  models      run small models of published packages, and compare them with torch on the CPU
+  mutants     damage the lessons' answers in small ways, and see that no check lets one pass
+  entered     run the tests, and name the functions that nothing enters
+  names       say which lesson shows what each exercise needs, on every path through them
+  site        make the folder site: the lessons with their pictures live, the pages of docs and a
+              reference, to be read without a kernel
+  pack        make a folder or zip that sets up without a network: the kit, the lessons, the wheels
+  release     build sdist and wheel, check them, try them on every Python to be had
+  cheatsheet  make the kit on two pages for print: docs/cheat_sheet.html, and a PDF by Chromium
+  bench       measure how fast the kit is, each workload beside a floor
+  hub         run a class of scripted learners on JupyterHub, on this machine
+  rehearsal   run half a day with three scripted learners on the hub; pictures of the class page
+  size        count the tokens and lines of each room; size COMMIT: and the change since then
+"""
+WORDS: dict[str, str] = dict(re.findall(r"^  ([a-z]+) +(.+(?:\n {14}.+)*)", LISTED, re.MULTILINE))
+# Where the repository has a script for a job. The others are those of `ipu_course.cli`.
+SCRIPTS = {
+    "test": "tests",
+    "fuzz": "tests/fuzz",
+    "models": "tests/models",
+    "mutants": "tests/lessons/mutants.py",
+    "entered": "tests/entered.py",
+    "names": "tests/lessons/names.py",
+    "site": "docs/site",
+    "pack": "pack",
+    "release": "pack/release.py",
+    "cheatsheet": "docs/make_cheat_sheet.py",
+    "bench": "bench",
+    "hub": "tests/hub",
+    "rehearsal": "tests/hub/rehearse.py",
+    "size": "tests/size.py",
+}
+BARE = ("size",)  # these run on any Python, without an environment
+# The extra of pyproject.toml that a job needs beside what lessons need: run.py adds it to .venv
+# before the job first runs, where one of these modules is missing.
+TEST_TOOLS = (
+    *("pytest", "xdist", "coverage", "nbval", "hypothesis", "ml_dtypes"),
+    *("mypy", "ruff", "yaml", "scipy", "hatchling"),
+)
+EXTRAS: dict[str, tuple[str, Sequence[str]]] = {
+    "site": ("docs", ("sphinx", "myst_nb", "pydata_sphinx_theme")),
+    **dict.fromkeys(
+        (
+            *("test", "fuzz", "models", "mutants", "entered", "names"),
+            *("release", "bench", "hub", "rehearsal"),
+        ),
+        ("test", TEST_TOOLS),
+    ),
+}
+
+
+def answer(program: str, words: Sequence[str]) -> None:
+    """Say help, or what is wrong with a job's name, and exit; nothing where the job is there."""
+    job = words[0] if words else ""
+    if job in WORDS or job == "--version":
+        return
+    listed = f"usage: {program} JOB [arguments]\n\n{LISTED}\n{program} JOB --help says more of one."
+    if job in ("-h", "--help", "help"):
+        print(listed)
+        sys.exit(0)
+    near = [f"lab {job}"] if job.isdigit() else difflib.get_close_matches(job, WORDS, 1)
+    said = f"there is no job {job!r}" + (f": {near[0]}?" if near else ".") if job else "which job?"
+    print(f"{program.split()[-1]}: {said} These are there:\n\n{listed}", file=sys.stderr)
+    sys.exit(2)

@@ -1,0 +1,177 @@
+"""The exercises of lesson 00, Meet the machine: what is asked, what is right, and known mistakes by
+name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import isqrt
+from typing import Any
+
+import numpy as np
+
+from ipu_course.checking import warmups
+from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
+from ipu_course.checking.judging import (
+    NotAttempted,
+    NotYet,
+    Passed,
+    answering,
+    compare,
+    raise_first,
+)
+from ipu_course.checking.mistakes import first, suspects
+from ipu_course.checking.programs import TILES, graph_of
+from ipu_teach import FLOAT, HALF, Tensor, show
+from ipu_teach.errors import counted
+
+MEGA = 1_000_000  # bytes of a data sheet's MB; 1,048,576 would be a MiB
+FROM = ("own memory", "neighbour", "one for all", "other chip", "host")
+
+
+# --- 00.1 -----------------------------------------------------------------------------------------
+
+
+def _facts(tiles: int, workers: int, megabytes: int) -> tuple[int, int]:
+    return tiles * workers, megabytes * MEGA // tiles
+
+
+def _capacity(answer: Callable[..., Any]) -> Passed:
+    draw = np.random.default_rng(1)
+    cases: dict[str, tuple[int, ...]] = {
+        f"drawn, {k}": (
+            int(draw.integers(20, 2000)),
+            int(draw.integers(2, 9)),
+            int(draw.integers(50, 2000)),
+        )
+        for k in range(4)
+    }
+    cases |= {"a chip that is sold": (1472, 6, 900), "there is one tile": (1, 7, 3)}
+    cases["there are more tiles than megabytes"] = (1216, 6, 300)
+    return compare(
+        answer,
+        _facts,
+        cases,
+        suspects("00.1"),
+        "multiply tiles by workers; divide the chip's bytes by its tiles.",
+    )
+
+
+# --- 00.3 -----------------------------------------------------------------------------------------
+
+
+def _spread(answer: Callable[..., Any]) -> Passed:
+    draw = np.random.default_rng(3)
+    sizes = [(int(draw.integers(120, 400)), TILES, "") for _ in range(2)] + [(45, TILES, "")]
+    sizes += [(26, TILES, "the elements come out even"), (53, 4, "there are 4 tiles")]
+    sizes += [(5, TILES, "there are fewer elements than tiles"), (1, TILES, "there is one element")]
+    wrong: list[tuple[NotYet, str]] = []
+    evidence = []
+    for count, tiles, special in sizes:
+        tried = f"{counted(count, 'element')} on {tiles} tiles"
+        with answering(tried):
+            tensor, held = _laid_out(answer, count, tiles)
+        evidence.append(tensor.graph.get_tile_mapping(tensor, require_complete=False))
+        try:
+            _even(tried, tensor, held)
+        except NotYet as found:
+            wrong.append((found, special))
+    raise_first(wrong)
+    return Passed(f"{len(sizes)} arrays of several sizes, down to one element", evidence=evidence)
+
+
+def _laid_out(answer: Callable[..., Any], count: int, tiles: int) -> tuple[Tensor, list[int]]:
+    """A tensor of so many elements as an answer lays it out, and how many of them each tile
+    holds."""
+    graph = graph_of(tiles)
+    tensor = graph.add_variable(FLOAT, (count,), "data")
+    if answer(graph, tensor) is ...:
+        raise NotAttempted
+    mapping = graph.get_tile_mapping(tensor, require_complete=False)
+    return tensor, [sum(end - begin for begin, end in pieces) for pieces in mapping]
+
+
+def _even(tried: str, tensor: Tensor, held: list[int]) -> None:
+    """Raise `NotYet` unless all elements have a tile, and the fullest tile holds as few as can
+    be."""
+    count, least = tensor.num_elements, -(-tensor.num_elements // len(held))
+    missing = count - sum(held)
+    if missing:
+        tail = max(held) == min(held) > 0
+        why = (
+            "the rest was left over: dividing with // drops what does not come out even."
+            if tail
+            else ""
+        )
+        raise NotYet(
+            tried,
+            f"{counted(missing, 'element')} on no tile"
+            if missing < count
+            else "no element is on a tile",
+            why=why or ("nothing was mapped." if missing == count else ""),
+            next_step="give each of the elements that remain to another tile, one each."
+            if tail
+            else "go through all of tensor, and call graph.set_tile_mapping for every piece.",
+            draws=(lambda: show.tiles(tensor)) if missing < count else None,
+        )
+    if max(held) <= least:
+        return
+    full, empty = held.index(max(held)), held.index(min(held))
+    why, advice = first(suspects("00.3"), lambda like: _laid_out(like, count, len(held))[1] == held)
+    if max(held) == count:
+        why = "everything lies on one tile, and the others are empty."
+    raise NotYet(
+        tried,
+        f"tile {full} holds {counted(held[full], 'element')}, and tile {empty} holds {held[empty]}",
+        f"no tile with more than {least}",
+        why or f"tile {full} would be full while there is room on tile {empty}.",
+        advice or "deal the elements out one by one, as cards: element i to tile i % tiles.",
+        draws=lambda: show.tiles(tensor),
+    )
+
+
+# --- 00.4 -----------------------------------------------------------------------------------------
+
+
+def _side(tiles: int, bytes_per_tile: int) -> int:
+    return isqrt(tiles * bytes_per_tile // (2 * HALF.size))
+
+
+def _largest(answer: Callable[..., Any]) -> Passed:
+    draw = np.random.default_rng(4)
+    cases: dict[str, tuple[int, int]] = {
+        f"drawn, {k}": (int(draw.integers(2, 2000)), int(draw.integers(1000, 700_000)))
+        for k in range(5)
+    }
+    cases["two matrices fill it to the last byte"] = (25, 4 * 14**2)
+    cases["a byte less than that"] = (1, 4 * 70**2 - 1)
+    cases["not even one element fits twice"] = (1, 3)
+    cases["what is left over on each tile is room for more, taken together"] = (3, 7)
+    return compare(
+        answer,
+        _side,
+        cases,
+        suspects("00.4"),
+        "how many elements may each of the two have? The side is the root of it.",
+    )
+
+
+LESSON = lesson(
+    "00",
+    question("00.0", (PredictedValue("", "bytes", whole=True),)),
+    exercise("00.1", _capacity),
+    question(
+        "00.2",
+        tuple(
+            PredictedValue(f"{place}:", choices=FROM)
+            for place in ("first", "second", "third", "fourth", "last")
+        ),
+    ),
+    exercise(
+        "00.w1",
+        warmups.formula(
+            "00.w1", lambda i, tiles: i % tiles, (30, 13), (12, 13), (13, 13), (7, 1), (400, 17)
+        ),
+    ),
+    exercise("00.3", _spread),
+    exercise("00.4", _largest),
+)

@@ -1,0 +1,752 @@
+"""The exercises of lesson 01, Bulk synchronous parallel: what is asked, what is right, and known
+mistakes by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from functools import partial
+from heapq import heapify, heapreplace
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from ipu_course.checking import warmups
+from ipu_course.checking.bound import Bound, least_cycles
+from ipu_course.checking.exercise import Drawn, PredictedValue, exercise, later, lesson, question
+from ipu_course.checking.judging import (
+    Broken,
+    NotYet,
+    Pairs,
+    Passed,
+    call,
+    call_made,
+    call_text,
+    compare,
+    difference,
+    name_of,
+    plain,
+    quoted,
+    returned,
+)
+from ipu_course.checking.mistakes import Reason, first, same, suspects
+from ipu_course.checking.precision import Precision
+from ipu_course.checking.programs import TILES, graph_of, run_once
+from ipu_course.checking.trial import Ran, Trial, Var, by_rows
+from ipu_course.checking.verdict_panel import Bars, number
+from ipu_teach import (
+    FLOAT,
+    Engine,
+    Graph,
+    Output,
+    SupervisorVertex,
+    Tensor,
+    program,
+    show,
+)
+from ipu_teach.errors import (
+    ComputeSetRaceError,
+    UninitialisedReadError,
+    counted,
+    did_you_mean,
+    shown,
+)
+from ipu_teach.graph.layouts import is_whole
+from ipu_teach.report import Report
+from ipu_teach.show.touched import touched
+
+# each way and tile; derived from the tests of Graphcore's tutorial 6, see
+# Target.exchange_bytes_per_cycle
+BYTES_PER_CYCLE = 4
+SLACK = 1.05  # of the reference's cost
+
+ByTile = Sequence[int]
+
+
+def _step(work: ByTile, bytes_in: ByTile, bytes_out: ByTile, sync: int) -> int:
+    slowest = int(np.maximum(bytes_in, bytes_out).max())
+    return int(sync + -(-slowest // BYTES_PER_CYCLE) + np.max(work))
+
+
+def _distinct(draw: np.random.Generator, most: int, count: int) -> list[int]:
+    """Numbers from 1 on, no two alike: a wrong order must not pass."""
+    return [int(n) + 1 for n in draw.permutation(most - 1)[:count]]
+
+
+def _supersteps() -> dict[str, tuple[list[int], list[int], list[int], int]]:
+    """As many tiles as the lesson has, primes, more tiles than that, one tile, and more tiles than
+    have anything to do."""
+    draw = np.random.default_rng(101)
+    cases = {}
+    for name, tiles in (
+        ("drawn", 3),
+        ("drawn, 13", TILES),
+        ("drawn, 7", 7),
+        ("drawn, 31", 31),
+        ("there is one tile", 1),
+    ):
+        work, bytes_in, bytes_out = (_distinct(draw, most, tiles) for most in (500, 900, 900))
+        cases[name] = (work, bytes_in, bytes_out, int(draw.integers(20, 200)))
+    idle = [0] * (TILES - 3)
+    cases["most tiles have nothing to do"] = (
+        [120, 45, 7, *idle],
+        [0, 18, 3, *idle],
+        [21, 0, 0, *idle],
+        100,
+    )
+    cases["nothing is sent"] = ([120, 45, 7], [0, 0, 0], [0, 0, 0], 100)
+    return cases
+
+
+# What people put in place of each part of the formula: what it is then, why that is not so, and
+# what to do. This is code and no file of answers, for people make two or three of these mistakes at
+# once, and all 675 ways to put the parts together are tried.
+FormulaPart = tuple[Callable[..., Any], str, str]
+WORKS: tuple[FormulaPart, ...] = (
+    (max, "", ""),
+    (
+        sum,
+        "the work of all tiles was added up. They work at the same time, so only the slowest "
+        "counts.",
+        "take the largest of work, not the sum.",
+    ),
+    (
+        lambda work: sum(work) / len(work),
+        "the average of work was taken. The others wait for the slowest, so only that one counts.",
+        "take the largest of work.",
+    ),
+    (lambda work: work[0], "only tile 0's work was looked at.", "take the largest of work."),
+    (lambda work: 0, "the work is missing.", "add the largest of work."),
+)
+BYTES: tuple[FormulaPart, ...] = (
+    (lambda i, o: max(*i, *o), "", ""),
+    (
+        lambda i, o: max(a + b for a, b in zip(i, o, strict=True)),
+        "what a tile receives and what it sends were added up. Both go on at the same time, each "
+        "at 4 bytes a cycle.",
+        "the exchange of a tile takes as long as the larger of the two.",
+    ),
+    (
+        lambda i, o: max(i) + max(o),
+        "the longest receiving and the longest sending were added up. All of it goes on at the "
+        "same time.",
+        "the exchange takes as long as the largest number of both lists.",
+    ),
+    (
+        lambda i, o: sum(max(a, b) for a, b in zip(i, o, strict=True)),
+        "the exchange of all tiles was added up. They exchange at the same time.",
+        "take the slowest exchange of all tiles.",
+    ),
+    (
+        lambda i, o: max(i),
+        "only bytes_in was looked at. A tile that sends takes its time too.",
+        "look at bytes_out too.",
+    ),
+    (
+        lambda i, o: max(o),
+        "only bytes_out was looked at. A tile that receives takes its time too.",
+        "look at bytes_in as well.",
+    ),
+    (
+        lambda i, o: sum(i),
+        "what all tiles receive was added up, and what they send was left out. They exchange at "
+        "the same time.",
+        "take the largest number of both lists.",
+    ),
+    (
+        lambda i, o: sum(o),
+        "what all tiles send was added up, and what they receive was left out. They exchange at "
+        "the same time.",
+        "take the largest number of both lists.",
+    ),
+    (
+        lambda i, o: 0,
+        "the exchange is missing.",
+        "add the slowest exchange: the largest number of bytes, at 4 a cycle.",
+    ),
+)
+CYCLES: tuple[FormulaPart, ...] = (
+    (lambda n: -(-n // BYTES_PER_CYCLE), "", ""),
+    (
+        lambda n: n // BYTES_PER_CYCLE,
+        "some bytes were dropped: 18 bytes are 4 cycles and a half, and there is no half cycle.",
+        "round the exchange up: -(-bytes // 4), or math.ceil.",
+    ),
+    (
+        lambda n: n / BYTES_PER_CYCLE,
+        "a part of a cycle came out: 18 bytes are 4 cycles and a half, and there is no half cycle.",
+        "round the exchange up: -(-bytes // 4), or math.ceil.",
+    ),
+    (
+        lambda n: n,
+        "bytes were counted as cycles.",
+        "a tile moves 4 bytes in a cycle: divide, and round up.",
+    ),
+    (
+        lambda n: n // BYTES_PER_CYCLE + 1,
+        "a cycle was added in any case: 16 bytes are 4 cycles, and not 5.",
+        "round up only what does not come out even: -(-bytes // 4), or math.ceil.",
+    ),
+)
+SYNCS: tuple[FormulaPart, ...] = (
+    (lambda sync: sync, "", ""),
+    (
+        lambda sync: 0,
+        "the sync is missing: every superstep pays for the meeting, even if nobody is late.",
+        "add sync.",
+    ),
+    (
+        lambda sync: 2 * sync,
+        "the sync was paid for twice. The tiles meet once in a superstep.",
+        "add sync once.",
+    ),
+)
+
+
+def _of_parts(pairs: Pairs) -> Reason:
+    """The fewest mistakes, in the parts of the formula, that together come to the same."""
+    mixed = sorted(
+        product(WORKS, BYTES, CYCLES, SYNCS),
+        key=lambda parts: sum(bool(why) for _, why, _ in parts),
+    )
+    for parts in mixed[1:]:
+        (work_of, *_), (bytes_of, *_), (cycles_of, *_), (sync_of, *_) = parts
+        if all(
+            not difference(came, sync_of(sync) + cycles_of(bytes_of(i, o)) + work_of(work))
+            for (work, i, o, sync), came in pairs
+        ):
+            said = [(why, advice) for _, why, advice in parts if why]
+            return " And ".join(why for why, _ in said), " Then ".join(advice for _, advice in said)
+    return "", ""
+
+
+def _time(answer: Callable[..., Any]) -> Passed:
+    return compare(answer, _step, _supersteps(), suspects("01.1"), otherwise=_of_parts)
+
+
+# --- 01.2 -----------------------------------------------------------------------------------------
+
+
+def longest_first(jobs: ByTile, tiles: int) -> int:
+    """Cycles of the fullest tile when jobs are dealt out longest first, each to the tile that has
+    least so far.
+
+    That is at most 4/3 - 1/(3 tiles) of the best there is (Graham, "Bounds on multiprocessing
+    timing anomalies", 1969).
+    """
+    load = [0] * tiles
+    heapify(load)
+    for job in sorted(jobs, reverse=True):
+        heapreplace(load, load[0] + job)
+    return max(load)
+
+
+def _job_lists() -> list[tuple[list[int], int]]:
+    draw = np.random.default_rng(102)
+    return [
+        (_distinct(draw, 200, 97), TILES),
+        (sorted(_distinct(draw, 200, 40)), TILES),  # the long ones last
+        (_distinct(draw, 90, 5), TILES),
+        ([*[10] * 24, *[100] * 3], 4),
+        ([7], TILES),
+        (_distinct(draw, 30, 11), 1),
+    ]
+
+
+def _balance(answer: Callable[..., Any]) -> Passed:
+    cases = _job_lists()
+    results = [call(answer, *case) for case in cases]
+    results = [
+        list(placed) if isinstance(placed, (range, Iterator)) else placed for placed in results
+    ]
+    worst: Bars | None = None
+    for (jobs, tiles), placed in zip(cases, results, strict=True):
+        tried = call_text(answer, (jobs, tiles))
+        _all_placed(tried, jobs, tiles, placed)
+        load = np.bincount(np.array(placed), jobs, tiles)
+        bars = Bars(SLACK * longest_first(jobs, tiles), float(load.max()), "modelled cycles")
+        if worst is None or bars.yours / bars.budget > worst.yours / worst.budget:
+            worst, closest, where = (
+                bars,
+                (jobs, tiles),
+                (tried, int(load.argmax()), int(load.argmin()), load),
+            )
+    assert worst is not None
+    if worst.yours <= worst.budget:
+        tried = f"{name_of(answer)} on {len(cases)} lists of jobs; below, the closest call"
+        return Passed(tried, worst, tuple(map(tuple, results)), bound=_least_load(*closest))
+    tried, most, least, load = where
+    fullest = f"the fullest tile works {number(worst.yours)} cycles"
+    if all(_fits_when_sorted(*case, placed) for case, placed in zip(cases, results, strict=True)):
+        why = (
+            "these tiles would do for the jobs sorted by length: the list is in that order, and "
+            "not in the order of jobs."
+        )
+        raise NotYet(
+            tried,
+            fullest,
+            "",
+            why,
+            "give each tile its job's own place in the list: placed[job] = tile.",
+            worst,
+            lambda: show.bsp(_worked(load.astype(int).tolist())),
+        )
+    made = list(zip(cases, map(list, results), strict=True))
+    why, advice = first(
+        suspects("01.2"), lambda like: all(like(*deepcopy(case)) == placed for case, placed in made)
+    )
+    why = why or (
+        f"tile {most} has {number(load[most])} cycles to work, and tile {least} "
+        f"{number(load[least])}."
+    )
+    raise NotYet(
+        tried,
+        fullest,
+        "",
+        why,
+        advice or "which job is the hardest to place late? Place that one first.",
+        worst,
+        lambda: show.bsp(_worked(load.astype(int).tolist())),
+    )
+
+
+def _least_load(jobs: ByTile, tiles: int) -> Bound:
+    """What the fullest tile must work at the least, however the jobs are placed."""
+    even = -(-sum(jobs) // tiles)
+    if max(jobs) > even:
+        return Bound(max(jobs), "modelled cycles", "the longest job alone takes that long")
+    return Bound(
+        even,
+        "modelled cycles",
+        f"all {number(sum(jobs))} cycles of work, shared evenly among {counted(tiles, 'tile')}",
+    )
+
+
+def _fits_when_sorted(jobs: ByTile, tiles: int, placed: Sequence[int]) -> bool:
+    budget = SLACK * longest_first(jobs, tiles)
+    return any(
+        np.bincount(np.array(placed), sorted(jobs, reverse=down), tiles).max() <= budget
+        for down in (True, False)
+    )
+
+
+def _all_placed(tried: str, jobs: ByTile, tiles: int, placed: Any) -> None:
+    """Raise `NotYet` unless there is one tile for each job."""
+    if not isinstance(placed, (list, tuple, np.ndarray)):
+        raise NotYet(
+            tried,
+            returned(placed),
+            "a list with a tile for each job",
+            next_step="return the list of tile numbers.",
+        )
+    if len(placed) and all(isinstance(part, (list, tuple, np.ndarray)) for part in placed):
+        why = (
+            "this looks like the jobs of each tile. Asked is the other way round: the tile of each "
+            "job."
+        )
+        raise NotYet(
+            tried,
+            shown(placed),
+            "a list with a tile for each job",
+            why,
+            "write placed[job] = tile for each job.",
+        )
+    if len(placed) != len(jobs):
+        raise NotYet(
+            tried,
+            f"{counted(len(placed), 'tile number')} for {counted(len(jobs), 'job')}",
+            why="a job without a tile is never done."
+            if len(placed) < len(jobs)
+            else "there are more tiles than jobs.",
+            next_step="return one tile number for each job, in the order of jobs.",
+        )
+    odd = [tile for tile in placed if not is_whole(tile)]
+    if odd:
+        why = "" if odd[0] is not None else "None stands where no tile was put in."
+        raise NotYet(
+            tried,
+            f"{shown(odd[0])} for a tile",
+            "whole numbers",
+            why,
+            "return whole numbers; // divides to one.",
+        )
+    strays = [tile for tile in placed if not 0 <= tile < tiles]
+    if strays:
+        advice = (
+            "tiles count from 0."
+            if max(strays) == tiles
+            else "a job goes to one of the tiles there are."
+        )
+        raise NotYet(
+            tried,
+            f"a job on tile {shown(strays[0])}",
+            f"tiles from 0 to {tiles - 1}",
+            next_step=advice,
+        )
+
+
+# --- 01.3 -----------------------------------------------------------------------------------------
+
+
+def _waiting(work: ByTile) -> float:
+    slowest = np.max(work)
+    return float(1 - np.mean(work) / slowest) if slowest else 0.0
+
+
+def _workloads() -> dict[str, tuple[list[int]]]:
+    draw = np.random.default_rng(103)
+    cases: dict[str, tuple[list[int]]] = {
+        f"drawn, {tiles}": (_distinct(draw, 999, tiles),) for tiles in (TILES, 2, 7, 31)
+    }
+    cases["there is one tile"] = ([418],)
+    cases["most tiles have nothing to do"] = ([0] * 10 + [50, 20, 5],)
+    cases["no tile has work: then nobody waits, and the share is 0"] = ([0] * TILES,)
+    return cases
+
+
+SHARE = Precision(_waiting, tuple(_workloads().values()))
+
+
+def _share(answer: Callable[..., Any]) -> Passed:
+    return compare(answer, _waiting, _workloads(), suspects("01.3"), tolerance=SHARE.tolerance)
+
+
+# --- 01.4 -----------------------------------------------------------------------------------------
+
+
+def _merge(answer: Callable[..., Any]) -> Passed:
+    draw = np.random.default_rng(104)
+    runs = []
+    for count in (TILES, 5, 1, 29):
+        # no two alike, and no 0
+        values = (draw.permutation(99)[:count] + 1).astype(np.float32) * draw.choice([-1, 1])
+        runs.append(_two_supersteps(answer, values))
+    reports = [ran.report for ran in runs]
+    most = max(report.num_steps for report in reports)
+    tried = f"the values of 4 rows of readings, and {counted(most, 'superstep')} in each run"
+    # Each tile needs a number of its right neighbour's, and has four numbers to read or write.
+    bound = least_cycles(
+        reports[0], supersteps=2, crossing=FLOAT.size * TILES, touched=4 * FLOAT.size * TILES
+    )
+    return Passed(tried, Bars(2, most, "supersteps"), reports, runs[0].cycles, bound)
+
+
+def _one_program(
+    answer: Any, trial: Trial, graph: Graph, parts: list[Any]
+) -> tuple[Any, list[Tensor]]:
+    """answer(graph, readings, doubled, pairs, flipped) returns a program."""
+    made = call_made(answer, trial.tried, graph, *parts)
+    if made is None:
+        advice = "return Sequence(Execute(…), Execute(…))."
+        raise NotYet(trial.tried, "nothing: is there a `return`?", "a program", next_step=advice)
+    if isinstance(made, (list, tuple)):
+        why = "those are programs of their own, of which an engine runs one at a time."
+        raise NotYet(
+            trial.tried,
+            shown(made),
+            "one program",
+            why,
+            "put them into a Sequence: Sequence(first, second).",
+        )
+    return made, []
+
+
+def _two_supersteps(answer: Callable[..., Any], values: Any) -> Ran:
+    right = {
+        "readings": values,
+        "doubled": 2 * values,
+        "pairs": 2 * values + 2 * np.roll(values, -1),
+        "flipped": -values,
+    }
+    tensors = {
+        name: Var(FLOAT, len(values), by_rows, right=[expected]) for name, expected in right.items()
+    }
+    # only at run time: what an answer puts there is lost
+    tensors["readings"] = replace(tensors["readings"], given=[values])
+    trial = Trial(f"a program for {counted(len(values), 'reading')}", tensors, form=_one_program)
+    try:
+        ran = trial.of(answer)
+    except Broken as broken:
+        raise _explained(trial.tried, broken) from None
+    for name, expected in right.items():
+        came = ran.came[0][name]
+        blank = np.isnan(came)
+        if blank.all():
+            why = "nothing in the program writes it: merging supersteps keeps all of the work."
+            raise NotYet(
+                trial.tried,
+                f"{name} holds nothing",
+                quoted(expected),
+                why,
+                f"put the vertices of {name} back.",
+            )
+        if where := difference(came, expected, 0):
+            advice = "compare what it reads with the three supersteps."
+            if name == "readings":
+                why = "the readings were overwritten. They come from the sensors, and stay."
+            elif blank.any():
+                why = (
+                    f"{counted(int(blank.sum()), 'element')} hold nothing: some vertices are "
+                    "missing."
+                )
+            else:
+                why, _ = first(suspects("01.4"), partial(_holds, trial, name, came))
+                why = why or (_made_of(came, values) if name == "pairs" else "")
+            raise NotYet(trial.tried, f"{name}: {where}", quoted(expected), why, advice)
+    kinds = [step.kind for step in ran.report.steps()]
+    if len(kinds) > 2:
+        why = "two of these steps do not need each other, and could share a compute set."
+        advice = "which of the three reads only what was there from the beginning?"
+        bars = Bars(2, len(kinds), "supersteps")
+        raise NotYet(
+            trial.tried, f"{len(kinds)} supersteps: {', '.join(kinds)}", "2", why, advice, bars
+        )
+    return ran
+
+
+def _holds(trial: Trial, name: str, came: Any, like: Callable[..., Any]) -> bool:
+    """Whether a tensor comes to hold the same after the program of another answer."""
+    return same(trial.of(like).came[0][name], came)
+
+
+def _made_of(pairs: Any, readings: Any) -> str:
+    """What pairs is made of, if it is so many times each reading and its neighbours', in words."""
+    parts = {
+        "reading": readings,
+        "right neighbour's": np.roll(readings, -1),
+        "left neighbour's": np.roll(readings, 1),
+    }
+    columns = np.stack(list(parts.values()), axis=1).astype(float)
+    if len(readings) < 5 or np.isnan(pairs).any():
+        return ""
+    times = np.linalg.lstsq(columns, pairs.astype(float), rcond=None)[0].round()
+    if difference(pairs, columns @ times):
+        return ""
+    told = " and ".join(
+        f"{number(n)} times the {name}" for n, name in zip(times, parts, strict=True) if n
+    )
+    return (
+        f"as it is, it holds {told}. Asked is 2 times the reading and 2 times the right "
+        "neighbour's."
+        if told
+        else ""
+    )
+
+
+def _explained(tried: str, broken: Broken) -> Exception:
+    """A race, or a read that comes too early, in the words of this exercise; any other error as it
+    is."""
+    error = broken.error
+    if isinstance(error, ComputeSetRaceError):
+        why = (
+            "one of these vertices needs what the other makes. That is a true dependency: a sync "
+            "must lie between them."
+        )
+        advice = "put the one that reads into the second compute set."
+        if "twice" in error.tried:
+            why, advice = (
+                "two vertices write the same number.",
+                "let each number be written once: look at out=.",
+            )
+        return NotYet(tried, f"ComputeSetRaceError: {error.tried}", why=why, next_step=advice)
+    if isinstance(error, UninitialisedReadError):
+        return NotYet(
+            tried,
+            f"UninitialisedReadError: {error.tried}",
+            why="what it reads was not written by then: a later superstep writes it, or none does.",
+            next_step="see that what is read in a superstep was written in one before it.",
+        )
+    return broken
+
+
+# --- 01.5 -----------------------------------------------------------------------------------------
+
+THIRDS = 5  # vertices in that compute set
+INNOCENT = {
+    "shift": (
+        "its vertices read the same elements, and reading together is no race: nobody's value "
+        "changes by it."
+    ),
+    "mirror": (
+        "its vertices write in another order than they read, but each element is written once."
+    ),
+}
+
+
+def _culprit(answer: Any, graph: Any) -> Passed:
+    tried = f"the detector on every compute set, beside {shown(answer)}"
+    if not isinstance(graph, Graph):
+        raise NotYet(
+            tried, f"{shown(graph)} is no graph", next_step='check("01.5", culprit, graph).'
+        )
+    fits = isinstance(answer, (tuple, list)) and len(answer) == 3 and isinstance(answer[0], str)
+    if not fits or not all(is_whole(vertex) for vertex in answer[1:]):
+        raise NotYet(
+            tried,
+            shown(answer),
+            '("name of the compute set", one vertex, the other)',
+            next_step="give those three.",
+        )
+    try:
+        Engine(graph, program.Sequence())
+    except ComputeSetRaceError as error:
+        race = error
+    else:
+        raise NotYet(
+            tried,
+            "the detector finds nothing in this graph",
+            next_step="run the cell that builds the graph again.",
+        )
+    pair = {int(v) for v in re.findall(r"vertex (\d+)", race.where)}
+
+    def draws() -> Any:
+        (chosen,) = (one for one in graph.compute_sets if one.name == answer[0])
+        pointed = [int(vertex) for vertex in answer[1:]]
+        known = answer[1] != answer[2] and all(0 <= k < chosen.num_vertices for k in pointed)
+        return touched(graph, chosen, pointed) if known else None
+
+    if f"compute set {answer[0]!r}" not in str(race):
+        came = f"{answer[0]!r}, and the detector names another"
+        if answer[0] in INNOCENT:
+            raise NotYet(
+                tried,
+                came,
+                "",
+                INNOCENT[answer[0]],
+                "look for a compute set in which two ranges of outputs overlap.",
+                draws=draws,
+            )
+        near = did_you_mean(answer[0], (*INNOCENT, "thirds"))
+        raise NotYet(
+            tried,
+            came,
+            "",
+            "there is no compute set of that name.",
+            near + "Names are those that the graph was given.",
+        )
+    if set(map(plain, answer[1:])) != pair:
+        why, advice = _wrong_pair(int(answer[1]), int(answer[2]))
+        came = f"vertices {shown(answer[1])} and {shown(answer[2])}, and the detector names others"
+        raise NotYet(tried, came, why=why, next_step=advice, draws=draws)
+    return Passed(f"the detector says the same. {race.tried} {race.where}", evidence=race.where)
+
+
+def _wrong_pair(one: int, other: int) -> tuple[str, str]:
+    """Why two numbers are not the pair, and what to do."""
+    given = sorted((one, other))
+    why, advice = first(suspects("01.5"), lambda like: sorted(like[1:]) == given)
+    if why:
+        return why, advice
+    if one == other:
+        return "this is one vertex, and a race takes two.", "give both numbers."
+    if not 0 <= given[0] <= given[1] < THIRDS:
+        return (
+            f"thirds has the vertices 0 to {THIRDS - 1}.",
+            "count the vertices of that compute set, from 0.",
+        )
+    return (
+        "these two write different elements.",
+        "write down, for each vertex, where its range begins and ends.",
+    )
+
+
+# --- asked again ----------------------------------------------------------------------------------
+
+
+class Busy(SupervisorVertex):
+    """Works for as long as it is said to."""
+
+    out: Output[FLOAT]
+
+    def compute(self) -> None:
+        self.out = 1.0
+
+
+def _worked(*works: ByTile) -> Report:
+    """A run in which tile t works works[i][t] cycles in superstep i."""
+    graph, steps = graph_of(len(works[0])), program.Sequence()
+    out = graph.add_variable(FLOAT, len(works[0]), "out")
+    for work in works:
+        busy = graph.add_compute_set("busy")
+        for tile, cycles in enumerate(work):
+            vertex = graph.add_vertex(busy, Busy, out=out[tile])
+            graph.set_perf_estimate(vertex, cycles)
+            graph.set_tile_mapping(vertex, tile)
+            graph.set_tile_mapping(out[tile], tile)
+        steps.add(program.Execute(busy))
+    return run_once(graph, steps).report
+
+
+def _one_slow_tile(draw: np.random.Generator) -> Drawn:
+    tiles, cycles, times = (
+        int(draw.integers(20, 200)),
+        100 * int(draw.integers(2, 9)),
+        int(draw.integers(3, 9)),
+    )
+    even = [cycles] * tiles
+    uneven = [*even[1:], cycles * times]
+
+    def answer() -> tuple[float]:
+        one, other = (step.cost.compute_duration for step in _worked(even, uneven).steps())
+        return (round(other / one, 2),)
+
+    asks = (
+        f"{tiles} tiles work for {cycles} cycles each. Then one of them gets {times} times as much "
+        "to do. How many times as long does the work of the whole machine take?"
+    )
+    return Drawn(asks, answer)
+
+
+def _last_and_waiting(draw: np.random.Generator) -> Drawn:
+    work = [10 * n for n in _distinct(draw, 60, TILES)]
+
+    def answer() -> tuple[int, float]:
+        worked = _worked(work).compute_sets[0].cycles_per_tile
+        return int(worked.argmax()), round(1 - float(worked.mean() / worked.max()), 3)
+
+    asks = (
+        f"{TILES} tiles work for {', '.join(map(str, work))} cycles. Which of them finishes last, "
+        "counted from 0, and which share of all tile-time is waiting?"
+    )
+    return Drawn(asks, answer)
+
+
+SLOW_TILE = (PredictedValue("", "times as long"),)
+WAITING = (
+    PredictedValue("tile", whole=True, low=0, high=TILES - 1),
+    PredictedValue("waiting share", low=0, high=1),
+)
+LATER = (
+    later("01.0 again", SLOW_TILE, _one_slow_tile),
+    later("01.3 again", WAITING, _last_and_waiting),
+)
+
+LESSON = lesson(
+    "01",
+    question("01.0", SLOW_TILE),
+    exercise(
+        "01.w1",
+        warmups.formula("01.w1", lambda size: -(-size // 4), (18,), (16,), (1,), (0,), (4001,)),
+    ),
+    exercise("01.1", _time),
+    exercise(
+        "01.w2",
+        warmups.formula(
+            "01.w2",
+            lambda load: int(np.argmin(load)),
+            ([30, 12, 45, 20],),
+            ([5, 9, 5],),
+            ([7],),
+            ([60, 50, 40, 30, 20, 10],),
+        ),
+    ),
+    exercise("01.2", _balance),
+    question("01.3", WAITING),
+    exercise("01.3", _share, precision=SHARE),
+    exercise("01.4", _merge),
+    exercise("01.5", _culprit, takes=("a value", "a graph")),
+    later=LATER,
+)

@@ -1,0 +1,642 @@
+"""The exercises of lesson 02, Variables, mapping, programs: what is asked, what is right, and known
+mistakes by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ipu_course.checking import warmups
+from ipu_course.checking.bound import Bound
+from ipu_course.checking.exercise import Drawn, PredictedValue, exercise, later, lesson, question
+from ipu_course.checking.judging import (
+    KEEP_WIDE,
+    ROUNDED,
+    Broken,
+    NotAttempted,
+    NotYet,
+    Passed,
+    answering,
+    difference,
+    quoted,
+    raise_first,
+    rounding_or_logic,
+    said_by,
+)
+from ipu_course.checking.mistakes import first, same, suspects
+from ipu_course.checking.programs import (
+    TILES,
+    all_of,
+    graph_of,
+    loaded,
+    program_of,
+    run_once,
+    tiles_of,
+)
+from ipu_course.checking.trial import Ran, StreamIn, StreamOut, Trial, Var, refuse_growing
+from ipu_course.checking.verdict_panel import Bars, number
+from ipu_teach import FLOAT, INT, Graph, Tensor, show
+from ipu_teach.errors import (
+    DeviceValueError,
+    InvalidTileMappingError,
+    StreamConnectionError,
+    UninitialisedReadError,
+    counted,
+)
+from ipu_teach.program import Copy, RepeatWhileFalse, RepeatWhileTrue
+
+MOST_ROUNDS = 1000  # of a loop whose end the device decides: then the check calls it endless
+
+
+# --- 02.1 -----------------------------------------------------------------------------------------
+
+
+def _linear(answer: Callable[..., Any]) -> Passed:
+    draw = np.random.default_rng(201)
+    cases = [((101,), 4, TILES, ""), ((9, 14), 4, TILES, ""), ((14,), 1, TILES, "")]
+    cases += [
+        ((int(draw.integers(30, 400)),), int(draw.integers(2, 9)), TILES, "") for _ in range(3)
+    ]
+    cases += [
+        ((53,), 7, 4, "there are 4 tiles"),
+        ((5,), 2, TILES, "there are fewer grains than tiles"),
+    ]
+    cases += [((1,), 4, TILES, "there is one element, less than a grain")]
+    wrong: list[tuple[NotYet, str]] = []
+    mappings = []
+    for shape, grain, tiles, special in cases:
+        graph = graph_of(tiles)
+        tensor = graph.add_variable(FLOAT, shape, "data")
+        tried = f"{counted(tensor.num_elements, 'element')} in grains of {grain}, on {tiles} tiles"
+        try:
+            with answering(tried):
+                result = answer(graph, tensor, grain)
+        except Broken:
+            if wrong:  # what went wrong before is told
+                break
+            raise
+        if result is ...:
+            raise NotAttempted
+        mappings.append(graph.get_tile_mapping(tensor, require_complete=False))
+        try:
+            _balanced_grains(tried, mappings[-1], tensor.num_elements, grain)
+        except NotYet as found:
+            found.draws = partial(show.tiles, tensor) if any(mappings[-1]) else None
+            wrong.append((found, special))
+    raise_first(wrong)
+    return Passed(f"{len(cases)} variables of several shapes and grains", evidence=mappings)
+
+
+def _balanced_grains(
+    tried: str, mapping: list[list[tuple[int, int]]], count: int, grain: int
+) -> None:
+    sizes = [sum(end - begin for begin, end in pieces) for pieces in mapping]
+    if sum(sizes) < count:
+        covered = np.zeros(count, bool)
+        for begin, end in (piece for pieces in mapping for piece in pieces):
+            covered[begin:end] = True
+        missing = int(np.argmin(covered))
+        tail = bool(covered[:missing].all() and not covered[missing:].any()) and missing
+        why = (
+            "the tail was left: dividing with // drops what does not come out even." if tail else ""
+        )
+        raise NotYet(
+            tried,
+            f"{counted(count - sum(sizes), 'element')} on no tile, the first of them element "
+            f"{missing}",
+            why=why,
+            next_step="count the grains, rounded up, and see that the last one has a tile too.",
+        )
+    for tile, pieces in enumerate(mapping):
+        for begin, end in pieces:
+            if begin % grain or (end % grain and end != count):
+                even = max(sizes) - min(sizes) <= 1
+                raise NotYet(
+                    tried,
+                    f"tile {tile} holds elements {begin} to {end - 1}",
+                    f"ranges that begin at a multiple of {grain}",
+                    "a grain was cut in two"
+                    + (
+                        ": the tiles got equal numbers of elements, and not of grains."
+                        if even
+                        else "."
+                    ),
+                    "deal out grains: grain g holds elements g * grain up to (g + 1) * grain, or "
+                    "the end.",
+                )
+    held = [(begin, tile) for tile, pieces in enumerate(mapping) for begin, _ in pieces]
+    if [tile for _, tile in sorted(held)] != [tile for _, tile in held]:
+        why = (
+            "the elements lie in another order: a linear mapping gives each tile one piece, and "
+            "the pieces follow each other."
+        )
+        place = next(
+            tile for (_, tile), (_, other) in zip(sorted(held), held, strict=True) if tile != other
+        )
+        advice = "tile 0 takes the first grains, tile 1 those after them, and so on."
+        raise NotYet(
+            tried,
+            f"tile {place} holds elements {mapping[place][0][0]} to {mapping[place][0][1] - 1}",
+            "",
+            why,
+            advice,
+        )
+    grains = [-(-size // grain) for size in sizes]
+    if max(grains) - min(grains) > 1:
+        full, empty = grains.index(max(grains)), grains.index(min(grains))
+        share, why = -(-sum(grains) // len(grains)), "some tiles wait for others."
+        if grains[: sum(grains) // share] == [share] * (sum(grains) // share):
+            why = (
+                "the number of grains per tile was rounded up, so the first tiles take all before "
+                "the last are reached."
+            )
+        if max(grains) == sum(grains):
+            why = "everything lies on one tile, and the others have nothing to do."
+        raise NotYet(
+            tried,
+            f"tile {full} holds {grains[full]} grains, and tile {empty} holds {grains[empty]}",
+            "numbers of grains that differ by 1 at most",
+            why,
+            "every tile gets grains // tiles of them, and some of the tiles get one of those that "
+            "remain.",
+        )
+
+
+# --- 02.2 -----------------------------------------------------------------------------------------
+
+
+def _sum(values: Any) -> Trial:
+    """A running sum of these values."""
+    streams: dict[str, StreamIn | StreamOut] = {
+        "numbers": StreamIn(FLOAT, values.astype(float)),
+        "sums": StreamOut(FLOAT),
+    }
+    return Trial(
+        f"a program for {counted(len(values), 'number')}", {}, streams, more=(len(values),)
+    )
+
+
+def _sums(answer: Callable[..., Any], values: Any) -> Ran:
+    """A run of the program for these numbers."""
+    ran = _sum(values).build(answer)
+    try:
+        ran.run()
+    except Broken as broken:
+        tried = f"{ran.trial.tried}, and one engine.run()"
+        if not isinstance(broken.error, StreamConnectionError):
+            raise Broken(tried, broken.error) from None
+        said = f"{broken.error.tried} By then {counted(len(ran.sent['sums']), 'sum')} had come."
+        why, advice = ran.trial.reason(ran, "02.2")
+        if not why:
+            why, advice = (
+                "the program takes more numbers than it sends sums.",
+                "each round takes one number and sends one sum.",
+            )
+        raise NotYet(tried, said, why=why, next_step=advice) from None
+    return ran
+
+
+def _running_sum(answer: Callable[..., Any]) -> Passed:
+    draw = np.random.default_rng(202)
+    sizes = {count: _sum(np.zeros(count)) for count in (2, 23)}
+    built = {count: trial.build(answer) for count, trial in sizes.items()}
+    runs = {}
+    for count in (7, 23, 1):
+        # no two alike, whole, and their sums too large for HALF
+        values = draw.permutation(9999)[:count] + 1
+        values[1::2] *= -1
+        ran = _sums(answer, values)
+        if difference(ran.sent["sums"].reshape(-1), np.cumsum(values)):
+            raise _wrong_sums(ran, values, partial(_off, answer, values))
+        runs[count] = ran
+    why = (
+        "a Python loop wrote every round down. On the machine, each of them would take memory for "
+        "its code."
+    )
+    refuse_growing(built, "numbers", why, "write one round down, and say Repeat(count, round).")
+    tried = "7, 23 and 1 numbers, each list in one engine run, with a program that does not grow"
+    evidence = [ran.report for ran in runs.values()]
+    return Passed(
+        tried, evidence=evidence, figure=runs[23].cycles, unit="modelled cycles for 23 numbers"
+    )
+
+
+def _off(answer: Callable[..., Any], values: Any) -> str:
+    return difference(_sums(answer, values).sent["sums"].reshape(-1), np.cumsum(values))
+
+
+def _wrong_sums(ran: Ran, values: Any, again: Callable[[], str]) -> NotYet:
+    """What is wrong with what came: a known mistake, or what can be told from the program, or from
+    doing it `again`."""
+    tried, came = f"{ran.trial.tried}, and one engine.run()", ran.sent["sums"].reshape(-1)
+    right, count, steps = np.cumsum(values), len(values), ran.steps
+    why, advice = ran.trial.reason(ran, "02.2", nearest=True)
+    if len(came) != count:
+        if not steps["fetch"]:
+            why, advice = (
+                "nothing in the program fetches a number.",
+                "begin a round with Copy(numbers, number).",
+            )
+        return NotYet(
+            tried,
+            f"{len(came)} of {counted(count, 'sum')}",
+            why=why,
+            next_step=advice or "send one sum in each round.",
+        )
+    off = came - right
+    if not why and (off == off[0]).all():
+        why, advice = (
+            f"every sum is off by {number(off[0])}: the total does not begin at 0.",
+            "begin at 0.",
+        )
+    elif not why:
+        why, follow = rounding_or_logic(again), "follow the first two rounds."
+        advice = KEEP_WIDE if why == ROUNDED else follow
+    return NotYet(tried, difference(came, right), quoted(right), why, advice)
+
+
+# --- 02.3 -----------------------------------------------------------------------------------------
+
+
+def _no_exchange(answer: Callable[..., Any]) -> Passed:
+    draw = np.random.default_rng(203)
+    crossing, reports = 0, []
+    for rows, columns in ((TILES, 4), (7, 5), (1, 1), (3, 2), (29, 8)):
+        graph = graph_of()
+        a = graph.add_variable(FLOAT, (rows, columns), "a")
+        b = graph.add_variable(FLOAT, (columns, rows), "b")
+        for row in range(rows):
+            graph.set_tile_mapping(a[row], int(draw.integers(TILES)))
+        before = graph.get_tile_mapping(a)
+        tried = f"Copy(a.transpose(), b) with {rows} rows of {columns}"
+        with answering(tried):
+            result = answer(graph, a, b)
+        if result is ...:
+            raise NotAttempted
+        if graph.get_tile_mapping(a) != before:
+            why = "a was moved. Others count on where it lies; only b is yours to place."
+            raise NotYet(
+                tried,
+                "another mapping of a",
+                "a where it was",
+                why,
+                "call set_tile_mapping for parts of b only.",
+            )
+        _whole_rows(graph, a, b, tried)
+        graph.create_host_read("check of 02.3", b)
+        values = draw.normal(size=(rows, columns)).astype(np.float32)
+        graph.set_initial_value(a, values)
+        engine = loaded(graph, Copy(a.transpose(), b), tried)
+        engine.run()
+        # a mapping never changes a value
+        assert np.array_equal(engine.read_tensor("check of 02.3"), values.T)
+        received, _ = engine.report.exchange_bytes_per_tile
+        crossing = max(crossing, int(received.sum()))
+        reports.append(engine.report)
+        if crossing:
+            came, why, advice = _why_crossing(graph, a, b)
+            bars = Bars(0, crossing, "bytes exchanged")
+            draws = partial(show.tiles, a, b.transpose())
+            raise NotYet(tried, came, "", why, advice, bars, draws)
+    least = Bound(0, "bytes exchanged", "nothing is less than nothing")
+    return Passed(
+        "5 matrices whose rows lie on tiles drawn at random",
+        Bars(0, 0, least.unit),
+        reports,
+        bound=least,
+    )
+
+
+def _whole_rows(graph: Graph, a: Tensor, b: Tensor, tried: str) -> None:
+    """Raise `NotYet` where a column of b has no tile, and its row of a lies beside another one on
+    the same tile: then an interval was taken for a row."""
+    columns = a.shape[1]
+    mapping = graph.get_tile_mapping(a)
+    inner = {
+        row
+        for pieces in mapping
+        for begin, end in pieces
+        for row in range(begin // columns + 1, end // columns)
+    }
+    held = graph.get_tile_mapping(b.transpose(), require_complete=False)
+    there = {
+        place // columns for pieces in held for begin, end in pieces for place in range(begin, end)
+    }
+    if inner and there == set(range(len(a))) - inner:
+        row = min(inner)
+        raise NotYet(
+            tried,
+            f"b[:, {row}] is on no tile",
+            "",
+            f"neighbouring rows that lie on one tile are one interval: row {row} came with row "
+            f"{row - 1}.",
+            "an interval has (end - begin) // columns rows; or pass the whole mapping on as it is.",
+            draws=partial(show.tiles, a, b.transpose()),
+        )
+
+
+def _why_crossing(graph: Graph, a: Tensor, b: Tensor) -> tuple[str, str, str]:
+    """What crosses, why, and what to do."""
+    there, here = tiles_of(graph, a), tiles_of(graph, b)
+    i, j = (int(n) for n in np.argwhere(there != here.T)[0])
+    came = (
+        f"{int((there != here.T).sum())} of {a.num_elements} elements cross, the first of them "
+        f"a[{i}, {j}]: it lies on tile {there[i, j]}, and b[{j}, {i}] on tile {here[j, i]}"
+    )
+
+    def lies_so(like: Callable[..., Any]) -> bool:
+        like(graph, a, twin := graph.clone(b))
+        return same(tiles_of(graph, twin), here)
+
+    why, advice = first(suspects("02.3"), lies_so)
+    if not why and (here == here[0, 0]).all():
+        return (
+            came,
+            "b lies on one tile, and everything has to come there.",
+            "put each part of b where its source lies.",
+        )
+    why = why or f"b[{j}, {i}] receives a[{i}, {j}], and the two lie on different tiles."
+    return (
+        came,
+        why,
+        advice or "ask where a lies: graph.get_tile_mapping(a), or its rows one by one.",
+    )
+
+
+# --- 02.4 -----------------------------------------------------------------------------------------
+
+
+STARTS = (5, 10, 17, 1, 0, 301)
+
+
+def _countdown(answer: Callable[..., Any]) -> Passed:
+    left = Var(INT, (), 0, given=STARTS, right=[0] * len(STARTS))
+    ticks = Var(INT, (), 0, given=[0] * len(STARTS), right=STARTS)
+    trial = Trial(
+        "a countdown", {"left": left, "ticks": ticks}, runs=len(STARTS), most_rounds=MOST_ROUNDS
+    )
+    try:
+        ran = trial.of(answer)
+    except Broken as broken:
+        device = isinstance(broken.error, DeviceValueError)
+        looked = device and re.search(
+            r"in (a condition|tensor [!=<>]=?)[: ]", " ".join(str(broken.error).split())
+        )
+        if not looked:
+            raise
+        why = (
+            "Python would look once, while the program is written. left gets its number later, and "
+            "only the device sees it."
+        )
+        advice = "let the device look before each round: RepeatWhileTrue(condition, left, round)."
+        line = dict(broken.rows).get("line", "")
+        raise NotYet(
+            "a countdown",
+            f"left was looked at by Python, in {line}" if line else "",
+            "",
+            why,
+            advice,
+        ) from None
+    wrong = [
+        (start, MOST_ROUNDS + 1 if endless else int(came["ticks"]), int(came["left"]))
+        for start, came, endless in zip(STARTS, ran.came, ran.endless, strict=True)
+        if endless or (int(came["ticks"]), int(came["left"])) != (start, 0)
+    ]
+    if wrong:
+        raise _counted_wrongly(wrong, ran)
+    if not any(isinstance(p, (RepeatWhileTrue, RepeatWhileFalse)) for p in all_of(ran.program)):
+        why = (
+            "nothing in the program repeats for as long as the device says: the most rounds were "
+            "fixed when it was written."
+        )
+        advice = "let the device look: RepeatWhileTrue(condition, left, round)."
+        came = "right numbers, from a program with an end of its own"
+        raise NotYet("a countdown", came, "a loop that decides", why, advice)
+    tried = f"countdowns from {', '.join(map(str, STARTS))}, all with one compiled program"
+    return Passed(tried, evidence=ran.engine.report)
+
+
+def _counted_wrongly(wrong: list[tuple[int, int, int]], ran: Ran) -> NotYet:
+    start, ticks, rest = wrong[0]
+    tried = "countdowns one after another, from " + ", ".join(map(str, STARTS))
+    endless = ticks > MOST_ROUNDS
+    came = f"from {start}: " + (
+        f"still running after {MOST_ROUNDS:,} rounds"
+        if endless
+        else f"{counted(ticks, 'tick')}, and {number(rest)} left"
+    )
+    why, advice = ran.trial.reason(
+        ran, "02.4", advice="follow a countdown from 1 by hand.", nearest=True
+    )
+    if ran.steps["Repeat"] and len({done for _, done, _ in wrong}) == 1:
+        why = (
+            f"it ticks {ticks} times whatever it is given: the number of rounds was fixed when the "
+            "program was written."
+        )
+        advice = "let the device look: RepeatWhileTrue(condition, left, round)."
+    elif not why and endless:
+        why, advice = "what the loop looks at never becomes 0.", "take 1 from left in every round."
+    elif not why and len(wrong) == 1 and start == max(STARTS):
+        why = (
+            f"the smaller ones are right. A countdown from {start} needs more rounds than were "
+            "written down."
+        )
+        advice = "let the device look: RepeatWhileTrue(condition, left, round)."
+    return NotYet(tried, came, f"{counted(start, 'tick')}, and 0 left", why, advice)
+
+
+# --- 02.5 -----------------------------------------------------------------------------------------
+
+FAULTS = {
+    (False, True): (InvalidTileMappingError, "source has no tile"),
+    (True, False): (UninitialisedReadError, "nothing was written into source"),
+}
+
+
+def _faults(answer: Callable[..., Any]) -> Passed:
+    for (mapped, written), (kind, what) in FAULTS.items():
+        tried = f"the program with mapped={mapped}, written={written}"
+        fired = _fired(answer, mapped, written, tried)
+        if fired is None:
+            why = f"this is the case in which {what}, and the machine had nothing to object to."
+            raise NotYet(
+                tried,
+                "no error",
+                kind.__name__,
+                why,
+                "leave that line out when it is not wanted: use an if.",
+            )
+        if not isinstance(fired, kind):
+            why = f"another error came. Only one thing may be missing here: {what}."
+            raise NotYet(
+                tried,
+                f"{type(fired).__name__}: {getattr(fired, 'tried', fired)}",
+                kind.__name__,
+                why,
+                "do the rest.",
+            )
+    tried = "the program with mapped=True, written=True"
+    fired = _fired(answer, True, True, tried)
+    if fired is not None:
+        why = "with both done, neither error may come. One of the two lines is still missing."
+        raise NotYet(
+            tried,
+            f"{type(fired).__name__}: {getattr(fired, 'tried', fired)}",
+            "no error",
+            why,
+            "do both.",
+        )
+    return Passed(
+        "each error in turn, and then neither",
+        evidence=[kind.__name__ for kind, _ in FAULTS.values()],
+    )
+
+
+def _fired(answer: Callable[..., Any], mapped: bool, written: bool, tried: str) -> Exception | None:
+    """The error of compiling and running the program, or None. The values must be right if there is
+    none."""
+    graph = graph_of()
+    values, later = np.random.default_rng(205).normal(size=(2, 7)).astype(np.float32)
+    source, target = graph.add_variable(FLOAT, 7, "source"), graph.add_variable(FLOAT, 7, "target")
+    for name, tensor in (("source", source), ("target", target)):
+        graph.create_host_read(f"check {name}", tensor)
+        graph.create_host_write(f"set {name}", tensor)
+    try:
+        program = program_of(answer, tried, graph, source, target, values, mapped, written)
+    except Broken as broken:
+        if isinstance(broken.error, tuple(kind for kind, _ in FAULTS.values())):
+            why = (
+                "this error comes from your function itself. The machine is to find the fault, in "
+                "a program that has it."
+            )
+            advice = "leave out the line that would prevent it, and return the program."
+            raise NotYet(tried, said_by(broken.error), "a program", why, advice) from None
+        raise
+    try:
+        engine = loaded(graph, program, tried)
+        with answering(tried):
+            engine.run()
+    except Broken as broken:
+        if isinstance(broken.error, (InvalidTileMappingError, UninitialisedReadError)):
+            if (
+                "variable 'source'" not in broken.error.tried
+                and "of 'source'" not in broken.error.tried
+            ):
+                why = "the fault is to be in source, and in nothing else."
+                raise NotYet(
+                    tried,
+                    said_by(broken.error),
+                    "an error about source",
+                    why,
+                    "do all of the rest.",
+                ) from None
+            return broken.error
+        raise
+    where = difference(engine.read_tensor("check target"), values, 0)
+    if where:
+        came = engine.read_tensor("check target")
+        blank, turned = np.isnan(came).all(), not difference(came, values[::-1], 0)
+        one = f"source was filled with {number(float(came[0]))} in place of `values`."
+        why = (
+            "nothing was written into target."
+            if blank
+            else "the order is turned round."
+            if turned
+            else one
+            if (came == came[0]).all()
+            else ""
+        )
+        raise NotYet(tried, f"target: {where}", quoted(values), why, "copy source into target.")
+    if written:
+        with answering(tried):
+            engine.write_tensor("set source", later)
+            engine.write_tensor("set target", -later)
+            engine.run()
+        where = difference(engine.read_tensor("check target"), later, 0)
+        # who fills source within the program fills it again
+        if where and any(
+            difference(engine.read_tensor(name), values, 0)
+            for name in ("check source", "check target")
+        ):
+            why = (
+                "target holds the values, and not because of a copy: with other values in source "
+                "it stays as it was."
+            )
+            raise NotYet(
+                f"{tried}, and then other values in source",
+                f"target: {where}",
+                quoted(later),
+                why,
+                "Copy(source, target).",
+            )
+    return None
+
+
+# --- asked again ----------------------------------------------------------------------------------
+
+
+def _transposed(draw: np.random.Generator) -> Drawn:
+    rows, columns = (int(n) for n in draw.choice(range(3, TILES), 2, replace=False))
+
+    def answer() -> tuple[int]:
+        graph = graph_of()
+        a, b = (
+            graph.add_variable(FLOAT, (rows, columns), "a"),
+            graph.add_variable(FLOAT, (columns, rows), "b"),
+        )
+        for tensor in (a, b):
+            for row in range(len(tensor)):
+                graph.set_tile_mapping(tensor[row], row)
+        graph.set_initial_value(a, 1)
+        received, _ = run_once(graph, Copy(a.transpose(), b)).report.exchange_bytes_per_tile
+        return (int(received.sum()),)
+
+    asks = (
+        f"a is a FLOAT matrix of {rows} rows and {columns} columns, with row i on tile i. b has "
+        f"{columns} rows and {rows} columns, and its row i lies on tile i too. How many bytes "
+        "travel between tiles in Copy(a.transpose(), b)?"
+    )
+    return Drawn(asks, answer)
+
+
+BYTES = (PredictedValue("", "bytes", whole=True),)
+
+
+def _loops(answer: Any, ran: Ran) -> None:
+    if not ran.steps[RepeatWhileTrue.__name__]:
+        why = "the number of rounds was fixed when the program was written."
+        advice = "let the device look: RepeatWhileTrue(Sequence(), left, body)."
+        raise NotYet(ran.trial.tried, "no RepeatWhileTrue", "one", why, advice)
+
+
+LEFT = {"left": Var(INT, (), 0, given=[3, 7, 0], right=[0, 0, 0])}
+DOWN = Trial("left from 3, 7 and 0", LEFT, runs=3, most_rounds=100)
+
+
+LATER = (later("02.0 again", BYTES, _transposed),)
+
+LESSON = lesson(
+    "02",
+    question("02.0", BYTES),
+    exercise(
+        "02.w1",
+        warmups.formula(
+            "02.w1", lambda count, grain: -(-count // grain), (101, 4), (8, 4), (3, 4), (50, 7)
+        ),
+    ),
+    exercise("02.1", _linear),
+    exercise("02.2", _running_sum),
+    exercise(
+        "02.w2",
+        warmups.formula("02.w2", lambda rows, i, j: rows[j], ([4, 9, 2, 7], 1, 2), ([5, 3], 1, 0)),
+    ),
+    exercise("02.3", _no_exchange),
+    exercise("02.w3", warmups.program("02.w3", DOWN, "left", _loops)),
+    exercise("02.4", _countdown),
+    exercise("02.5", _faults),
+    later=LATER,
+)

@@ -1,0 +1,564 @@
+"""The exercises of lesson 03, PopLibs: operations and views: what is asked, what is right, and
+known mistakes by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from ipu_course.checking import warmups
+from ipu_course.checking.bound import Bound, least_cycles
+from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
+from ipu_course.checking.judging import (
+    KEEP_WIDE,
+    MODELLED,
+    ROUNDED,
+    NotYet,
+    Passed,
+    call_made,
+    difference,
+    rounding_or_logic,
+)
+from ipu_course.checking.precision import Precision
+from ipu_course.checking.programs import SYNC, TILES, WORKERS, tiles_of
+from ipu_course.checking.trial import Answers, Built, Ran, Trial, Var, appends, by_rows
+from ipu_course.checking.verdict_panel import Bars, number
+from ipu_teach import FLOAT, HALF, UNSIGNED_INT, Graph, Report, Tensor, show
+from ipu_teach.errors import counted
+from ipu_teach.poplibs import popops
+from ipu_teach.program import Sequence
+from ipu_teach.types import DType
+
+SLACK = 1.15  # of a good answer's cost: with expr.Square it is a tenth more
+MOST_SETS = 4  # for mean and variance: partial sums, their sums, and a step for each result
+BY_HAND = "do a small row by hand, and look at what each call gives."
+ERRORS = 4  # standard errors that a share may be off
+
+
+def _compute_sets(report: Report) -> int:
+    """How many compute sets ran."""
+    return sum(profile.executions for profile in report.compute_sets)
+
+
+def _crossing(report: Report) -> int:
+    """Bytes that arrived from other tiles."""
+    return int(report.exchange_bytes_per_tile[0].sum())
+
+
+def _drawn(seed: int, *shape: int) -> Any:
+    """Numbers with quarters, of both signs, no two alike and none of them 0."""
+    count = int(np.prod(shape))
+    return (
+        ((np.random.default_rng(seed).permutation(2 * count) - count + 0.5)[:count] / 4)
+        .astype(np.float32)
+        .reshape(shape)
+    )
+
+
+def _near(a: Any, b: Any) -> bool:
+    return np.allclose(a, b, 1e-4, 1e-6, equal_nan=True)
+
+
+def _trial(tried: str, tensors: dict[str, Var], shapes: list[Any], **more: Any) -> Trial:
+    """Answers append their calls to a program, and return tensors of these shapes."""
+    asks, step = "a tensor", "return what the last call gave you."
+    if len(shapes) > 1:
+        asks, step = f"{len(shapes)} tensors", "return both, with a comma between."
+    why = "a call that reduces takes the dimensions in its list away, and leaves the others."
+    return Trial(tried, tensors, form=appends(*shapes, asks=asks, step=step, why=why), **more)
+
+
+def _ran(trial: Trial, answer: Callable[..., Any]) -> Ran:
+    ran = trial.of(answer)
+    ran.refuse_changed("use the calls that make a new tensor, without in_place in their name.")
+    return ran
+
+
+def _right(
+    answer: Callable[..., Any],
+    exercise: str,
+    tried: str,
+    given: dict[str, Any],
+    results: list[Any],
+    tolerance: float,
+    special: str = "",
+    dtype: type[DType] = FLOAT,
+) -> Ran:
+    """A run of the answer's program on what is `given`, row i of it on tile i. Wrong results are
+    `NotYet`."""
+    right = np.array(results if len(results) > 1 else results[0])
+
+    def agree(hers: Ran, other: Ran) -> bool:
+        return _near(other.result, hers.result) and not _near(other.result, right)
+
+    tensors = {
+        name: Var(dtype, values.shape, by_rows, [values], kept=True)
+        for name, values in given.items()
+    }
+    trial = _trial(tried, tensors, [np.shape(result) for result in results], agree=agree)
+    ran = _ran(trial, answer)
+    if where := difference(ran.result, right, tolerance):
+        why, advice = trial.reason(ran, exercise, advice=BY_HAND)
+        why = why or rounding_or_logic(
+            lambda: difference(_ran(trial, answer).result, right, tolerance)
+        )
+        advice = KEEP_WIDE if why == ROUNDED else advice
+        if special and not why:
+            why = f"the ordinary numbers are right. What is special here: {special}."
+        raise NotYet(tried, where, "", why, advice)
+    return ran
+
+
+# --- 03.1 -----------------------------------------------------------------------------------------
+
+
+def softmax_of(x: Any) -> Any:
+    """The softmax of each row, in the dtype of x."""
+    powers = np.exp(x - x.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def _scores() -> dict[str, Any]:
+    """Rows of scores, by what is special about them; the ordinary ones first."""
+    cases = {
+        f"drawn {shape}": _drawn(301 + n, *shape) / 8
+        for n, shape in enumerate(((TILES, 7), (5, 4), (31, 3)))
+    }
+    cases["the numbers are around 30"] = 30 + _drawn(303, 4, 6) / 8
+    cases["the numbers are around 10,000"] = 1e4 + _drawn(304, 5, 6)
+    levels = np.array([[1e4], [0], [-1e4]], np.float32)
+    cases["the rows are far apart, at 10,000 and 0 and -10,000"] = levels + _drawn(305, 3, 5)
+    alone = _drawn(306, 4, 6)
+    alone[:, 2] += 300
+    cases["one number in each row is 300 above the others"] = alone
+    ends = np.array([[1], [-1]]) * [1, 0.875, 0.75, 0.625, 0.5]
+    cases["they reach the ends of FLOAT"] = np.float32(np.finfo(np.float32).max) * ends.astype(
+        np.float32
+    )
+    cases["there is one row"] = _drawn(307, 1, 6)
+    cases["there is one number in a row"] = _drawn(308, 7, 1)
+    return cases
+
+
+SCORES = _scores()
+SOFTMAX = Precision(softmax_of, [(x,) for name, x in SCORES.items() if name.startswith("drawn")])
+
+
+def _softmax(answer: Callable[..., Any]) -> Passed:
+    reports, tolerance = [], SOFTMAX.tolerance
+    for name, x in SCORES.items():
+        tried = (
+            f"{counted(x.shape[0], 'row')} of {counted(x.shape[1], 'number')}, from "
+            f"{number(x.min())} to {number(x.max())}"
+        )
+        special = "" if name.startswith("drawn") else name
+        right = softmax_of(x.astype(float))
+        reports.append(_right(answer, "03.1", tried, {"x": x}, [right], tolerance, special).report)
+    return Passed(f"{len(SCORES)} sets of rows, some of them around 10,000", evidence=reports)
+
+
+# --- 03.2 -----------------------------------------------------------------------------------------
+
+
+def _adds(values: Any) -> Answers:
+    """answer(graph, a) maps a; the program is the addition."""
+
+    def form(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
+        (a,) = parts
+        call_made(answer, trial.tried, graph, a)
+        missing = a.num_elements - sum(_held(graph, a))
+        if missing:
+            why = (
+                "a[i, j] and a[j, i] are two numbers. Whoever loops over one half has to map both "
+                "in each turn."
+            )
+            raise NotYet(
+                trial.tried,
+                f"{missing} of {a.num_elements} numbers on no tile",
+                "",
+                why,
+                "map each number once.",
+            )
+        program = Sequence()
+        total = popops.add(graph, a, a.transpose(), program)
+        graph.set_initial_value(a, values)
+        return program, [total]
+
+    return form
+
+
+def _held(graph: Graph, a: Tensor) -> list[int]:
+    """By tile, how many numbers of a are mapped to it."""
+    return [
+        sum(end - begin for begin, end in pieces)
+        for pieces in graph.get_tile_mapping(a, require_complete=False)
+    ]
+
+
+def _layout(answer: Callable[..., Any]) -> Passed:
+    reports = []
+    for n in (26, 17, 7, 31, 1):
+        tried = f"a + a.transpose() with {n} x {n} numbers on {TILES} tiles"
+        values = _drawn(320 + n, n, n)
+        ran = Trial(tried, {"a": Var(FLOAT, (n, n))}, form=_adds(values)).of(answer)
+        assert np.array_equal(ran.result, values + values.T)  # a mapping never changes a value
+        graph, a = ran.graph, ran.tensors["a"]
+        if crossing := _crossing(ran.report):
+            came, why, advice = _apart(tiles_of(graph, a))
+            bars = Bars(0, crossing, "bytes exchanged")
+            raise NotYet(tried, came, "", why, advice, bars, partial(show.tiles, a))
+        share, held = -(-n * n // TILES), _held(graph, a)
+        if max(held) > 2 * share:
+            full = held.index(max(held))
+            why = "nothing crosses, and most tiles wait for one."
+            if max(held) == n * n:
+                why = (
+                    "nothing crosses, for everything lies on one tile, and the others have nothing "
+                    "to do."
+                )
+            came = f"tile {full} holds {max(held)} of {n * n} numbers; an even share is {share}"
+            bars = Bars(2 * share, max(held), "numbers on the fullest tile")
+            raise NotYet(
+                tried,
+                came,
+                f"{2 * share} at most",
+                why,
+                "which pairs go together? Deal out the pairs.",
+                bars,
+                partial(show.tiles, a),
+            )
+        reports.append(ran.report)
+    least = Bound(0, "bytes exchanged", "nothing is less than nothing")
+    return Passed(
+        "5 square matrices, of 31 x 31 to 1 x 1 numbers",
+        Bars(0, 0, least.unit),
+        reports,
+        bound=least,
+    )
+
+
+def _apart(tiles: Any) -> tuple[str, str, str]:
+    """What crosses, why, and what to do, where a[i, j] and a[j, i] lie apart."""
+    i, j = (int(k) for k in np.argwhere(tiles != tiles.T)[0])
+    came = (
+        f"{int((tiles != tiles.T).sum())} numbers cross: a[{i}, {j}] is on tile {tiles[i, j]}, "
+        f"a[{j}, {i}] on {tiles[j, i]}"
+    )
+    why, advice = (
+        "these two are added to each other.",
+        "which numbers are added to a[i, j]? Those have to be its neighbours.",
+    )
+    if (tiles == tiles[:, :1]).all() or (tiles == tiles[:1]).all():
+        why, advice = (
+            "a whole line lies on one tile, so only the diagonal is at home.",
+            "a tile needs a[i, j] and a[j, i].",
+        )
+    elif all((np.diagonal(tiles, k) == tiles[0, k]).all() for k in range(len(tiles))):
+        why = "numbers with the same j - i lie together; but i - j is another one."
+        advice = "choose something that is the same if i and j change places."
+    return came, why, advice
+
+
+# --- 03.3 -----------------------------------------------------------------------------------------
+
+
+def fused_cycles(elements: int) -> int:
+    """Modelled cycles of the fused lengths of arrows, `elements` on a tile: a sync, and one vertex
+    for six workers.
+
+    By the rates of PopLibs' operations (poplibs/popops/fused.py): two numbers take 15 cycles, of
+    which loading both tensors, storing, two products and a sum take 1 each, and the root the
+    others.
+    """
+    pairs = ceil(ceil(elements / WORKERS) / 2)
+    return SYNC + 20 + WORKERS * (17 + 15 * pairs)
+
+
+def length_of(x: Any, y: Any) -> Any:
+    """sqrt(x * x + y * y)."""
+    return np.sqrt(x * x + y * y)
+
+
+LENGTHS = Precision(length_of, [(_drawn(331, 700), _drawn(332, 700))])
+
+
+def _fused(answer: Callable[..., Any]) -> Passed:
+    runs, tolerance = {}, LENGTHS.tolerance
+    for each in (100, 1, 7):  # on a tile
+        shape = (TILES, each) if each > 1 else (5, 1)
+        tried = f"{counted(shape[0] * each, 'arrow')}, on {shape[0]} tiles"
+        given = {"x": _drawn(333, *shape), "y": _drawn(334, *shape)}
+        right = length_of(*(v.astype(float) for v in given.values()))
+        runs[each] = _right(answer, "03.3", tried, given, [right], tolerance)
+        report = runs[each].report
+        sets = _compute_sets(report)
+        if sets != 1:
+            why = (
+                "each operation is a call of its own. Between two of them a tensor is stored, and "
+                "all tiles wait."
+            )
+            if sets < 4:
+                why = (
+                    "some of it is fused. Before what is left a tensor is stored, and all tiles "
+                    "wait."
+                )
+            advice = "write all four as one expression, for one call of popops.map."
+            if sets == 4 and all(name.name.startswith("map") for name in report.compute_sets):
+                why, advice = (
+                    "the expression was not fused: enableGenerateCodelet is off.",
+                    "leave the options out.",
+                )
+            budget = Bars(1, sets, "compute sets")
+            raise NotYet(
+                tried,
+                f"the right lengths, in {counted(sets, 'compute set')}",
+                "1 compute set",
+                why,
+                advice,
+                budget,
+            )
+        if crossing := _crossing(report):
+            why = "x and y lie beside each other, and the lengths could lie there too."
+            raise NotYet(
+                tried,
+                f"{crossing} bytes cross",
+                "0 bytes",
+                why,
+                "leave the numbers where they are.",
+            )
+    tried = f"{100 * TILES:,} arrows, 100 on a tile"
+    bars = Bars(round(SLACK * fused_cycles(100)), int(runs[100].cycles), MODELLED)
+    if bars.yours > bars.budget:
+        why = "it is one compute set, and does more for each arrow than four operations ask for."
+        raise NotYet(
+            tried, "", "", why, "two products, a sum, a root: x * x costs less than a power.", bars
+        )
+    reports = [ran.report for ran in runs.values()]
+    bound = least_cycles(reports[0], supersteps=1, touched=3 * 4 * 100 * TILES)
+    return Passed(f"{tried}, and fewer; in one compute set", bars, reports, bound=bound)
+
+
+# --- 03.4 -----------------------------------------------------------------------------------------
+
+
+def moments_of(x: Any) -> Any:
+    """The mean and the variance of all of x, from its sum and its sum of squares, each row added up
+    by itself."""
+    mean, square = (
+        (v / v.dtype.type(v.size)).cumsum(axis=1)[:, -1].cumsum()[-1] for v in (x, x * x)
+    )
+    return np.stack([mean, square - mean * mean])
+
+
+def _readings(rows: int, each: int) -> Any:
+    """Readings of some 40 degrees, with a mean of its own for each row."""
+    draw = np.random.default_rng(340 + each)
+    return (40 + 2 * np.cos(np.arange(rows))[:, None] + draw.normal(0, 2, (rows, each))).astype(
+        np.float16
+    )
+
+
+MOMENTS = Precision(moments_of, [(_readings(TILES, 250),)])
+
+
+def _mean_and_variance(answer: Callable[..., Any]) -> Passed:
+    reports, tolerance = [], MOMENTS.tolerance
+    for rows, each in ((TILES, 250), (TILES, 31), (5, 7), (1, 1)):
+        x = _readings(rows, each)
+        tried = f"mean and variance of {rows} x {each} readings of about 40"
+        special = (
+            f"there {'is' if rows * each == 1 else 'are'} only {counted(rows * each, 'reading')}"
+            if rows < TILES
+            else ""
+        )
+        right = [x.mean(dtype=float), x.astype(float).var()]
+        report = _right(answer, "03.4", tried, {"x": x}, right, tolerance, special, HALF).report
+        sets, crossing = _compute_sets(report), _crossing(report)
+        if sets > MOST_SETS:
+            why = (
+                "each reduction took compute sets of its own, or the readings were gone through "
+                "twice."
+            )
+            advice = "let one reduce_many make both sums; then one map."
+            bars = Bars(MOST_SETS, sets, "compute sets")
+            raise NotYet(
+                tried,
+                f"both right, in {sets} compute sets",
+                f"{MOST_SETS} at most",
+                why,
+                advice,
+                bars,
+            )
+        reports.append(report)
+        if each == 250:
+            budget = 2 * 4 * rows
+            cross = Bars(budget, crossing, "bytes exchanged")
+            if crossing > budget:
+                why = (
+                    "that is more than two numbers from each tile: readings left their tiles, or "
+                    "were moved to be added up."
+                )
+                advice = "add up on the tile first, and send the sums."
+                raise NotYet(
+                    tried, f"both right, and {crossing:,} bytes cross", "", why, advice, cross
+                )
+    return Passed("4 sets of readings, the two sums side by side", cross, reports)
+
+
+# --- 03.5 -----------------------------------------------------------------------------------------
+
+SEEDS = (7, 11), (2024, 5)
+HALF_A_ROW = "half a row further"
+
+
+def _dropout(answer: Callable[..., Any]) -> Passed:
+    reports = []
+    for shape, keep in (((TILES, 400), 0.75), ((TILES, 400), 0.5), ((7, 3), 0.9), ((1, 1), 0.5)):
+        tried = f"{shape[0]} x {shape[1]} numbers, each kept with a chance of {keep}"
+        x, other = _drawn(351, *shape), _drawn(352, *shape)
+        trial = _dropping(tried, keep, [x, other, x], [SEEDS[0], SEEDS[0], SEEDS[1]])
+        ran = _ran(trial, answer)
+        runs = [*ran.came, *_ran(replace(trial, runs=1), answer).came]
+        came = [run["result 0"] for run in runs]
+        kept = [values != 0 for values in came]
+        if not all(np.isfinite(values).all() for values in came):
+            why = "numbers became infinite: a mask has 0 where a number is dropped, and it divides."
+            advice = "multiply by the mask, and divide by keep."
+            raise NotYet(tried, "inf among the results", "numbers and 0", why, advice)
+        large = x.size > 1000
+        if large and np.array_equal(kept[0], kept[2]):
+            why = (
+                "the mask was drawn when the program was written, by Python. On the machine it is "
+                "always the same."
+            )
+            if not kept[0].any() or kept[0].all():
+                why = (
+                    f"{'nothing' if kept[0].all() else 'everything'} is dropped, whatever the seed."
+                )
+            advice = "let the machine draw it: poprand.bernoulli, with the seed."
+            raise NotYet(tried, "with another seed, the same mask", "another mask", why, advice)
+        if not np.array_equal(kept[0], kept[1]) or not np.array_equal(kept[0], kept[3]):
+            why = (
+                "what draws goes on from run to run, or looks at the numbers: the seed alone does "
+                "not decide."
+            )
+            raise NotYet(
+                tried,
+                "with the same seed, another mask",
+                "the same mask",
+                why,
+                "give the call the seed tensor.",
+            )
+        if large:
+            _look_drawn(tried, kept, keep)
+        right = np.where(kept[0], x.astype(float) / keep, 0)
+        if where := difference(came[0], right, KEPT.tolerance):
+            raise NotYet(tried, where, "", *trial.reason(ran, "03.5", runs=1, advice=BY_HAND))
+        reports.append(ran.engine.report)
+    return Passed(
+        "4 shapes with two seeds: the same seed gives the same mask, and the shares are right",
+        evidence=reports,
+    )
+
+
+KEPT = Precision(lambda x: x / np.asarray(0.75, x.dtype), [(_drawn(351, TILES, 400),)])
+
+
+def _dropping(tried: str, keep: float, numbers: list[Any], seeds: list[Any]) -> Trial:
+    """A run for each of these rows of numbers and their seeds. Answers draw masks of their own:
+    what both keep is compared."""
+    x, right = numbers[0], numbers[0] / keep
+
+    def agree(hers: Ran, other: Ran) -> bool:
+        mine, theirs = (ran.came[0]["result 0"] for ran in (hers, other))
+        both = (mine != 0) & (theirs != 0)
+        return (
+            bool(both.any())
+            and _near(mine[both], theirs[both])
+            and not _near(theirs[both], right[both])
+        )
+
+    given = {
+        "x": Var(FLOAT, x.shape, by_rows, numbers, kept=True),
+        "seed": Var(UNSIGNED_INT, (2,), 0, seeds, kept=True),
+    }
+    return _trial(tried, given, [x.shape], more=(keep,), runs=len(numbers), agree=agree)
+
+
+def _look_drawn(tried: str, kept: list[Any], keep: float) -> None:
+    """Raise `NotYet` unless the share that is kept is right, and every number has a chance of its
+    own."""
+    count = kept[0].size
+    share, error = float(kept[0].mean()), float(np.sqrt(keep * (1 - keep) / count))
+    if abs(share - keep) > ERRORS * error:
+        why, advice = "that is not chance any more.", f"the chance to be kept is {keep}."
+        if abs(1 - share - keep) <= ERRORS * error:
+            why, advice = (
+                "kept and dropped have changed places.",
+                "bernoulli gives a 1 with the chance that you name.",
+            )
+        came = f"{number(100 * share)} % were kept"
+        raise NotYet(
+            tried, came, f"{100 * keep:g} %, give or take {100 * ERRORS * error:.1f} %", why, advice
+        )
+    alike = keep**2 + (1 - keep) ** 2  # of two numbers with chances of their own
+    far = ERRORS * 2 * float(np.sqrt(alike * (1 - alike) / count))
+    for where, other in _elsewhere(kept[0]):
+        same = float((kept[0] == other).mean())
+        if abs(same - alike) <= far:
+            continue
+        came = f"{number(100 * same)} % of the mask is as {where}"
+        why = "numbers share their fate: one draw was made for several of them."
+        if same == 1 and where == HALF_A_ROW:
+            why = (
+                "both halves of each row are the same: a call with the same seed and the same "
+                "number draws the same once more."
+            )
+        raise NotYet(
+            tried,
+            came,
+            f"about {number(100 * alike)} %",
+            why,
+            "draw for each number: let x be the reference.",
+        )
+
+
+def _elsewhere(mask: Any) -> Iterator[tuple[str, Any]]:
+    """A mask as it is elsewhere: moved by rows and by columns, and mirrored."""
+    rows, columns = mask.shape
+    for k in range(1, rows // 2 + 1):
+        yield "in the next row" if k == 1 else f"{k} rows further", np.roll(mask, -k, 0)
+    for k in sorted({1, 2, 3, *(columns // parts for parts in range(2, TILES + 1))}):
+        where = HALF_A_ROW if 2 * k == columns else f"{counted(k, 'column')} further"
+        yield where, np.roll(mask, -k, 1)
+    half = columns // 2
+    yield "in the mirrored row", mask[:, ::-1]
+    yield "in the mirrored column", mask[::-1]
+    yield "in the mirrored half", np.hstack([mask[:, half - 1 :: -1], mask[:, : half - 1 : -1]])
+
+
+LESSON = lesson(
+    "03",
+    question("03.0", (PredictedValue("", "bytes", whole=True),)),
+    exercise(
+        "03.w1", warmups.tensor_call("03.w1", np.exp, "the tensor that popops.exp made", 1e-5)
+    ),
+    exercise("03.1", _softmax),
+    exercise("03.2", _layout),
+    exercise(
+        "03.w2",
+        warmups.tensor_call("03.w2", lambda x: 2 * x + 1, "the tensor that popops.map made"),
+    ),
+    exercise("03.3", _fused),
+    exercise(
+        "03.w3",
+        warmups.tensor_call("03.w3", lambda x: x.sum(axis=0), "the tensor that popops.reduce made"),
+    ),
+    exercise("03.4", _mean_and_variance),
+    exercise("03.5", _dropout),
+)

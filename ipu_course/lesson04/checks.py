@@ -1,0 +1,774 @@
+"""The exercises of lesson 04, Vertices, codelets, compute sets: what is asked, what is right, and
+known mistakes by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from ipu_course.checking import warmups
+from ipu_course.checking.bound import MEMORY_BYTES_PER_CYCLE, Bound
+from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
+from ipu_course.checking.judging import (
+    MODELLED,
+    Broken,
+    NotAttempted,
+    NotYet,
+    Passed,
+    answering,
+    call,
+    call_text,
+    name_of,
+    plain,
+    quoted,
+    refusing,
+    returned,
+)
+from ipu_course.checking.mistakes import given_to, same
+from ipu_course.checking.programs import SYNC, TILES, WORKERS
+from ipu_course.checking.trial import Ran, Trial, Var, by_rows, codelet, codelet_of, sizes_of
+from ipu_course.checking.verdict_panel import Bars, number
+from ipu_teach import FLOAT, Graph, InOut, Input, Output, Report, Vector, Vertex, show
+from ipu_teach.cost.traced import VERTEX_OVERHEAD
+from ipu_teach.errors import ComputeSetRaceError, counted
+from ipu_teach.show.touched import touched
+
+SLACK = 1.15  # of what six workers need
+MANY = 600  # numbers in the row whose cycles count
+NEAR = 0.1  # of the engine's cycles
+
+LOWEST = np.finfo(np.float32).min
+
+accumulate = np.maximum.accumulate
+
+
+BY_HAND = "follow the first few numbers by hand."
+
+
+def _drawn(draw: np.random.Generator, *shape: int) -> Any:
+    """Numbers with quarters, of both signs, no two alike."""
+    count = int(np.prod(shape))
+    return (
+        ((draw.permutation(4 * count + 60)[:count] - 2 * count) / 4)
+        .astype(np.float32)
+        .reshape(shape)
+    )
+
+
+def _row(count: int, given: Any, right: Any, tried: str, **more: Any) -> Trial:
+    """Numbers x on tile 0, and as many for out beside them; a run for each row that is given."""
+    tensors = {"x": Var(FLOAT, count, 0, given), "out": Var(FLOAT, count, 0, right=right)}
+    return Trial(tried, tensors, runs=len(given), **more)
+
+
+# --- 04.1 -----------------------------------------------------------------------------------------
+
+
+def _rows_of_readings() -> dict[str, Any]:
+    """Three rows for each case, one for each run. The ordinary cases come first, and begin far
+    below 0."""
+    draw = np.random.default_rng(401)
+    cases = {f"of {length}": _drawn(draw, 3, length) for length in (TILES, 7, 97)}
+    for rows in cases.values():
+        rows[:, 0] = -99.5, -100.25, -101.75
+    cases["all of them are below 0"] = -np.abs(_drawn(draw, 3, 5))
+    cases["they have more digits than HALF"] = 1000 + _drawn(draw, 3, 5) / 64
+    far = -np.abs(_drawn(draw, 3, 5)) * np.float32(2) ** 110
+    far[:, 0] = LOWEST * np.array([1, 0.75, 0.5])
+    cases["they reach down to the lowest number of FLOAT"] = far
+    cases["there is one number in a row"] = _drawn(draw, 3, 1)
+    cases["they rise all the time"] = np.sort(_drawn(draw, 27)).reshape(3, 9)
+    cases["they fall all the time"] = -cases["they rise all the time"]
+    return cases
+
+
+def _one_long(rows: Any) -> Any:
+    """The prefix maxima of rows one after another."""
+    return accumulate(rows.ravel()).reshape(rows.shape)
+
+
+def _began(ran: Ran, rows: Any) -> tuple[str, str]:
+    """What goes wrong when the largest so far begins at the first number that came: "" if it did
+    not begin there."""
+    came = [run["out"] for run in ran.came]
+    first = came[0][0]
+    words = (
+        f"it begins at {number(float(first))}, as if there had been a {number(float(first))} before"
+    )
+    if same(
+        came,
+        list(_one_long(np.concatenate([np.full_like(rows[:, :1], first), rows], axis=1))[:, 1:]),
+    ):
+        return (
+            f"{words}: numbers below it never count.",
+            "let best begin below every number: -np.inf.",
+        )
+    if same(came, [np.maximum(first, accumulate(row)) for row in rows]):
+        why = f"{words}, and that in each row. What the rows before had is forgotten, too."
+        return why, "let best begin at -np.inf, and keep the largest in it."
+    return "", BY_HAND
+
+
+def _prefix_max(answer: Any) -> Passed:
+    cls = codelet_of(answer, 'check("04.1")')
+    for name, value in vars(cls).items():
+        if plain(value) is not None:
+            why = (
+                "without a dtype it is a constant of the class, and no field: a vertex has no "
+                "memory for it."
+            )
+            advice = f"declare it as state: {name}: FLOAT = {value}"
+            raise NotYet(
+                "the fields of your codelet",
+                f"{name} = {value}",
+                f"{name}: FLOAT = {value}",
+                why,
+                advice,
+            )
+    cases, reports = _rows_of_readings(), []
+    for special, rows in cases.items():
+        tried = (
+            f"{len(rows)} rows of {counted(rows.shape[1], 'number')}, a run for each; the first "
+            f"row is {quoted(rows[0])}"
+        )
+        trial = _row(rows.shape[1], rows, _one_long(rows), tried, form=codelet, tiles=1)
+        ran = trial.of(cls)
+        reports.append(ran.report)
+        if (found := ran.wrong("out")) is None:
+            continue
+        run, right = found.run, found.right
+        came = ran.came[run]["out"]
+        why, advice = trial.reason(ran, "04.1")
+        empty = np.flatnonzero(np.isnan(came))
+        if not why and ran.unwritten("out"):
+            why, advice = "nothing was stored in out.", "write self.out[i] = … in the loop."
+        elif not why and run == 0 and 1 < len(empty) == len(came) - empty[0]:
+            why = f"from place {empty[0]} on nothing was stored."
+            advice = "where does the loop end? range(len(self.x)) goes through all of x."
+        elif not why:
+            why, advice = _began(ran, rows)
+        if not why and run == 0 and np.array_equal(came[:-1], right[:-1]):
+            why, advice = (
+                "the last place is wrong, and only that one.",
+                "where does the loop end? range(n) ends at n - 1.",
+            )
+        elif not why and not special.startswith("of "):
+            why = f"the other rows are right. What is special here: {special}."
+        place = int(np.argmax(came != right))
+        # a later row depends on those before
+        if advice == BY_HAND and run == 0 and not np.isnan(came[place]):
+            given = f'("out", {place}), x={rows[0].tolist()}, out={len(rows[0])}'
+            advice = f"show.turns({cls.__name__}, {given}) opens the turn that wrote it."
+        raise NotYet(tried, f"in run {run + 1}, {found.words}", quoted(right), why, advice)
+    tried = f"{len(cases)} times three rows of numbers, an engine run for each row"
+    return Passed(tried, evidence=reports)
+
+
+# --- 04.2 -----------------------------------------------------------------------------------------
+
+
+def six_workers_cycles(length: int) -> int:
+    """Modelled cycles of the prefix maximum of `length` drawn numbers on six workers: the largest
+    of each sixth, then the rest.
+
+    By docs/model.md: a turn that compares costs 3, one that stores as well 4, and a new largest 1
+    more, of which n drawn numbers have some ln(n) + 1/2.
+    """
+    share = -(-length // WORKERS)
+    new = round(float(np.log(share)) + 0.5)
+    largest = VERTEX_OVERHEAD + 3 * share + new + 1
+    prefix = VERTEX_OVERHEAD + 3 * (WORKERS - 1) + new + 4 * share
+    return 2 * SYNC + WORKERS * (largest + prefix)
+
+
+# numbers that all ways to cut a row into six cut alike, so that what else goes wrong shows by
+# itself
+EVEN = 30
+
+
+def _six(length: int, draw: np.random.Generator, tried: str = "") -> Trial:
+    """Two rows of numbers, the second far below the first, so that what is left of the first run
+    shows, and from the lowest of FLOAT on."""
+    rows = _drawn(draw, 2, length)
+    rows[1] = (rows[1] - np.float32(2 * np.abs(rows).max())) * np.float32(2) ** 110
+    rows[1, 0] = LOWEST
+    words = (
+        f"{counted(length, 'number')}, and then {length} others"
+        if length > 1
+        else "one number, and then another"
+    )
+    return _row(length, rows, accumulate(rows, axis=1), tried or words)
+
+
+def _in_six(answer: Callable[..., Any]) -> Passed:
+    # the largest of the sixths of 97 rise and fall, so that no two mistakes give the same
+    draw = np.random.default_rng(4591)
+    lengths, reports = (97, 30, 7, 6, 5, 1), []
+    for length in lengths:
+        ran = _through(answer, trial := _six(length, draw))
+        reports.append(ran.report)
+        if found := ran.wrong("out"):
+            run = found.run
+            why, advice = trial.reason(ran, "04.2", runs=run + 1)
+            if not why and (even := _through(answer, _six(EVEN, draw))).wrong("out"):
+                why, advice = even.trial.reason(even, "04.2", runs=run + 1)
+            if not why and length < WORKERS:
+                why = (
+                    f"longer rows are right. What is special here: {counted(length, 'number')} for "
+                    "six workers."
+                )
+            raise NotYet(
+                trial.tried, f"in run {run + 1}, {found.words}", "", why, advice or BY_HAND
+            )
+        why = (
+            "this is about the six workers of one tile: the numbers lie on tile 0, and each vertex "
+            "belongs beside them."
+        )
+        ran.refuse_other_tiles([0], why, "map every vertex and variable to tile 0.")
+    many = _drawn(draw, 1, MANY)
+    ran = _through(
+        answer,
+        _row(MANY, many, accumulate(many, axis=1), tried := f"the cycles for {MANY} numbers"),
+    )
+    bars = Bars(round(SLACK * six_workers_cycles(MANY)), ran.cycles, "modelled cycles")
+    if bars.yours > bars.budget:
+        why, advice = _idle_workers(ran.graph, ran.report)
+        draws = partial(show.tile, ran.report, 0)
+        raise NotYet(tried, "the right numbers, too late", "", why, advice, bars, draws)
+    return Passed(
+        f"{', '.join(map(str, lengths))} numbers, two runs each; below, {MANY} numbers",
+        bars,
+        [*reports, ran.report],
+        bound=_least_on_one_tile(MANY),
+    )
+
+
+def _least_on_one_tile(length: int) -> Bound:
+    """What it takes to read and to write `length` numbers on a tile at the least."""
+    touched = 2 * FLOAT.size * length
+    memory = -(-touched // MEMORY_BYTES_PER_CYCLE)
+    why = f"1 sync ({SYNC}), {number(touched)} bytes of memory of one tile ({memory})"
+    return Bound(SYNC + memory, MODELLED, why)
+
+
+def _through(answer: Callable[..., Any], trial: Trial) -> Ran:
+    """A run for each row. An error that a known mistake ends with is explained."""
+    ran = trial.build(answer)
+    try:
+        ran.run()
+    except Broken as broken:
+        raise trial.explained(ran, broken, "04.2") from None
+    return ran
+
+
+def _reads_ahead(graph: Graph, name: str) -> tuple[str, str] | None:
+    """The reason of a compute set whose vertices write equally many numbers and read ever more."""
+    sizes: dict[str, list[int]] = {"input": [], "output": []}
+    for table in (t for one in graph.compute_sets if one.name == name for t in one.tables.values()):
+        for field, found in sizes_of(graph, table).items():
+            sizes.get(table.edges[field].kind, []).extend(found)
+    read, wrote = sizes["input"], sizes["output"]
+    if not wrote or max(wrote) - min(wrote) > 1 or max(read, default=0) <= 2 * max(wrote):
+        return None
+    why = (
+        f"the pieces are equally long, but before its own a vertex reads up to {max(read)} numbers "
+        "once more, and the last one most."
+    )
+    return why, "let six workers find the largest of each piece first: then six numbers say it all."
+
+
+def _idle_workers(graph: Graph, report: Report) -> tuple[str, str]:
+    """Why a right program takes too long on its tile, and what to do."""
+    sets = report.compute_sets
+    most = max(profile.num_vertices for profile in sets)
+    if len(sets) >= WORKERS and most < WORKERS:
+        why = (
+            f"{len(sets)} compute sets follow each other, and in each of them five workers look on."
+        )
+        return why, "vertices that need not wait for each other go into one compute set."
+    if most < WORKERS:
+        return (
+            f"there are never more than {counted(most, 'vertex', 'vertices')} in a compute set, "
+            "and a tile has six workers.",
+            "cut the row into six pieces, with a vertex each.",
+        )
+    cost = max((profile.cost for profile in sets), key=lambda cost: cost.compute_duration)
+    busy = float(cost.active_cycles[0] / cost.compute_duration)
+    longest = max(sets, key=lambda profile: profile.cost.compute_duration)
+    if busy < 0.8 and (words := _reads_ahead(graph, longest.name)):
+        return words
+    if busy < 0.8:
+        return (
+            f"in the longest step the workers work for {100 * busy:.0f} % of the time.",
+            "make the pieces equally long.",
+        )
+    return (
+        "all six work, and each turn of their loops costs too much.",
+        "what does observe say of your codelets, line by line?",
+    )
+
+
+# --- 04.3 -----------------------------------------------------------------------------------------
+
+STEPS = 4  # of a repaired program at most: copy, compute, copy back, and one to spare
+
+
+def _smoothed(row: Any) -> Any:
+    """Each number and its right neighbour averaged, all from the old numbers."""
+    return np.append((row[:-1] + row[1:]) / 2, row[-1:])
+
+
+def _repaired(answer: Callable[..., Any]) -> Passed:
+    draw, reports = np.random.default_rng(403), []
+    for count in (TILES, 7, 29, 1):
+        row = np.float32(draw.permutation(16 * count)[:count] * 4)
+        right = [_smoothed(row), _smoothed(_smoothed(row))]
+        for shuffle in (None, 1, 2):
+            order = (
+                "in the order in which they were added"
+                if shuffle is None
+                else "in an order drawn by chance"
+            )
+            tried = f"{counted(count, 'number')} smoothed twice, with the vertices {order}"
+            tensors = {"a": Var(FLOAT, count, by_rows, [row], right)}
+            trial = Trial(tried, tensors, runs=2, options={"shuffle": shuffle})
+            try:
+                ran = trial.of(answer)
+            except Broken as broken:
+                raise _raced(trial, answer, broken) from None
+            if found := ran.wrong("a"):
+                why = (
+                    "longer rows are right. What is special here: there is one number, and it has "
+                    "no neighbour."
+                ) * (count == 1)
+                said = f"in run {found.run + 1}, {found.words}"
+                raise ran.refused("04.3", said, quoted(found.right), BY_HAND, why)
+            reports.append(ran.report)
+            steps = len(ran.report.steps())
+            if steps > STEPS:
+                why = (
+                    "they come one after another: that is no race, and no parallel machine either. "
+                    "Each waits for a sync."
+                )
+                advice = (
+                    "let all of them work in one compute set, on numbers that nobody changes "
+                    "meanwhile."
+                )
+                bars = Bars(STEPS, steps, "supersteps")
+                raise NotYet(
+                    tried, f"right, in {counted(steps, 'superstep')}", "", why, advice, bars
+                )
+    return Passed(
+        "13, 7, 29 and 1 numbers, two runs each, with the vertices in three orders; the detector "
+        "is silent",
+        evidence=reports,
+    )
+
+
+def _raced(trial: Trial, answer: Callable[..., Any], broken: Broken) -> Exception:
+    """A race in words, with what comes of it when nobody looks."""
+    error = broken.error
+    if not isinstance(error, ComputeSetRaceError):
+        return broken
+    unchecked = [
+        replace(trial, options={"strict": {"races": False}, "shuffle": seed}).of(answer)
+        for seed in (None, 1)
+    ]
+    why = "one vertex writes what another one reads, and nobody knows who comes first."
+    if [ran.wrong("a") is None for ran in unchecked] == [True, False]:
+        why += (
+            " Unchecked, it is right in the order in which the vertices were added, and wrong in "
+            "another."
+        )
+    advice = (
+        "let the vertices read from somewhere that none of them writes: a copy of the old numbers."
+    )
+    if "twice" in error.tried:
+        why, advice = "two vertices write the same number.", "give each number to one vertex."
+    said = f"ComputeSetRaceError: {error.tried} {error.where}"
+    return NotYet(
+        trial.tried, said, "", why, advice, draws=partial(_who_raced, trial, answer, error)
+    )
+
+
+def _who_raced(trial: Trial, answer: Callable[..., Any], error: ComputeSetRaceError) -> Any:
+    """What the two vertices touch that an error names; None where it names one."""
+    pair = [int(number) for number in re.findall(r"vertex (\d+)", error.where)]
+    name = re.search(r"compute set '(.*?)'", str(error))
+    graph = trial.build(answer).graph
+    named = [one for one in graph.compute_sets if name and one.name == name[1]]
+    return touched(graph, named[0], pair) if named and len(pair) == 2 else None
+
+
+# --- 04.4 -----------------------------------------------------------------------------------------
+
+
+# Two of these are right, and the others were until somebody changed one thing in each. The codelets
+# are alike in name, fields and docstring, and come in an order drawn anew for each check.
+
+
+def _right_loop(self: Any) -> None:
+    best = self.x[0]
+    for i in range(len(self.x)):
+        best = np.maximum(best, self.x[i])
+        self.out[i] = best
+
+
+def _right_backwards(self: Any) -> None:
+    for i in range(len(self.x) - 1, -1, -1):
+        self.out[i] = max(self.x[: i + 1])
+
+
+def _off_by_one(self: Any) -> None:
+    best = self.x[0]
+    for i in range(len(self.x)):
+        self.out[i] = best
+        if self.x[i] > best:
+            best = self.x[i]
+
+
+def _last_ignored(self: Any) -> None:
+    best = self.x[0]
+    for i in range(len(self.x)):
+        if i < len(self.x) - 1 and self.x[i] > best:
+            best = self.x[i]
+        self.out[i] = best
+
+
+def _from_zero(self: Any) -> None:
+    best = np.float32(0)
+    for i in range(len(self.x)):
+        best = np.maximum(best, self.x[i])
+        self.out[i] = best
+
+
+def _from_far_below(self: Any) -> None:
+    best = np.float32(-1000)
+    for i in range(len(self.x)):
+        best = np.maximum(best, self.x[i])
+        self.out[i] = best
+
+
+def _in_place(self: Any) -> None:
+    for i in range(1, len(self.x)):
+        self.x[i] = np.maximum(self.x[i - 1], self.x[i])
+    self.out = self.x
+
+
+def _whole_numbers(self: Any) -> None:
+    best = np.int32(self.x[0])
+    for i in range(len(self.x)):
+        best = np.maximum(best, np.int32(self.x[i]))
+        self.out[i] = best
+
+
+def _codelet(compute: Callable[[Any], None]) -> type[Vertex]:
+    """A codelet that does so, and says nothing of it; of right ones and of others some have x as
+    InOut."""
+    free = (_right_backwards, _in_place, _from_zero, _last_ignored)
+    edge: Any = InOut if compute in free else Input
+    fields = {"x": edge[Vector[FLOAT]], "out": Output[Vector[FLOAT]]}
+    compute.__name__ = compute.__qualname__ = "compute"
+    return type(
+        "Candidate",
+        (Vertex,),
+        {"__annotations__": fields, "compute": compute, "__module__": __name__},
+    )
+
+
+RIGHT = (_right_loop, _right_backwards)
+MUTANTS: tuple[tuple[Callable[[Any], None], str, str], ...] = (
+    (
+        _from_zero,
+        "begins at 0 instead of the first number.",
+        "is there a row among yours in which every number is below 0?",
+    ),
+    (
+        _from_far_below,
+        "begins at -1,000 instead of the first number: somebody thought that low enough.",
+        "is there a row among yours in which every number is below that? FLOAT goes down to -3e38.",
+    ),
+    (
+        _whole_numbers,
+        "holds its largest in a whole number, so that fractions are cut off.",
+        "use numbers with fractions.",
+    ),
+    (
+        _last_ignored,
+        "never looks at the last number.",
+        "that shows only where the last number is the largest.",
+    ),
+    (
+        _off_by_one,
+        "is one place late: each place lacks its own number.",
+        "compare every place, in a row that rises somewhere in the middle.",
+    ),
+    (
+        _in_place,
+        "gives the right out, and changes x on the way.",
+        'who reads x after it gets other numbers: look at what run_one gives back as "x".',
+    ),
+)
+
+
+def _accepts(answer: Callable[..., Any], codelet: type[Vertex]) -> bool:
+    """Whether the learner's test accepts a codelet. A failed assert is a no."""
+    tried = f"{name_of(answer)} on a codelet"
+    with answering(tried):
+        try:
+            said = answer(codelet)
+        except AssertionError:
+            return False
+    if said is ...:
+        raise NotAttempted
+    if not isinstance(said, (bool, np.bool_)):
+        advice = "end with `return True`, and `return False` where something is wrong."
+        if isinstance(said, np.ndarray) and said.dtype == bool:
+            advice = (
+                "an array of comparisons has one answer for each place: np.array_equal gives one "
+                "for all."
+            )
+        raise NotYet(tried, returned(said), "True or False", next_step=advice)
+    return bool(said)
+
+
+def _kills(answer: Callable[..., Any]) -> Passed:
+    tried = "your test on two codelets that are right, and on six with a fault each"
+    told, candidates = {}, [*RIGHT, *(compute for compute, *_ in MUTANTS)]
+    for place in np.random.default_rng().permutation(len(candidates)).tolist():
+        of, compute = _survives if place >= len(RIGHT) else _accepts, candidates[place]
+        told[compute] = of(answer, _codelet(compute))
+    right = [told[compute] for compute in RIGHT]
+    alive = [(fault, advice) for compute, fault, advice in MUTANTS if told[compute]]
+    if not any(right):
+        why = "it says no to a codelet that is right." + (
+            "" if alive else " It says no to everything."
+        )
+        raise NotYet(
+            tried,
+            "False for a right codelet",
+            "True",
+            why,
+            "work the expected row out by hand: 3 1 4 gives 3 3 4.",
+        )
+    if not all(right):
+        why = (
+            "of two right codelets it accepts one. The other does the same in another way, with x "
+            "declared as InOut."
+        )
+        raise NotYet(
+            tried,
+            "False for a right codelet",
+            "True",
+            why,
+            "look at values alone: x and out after the run.",
+        )
+    if len(alive) == len(MUTANTS):
+        why = "it says yes to everything."
+        raise NotYet(
+            tried,
+            "True for all six faulty ones",
+            "False",
+            why,
+            "run the codelet, and compare what came.",
+        )
+    if alive:
+        fault, advice = alive[0]
+        came = f"{counted(len(alive), 'faulty codelet')} of {len(MUTANTS)} got through"
+        raise NotYet(tried, came, "none", f"the first of them {fault}".replace("..", "."), advice)
+    evidence = [bool(told[compute]) for compute in candidates]
+    return Passed(f"{tried}: all six were found", evidence=evidence)
+
+
+def _survives(answer: Callable[..., Any], codelet: type[Vertex]) -> bool:
+    """Whether a faulty codelet gets through. A test that breaks off with an error lets nothing
+    through."""
+    try:
+        return _accepts(answer, codelet)
+    except Broken:
+        return False
+
+
+# --- 04.5 -----------------------------------------------------------------------------------------
+
+# numbers, and new largest among them
+LENGTHS = ((30, 4), (101, 5), (1000, 9), (64, 64), (40, 1), (7, 2), (2, 2), (1, 1))
+
+
+@cache
+def _measured(cls: type[Vertex], length: int, new: int) -> float:
+    """Worker cycles of one vertex in an engine, for a row with so many new largest numbers."""
+    tried = f"the codelet on {counted(length, 'number')}"
+    row = np.append(np.arange(1, new + 1), np.zeros(length - new)).astype(np.float32)
+    ran = _row(length, [row], [row], tried, form=codelet, tiles=1).of(cls)
+    ran.refuse_own_prices()
+    return float(ran.report.compute_sets[0].cost.compute_duration / WORKERS)
+
+
+def _estimate(answer: Callable[..., Any], given: Any) -> Passed:
+    cls: Any = codelet_of(given, 'check("04.5")')
+    right = [_measured(given_to("04.5")["Peaks"], *case) for case in LENGTHS]
+    if [_measured(cls, *case) for case in LENGTHS] != right:
+        raise NotYet(
+            f"the codelet {cls.__name__}",
+            "it takes other cycles than the page's Peaks",
+            "Peaks",
+            "the estimate asked for is of Peaks, as its cell has it.",
+            'run the cell of Peaks again, and call check("04.5", estimate, Peaks).',
+        )
+    came = []
+    for case in LENGTHS:
+        said = call(answer, *case)
+        value = plain(said)
+        if value is None or not -1e300 < value < 1e300:  # nan, inf, what is beyond all floats
+            words = returned(said, ", which is no number")
+            raise NotYet(
+                call_text(answer, case),
+                words,
+                "worker cycles, a number",
+                next_step="return a number.",
+            )
+        came.append(float(value))
+    off = [abs(mine - engine) / engine for mine, engine in zip(came, right, strict=True)]
+    if max(off) <= NEAR:
+        worst = int(np.argmax(off))
+        farthest = counted(LENGTHS[worst][0], "number")
+        return Passed(
+            f"{len(LENGTHS)} lengths; the farthest off is {number(round(100 * off[worst], 1))} %, "
+            f"for {farthest}",
+            evidence=came,
+        )
+    first = next(i for i, far in enumerate(off) if far > NEAR)
+    why, advice = _misjudged(np.array(came), np.array(right))
+    length, new = LENGTHS[first]
+    tried = (
+        f"{call_text(answer, LENGTHS[first])}: {counted(length, 'number')}, {new} of them larger "
+        "than all before"
+    )
+    raise NotYet(
+        tried,
+        f"{number(came[first])} worker cycles",
+        f"{number(right[first])}, or within 10 %",
+        why,
+        advice,
+    )
+
+
+def _misjudged(came: Any, right: Any) -> tuple[str, str]:
+    """What a wrong estimate has forgotten, and what to do."""
+    lengths, new = np.array(LENGTHS).T
+
+    def near(other: Any) -> bool:
+        return bool((np.abs(came - other) <= 0.02 * other + 0.5).all())
+
+    if near(WORKERS * right):
+        return (
+            "these are cycles of the tile, six for each of its worker's.",
+            "leave out the 6: asked are worker cycles.",
+        )
+    if near(right / WORKERS):
+        return "it was divided by six. A vertex has one worker.", "let it have all its cycles."
+    if near(right[0] - 4 * lengths[0] - new[0] + 4 * new):
+        return (
+            "it counts the cycles only of those that are larger than all before.",
+            "every number is read, compared and stored: `length` of them.",
+        )
+    if near(right + lengths - 2 * new):
+        why = "it counts those that are not larger. A new largest is what takes a cycle more."
+        return why, "count it new times."
+    if near(right - new):
+        return (
+            "a new largest number costs a cycle more, for it is read once more.",
+            "where does `new` belong?",
+        )
+    if near(right - new + lengths):
+        return (
+            "a new largest is counted in every turn. It comes only now and then: that is what "
+            "`new` says.",
+            "count it new times.",
+        )
+    missing = right - came
+    if missing.min() > 0 and missing.max() - missing.min() <= 0.5:
+        why = (
+            f"{number(missing[0])} cycles are missing, whatever the length: what a vertex does "
+            "once, before and after its loop."
+        )
+        return why, "add what stands outside the loop, and the start of the vertex."
+    if missing.max() < 0 and missing.max() - missing.min() <= 0.5:
+        return (
+            f"{number(-missing[0])} cycles too many, whatever the length.",
+            "what does the vertex do once?",
+        )
+    if np.ptp(came) == 0:
+        return "it is the same for every length.", "what does one turn of the loop cost?"
+    if np.ptp(came / lengths) <= 1e-9 * np.abs(came).max():
+        return (
+            "it grows with the length and with nothing else. That fits for one length: there is a "
+            "part that does not grow.",
+            "compare observe for two lengths: the difference is the loop's, and the rest is not.",
+        )
+    return "", "what do the lines cost in observe, for a row of 1 and for a row of 2?"
+
+
+def _on_tile_3(answer: Any, ran: Ran) -> None:
+    ran.refuse_other_tiles([3], "a vertex works where it is mapped to.", "map it to tile 3.")
+
+
+def _pieces(answer: Any) -> Passed:
+    """Six pieces that follow each other, and differ by one at most: there are several ways."""
+    came = {n: [call(answer, n, k) for k in range(6)] for n in (97, 30, 5, 100)}
+
+    def alike(like: Any) -> bool:
+        return all([like(n, k) for k in range(6)] == pieces for n, pieces in came.items())
+
+    for n, pieces in came.items():
+        if told := _uneven(answer, n, pieces):
+            raise refusing("04.w3", alike)(*told, SIDE)
+    return Passed("97, 30, 5 and 100 numbers, in six pieces each", evidence=[*came.values()])
+
+
+def _uneven(answer: Any, n: int, pieces: list[Any]) -> tuple[str, str, str] | None:
+    """What was tried, what came and what should have, of six pieces that are not what is asked."""
+    at, sizes = 0, []
+    for k, piece in enumerate(pieces):
+        pair = [plain(end) for end in piece] if isinstance(piece, (tuple, list)) else []
+        tried = call_text(answer, (n, k))
+        if len(pair) != 2 or not all(isinstance(end, int) for end in pair):
+            return tried, quoted(piece), "(begin, end), two whole numbers"
+        if pair[0] != at or k == 5 and pair[1] != n:
+            asked = f"a piece from {at} on" if pair[0] != at else f"an end at {n}, behind the last"
+            return tried, quoted(piece), asked
+        at = int(pair[1] or 0)
+        sizes.append(at - int(pair[0] or 0))
+    if max(sizes) - min(sizes) <= 1:
+        return None
+    said = f"pieces of {', '.join(map(str, sizes))}"
+    return f"six pieces of {n}", said, "sizes that differ by one at most"
+
+
+SIDE = "write the six pieces of 97 down, one behind the other."
+ROW = np.array([3, -1.5, 0.25, 8, -6], np.float32)
+HALF_A_ROW = {"x": Var(FLOAT, 5, 0, [ROW]), "out": Var(FLOAT, 5, 0, right=[ROW / 2])}
+HALVES = Trial("5 numbers", HALF_A_ROW, form=codelet, tiles=1)
+ONE_VERTEX = Trial(
+    "a row of 5 numbers", {"x": Var(FLOAT, 5, 3, [ROW]), "out": Var(FLOAT, (), 3, right=[8.0])}
+)
+
+
+LESSON = lesson(
+    "04",
+    question("04.0", (PredictedValue("", "times as long"),)),
+    exercise("04.w1", warmups.vertex("04.w1", HALVES, "out"), takes=("a codelet",)),
+    exercise("04.1", _prefix_max, takes=("a codelet",)),
+    exercise("04.w2", warmups.program("04.w2", ONE_VERTEX, "out", _on_tile_3)),
+    exercise("04.w3", _pieces),
+    exercise("04.2", _in_six),
+    exercise("04.3", _repaired),
+    exercise("04.4", _kills),
+    exercise("04.5", _estimate, takes=("a function", "a codelet")),
+)

@@ -1,0 +1,1 @@
+"""Lesson 05: Matrix-vector and matmul optimisation."""

@@ -1,0 +1,730 @@
+"""The exercises of lesson 05, Matrix-vector and matmul optimisation: what is asked, what is right,
+known mistakes by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache, partial
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from ipu_course.checking.bound import least_cycles
+from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
+from ipu_course.checking.judging import (
+    MODELLED,
+    NotYet,
+    Passed,
+    call,
+    compare,
+    compare_value,
+    quoted,
+    returned,
+)
+from ipu_course.checking.mistakes import suspects
+from ipu_course.checking.programs import OTHER, SYNC, TILES, WORKERS, tiles_of
+from ipu_course.checking.trial import (
+    Ran,
+    Trial,
+    Var,
+    appends,
+    linearly,
+    narrowed,
+    refuse_fixed_tiles,
+    sizes_of,
+)
+from ipu_course.checking.verdict_panel import Bars, number
+from ipu_teach import FLOAT, Report, concat, show
+from ipu_teach.errors import counted
+from ipu_teach.poplibs import poplin
+from ipu_teach.program import Program
+
+LARGER = 17  # tiles of a third machine
+LATENCY = 69  # cycles until the first number of an exchange is there; docs/model.md
+
+
+def _product(rows: int, cols: int, tried: str, *more: Any) -> Trial:
+    """The product of a drawn matrix and vector, whose numbers are small enough to be exact in
+    FLOAT."""
+    draw = np.random.default_rng([rows, cols])
+    values = draw.permutation(rows * cols).reshape(rows, cols) - rows * cols // 2
+    values = values if rows * cols < 4096 else values % 17 - 8
+    numbers = 2 * draw.permutation(cols) - cols // 4 * 2 + 1  # odd, so none is 0
+    matrix, vector = (
+        Var(FLOAT, (rows, cols), given=[values]),
+        Var(FLOAT, (cols,), linearly, given=[numbers]),
+    )
+    return Trial(
+        tried,
+        {
+            "matrix": matrix,
+            "vector": vector,
+            "result": Var(FLOAT, (rows,), right=[values @ numbers]),
+        },
+        more=more,
+    )
+
+
+def _by_step(ran: Ran) -> list[Any]:
+    """The vertices of each step that has some, by tile."""
+    profile, steps = ran.report.profile, np.unique(ran.report.step_numbers).tolist()
+    return [on[0] for step in steps if (on := profile.vertices_on(step)) is not None]
+
+
+def _vertices(ran: Ran) -> Any:
+    """By tile, the vertices of all steps."""
+    return np.sum([np.zeros(ran.trial.tiles, np.int64), *_by_step(ran)], axis=0)
+
+
+def _foreign(ran: Ran) -> Any:
+    """By tile, the bytes of the vector that it does not hold."""
+    vector = ran.tensors["vector"]
+    return FLOAT.size * (
+        vector.num_elements - np.bincount(tiles_of(ran.graph, vector), minlength=ran.trial.tiles)
+    )
+
+
+def _refuse_wrong(ran: Ran, exercise: str) -> None:
+    """Raise `NotYet` for a wrong product: the first row that is, and which known mistake makes all
+    of them."""
+    if found := ran.wrong("result"):
+        why, advice = ran.trial.reason(ran, exercise)
+        if not why:  # what goes wrong with a product goes wrong with one in pieces, too
+            advice = "call it with a matrix of 2 rows and 3 columns, and follow it by hand."
+            why, advice = replace(ran.trial, more=()).reason(ran, "05.1", advice=advice)
+        if not why and ran.unwritten("result"):
+            why = "nothing was written into result."
+            advice = "give each vertex an element of result as its output, and store: self.out = …"
+        raise NotYet(ran.trial.tried, found.words, quoted(found.right), why, advice)
+
+
+# --- 05.1 -----------------------------------------------------------------------------------------
+
+
+def _one_per_row(answer: Callable[..., Any]) -> Passed:
+    shapes = ((26, 64), (29, 12), (TILES, 20), (7, 5), (1, 3), (40, 6))
+    for rows, cols in shapes:
+        trial = _product(rows, cols, f"a matrix of {counted(rows, 'row')} and {cols} columns")
+        if rows == shapes[-1][0]:
+            refuse_fixed_tiles(trial, answer, OTHER, "result")
+        trial = trial.elsewhere(LARGER if rows == shapes[-1][0] else TILES)
+        tried = trial.tried
+        ran = trial.of(answer)
+        _refuse_wrong(ran, "05.1")
+        ran.refuse_moved()
+        on = _vertices(ran)
+        _refuse_unasked(ran, int(on.sum()), tried)
+        _refuse_uneven(ran, on)
+        came, needs = np.asarray(ran.report.exchange_bytes_per_tile[0]), _foreign(ran) * (on > 0)
+        much = int(np.argmax(came - needs))
+        if came[much] > needs[much]:
+            why = (
+                f"of the vector it needs {number(float(needs[much]))}. The rest are rows or "
+                "results that lie elsewhere."
+            )
+            raise NotYet(
+                tried,
+                f"tile {much} receives {number(float(came[much]))} bytes",
+                "nothing but the vector",
+                why,
+                "map matrix[row] and result[row] to the tile of their vertex.",
+                draws=partial(show.tiles, ran.tensors["matrix"]),
+            )
+    return Passed(
+        f"{len(shapes)} shapes, among them 29 rows on 13 tiles, 7, and one row alone; and "
+        f"{LARGER} tiles",
+        evidence=ran.report,
+    )
+
+
+def _refuse_unasked(ran: Ran, vertices: int, tried: str) -> None:
+    """Raise `NotYet` for a right product in several compute sets, or with another number of
+    vertices than rows."""
+    rows, sets = ran.tensors["result"].num_elements, len(ran.report.compute_sets)
+    if sets > 1:
+        why = (
+            f"{sets} compute sets follow one another, each with a sync, and rows need not wait for "
+            "each other."
+        )
+        raise NotYet(
+            tried,
+            f"{sets} compute sets",
+            "one",
+            why,
+            "make one, before the loop, and put all vertices into it.",
+        )
+    if vertices != rows:
+        why = "asked is one vertex for each row, so that rows can be dealt out."
+        raise NotYet(
+            tried,
+            counted(vertices, "vertex", "vertices"),
+            counted(rows, "vertex", "vertices"),
+            why,
+            "add a vertex for each row, with matrix[row] and result[row].",
+        )
+
+
+def _refuse_uneven(ran: Ran, on: Any) -> None:
+    """Raise `NotYet` if tiles differ by more than one in their numbers of vertices."""
+    full, empty = int(np.argmax(on)), int(np.argmin(on))
+    if on[full] - on[empty] <= 1:
+        return
+    idle = int((on == 0).sum())
+    why = (
+        f"{counted(idle, 'tile')} {'has' if idle == 1 else 'have'} nothing to do, and wait for it."
+    )
+    advice = (
+        "row % tiles deals them out like cards; row * tiles // rows gives each tile a run of rows."
+    )
+    if len(on) != TILES and not on[TILES:].any():
+        why = f"on {TILES} tiles it is even, and here no more than {TILES} have work to do."
+        advice = "ask the graph: graph.target.num_tiles."
+    elif on.sum() == on[0]:
+        why = "all of the work is on tile 0, and twelve tiles look on."
+    elif full == len(on) - 1:
+        why = "what // leaves over was all given to the last tile."
+    elif on[full] == -(-on.sum() // len(on)):
+        why = (
+            "the rows of a tile were rounded up, so that the first tiles take all before the last "
+            "ones are reached."
+        )
+    came = (
+        f"tile {full} has {on[full]}, tile {empty} has "
+        f"{counted(int(on[empty]), 'vertex', 'vertices')}"
+    )
+    asked = "tiles whose numbers of vertices differ by one at most"
+    draws = partial(show.tiles, ran.tensors["matrix"])
+    raise NotYet(ran.trial.tried, came, asked, why, advice, draws=draws)
+
+
+# --- 05.2 -----------------------------------------------------------------------------------------
+
+
+def graphcores_guess(elements: int) -> int:
+    """Worker cycles of a dot product, and of a sum, as the planner of tutorial 6 has them."""
+    return 5 + (elements + 1) // 2
+
+
+def compiled_dot(elements: int) -> int:
+    """Worker cycles of `self.a @ self.b`, as compiled; docs/model.md."""
+    return 12 + 4 * ceil(elements / 2)
+
+
+def compiled_sum(elements: int) -> int:
+    """Worker cycles of `self.x.sum()`, as compiled; docs/model.md."""
+    return 12 + 2 * ceil(elements / 2)
+
+
+def plan_cycles(
+    rows: int,
+    cols: int,
+    pieces: int,
+    tiles: int,
+    dot: Callable[[int], int],
+    add: Callable[[int], int],
+) -> int:
+    """The tutorial's estimate, by dealing out: pieces to tiles, vertices to workers, and counting
+    the fullest."""
+    dealt = [len(range(tile, rows * pieces, tiles)) for tile in range(tiles)]
+    summed = [len(range(tile, rows, tiles)) for tile in range(tiles)]
+    longest = max(len(range(piece, cols, pieces)) for piece in range(pieces))
+
+    def busiest(vertices: int) -> int:
+        return max(len(range(worker, vertices, WORKERS)) for worker in range(WORKERS))
+
+    columns = len(range(0, max(dealt), rows))  # pieces of the vector that the fullest tile needs
+    multiply = WORKERS * busiest(max(dealt)) * dot(longest)
+    return (
+        multiply
+        + columns * longest
+        + max(summed) * pieces
+        + WORKERS * busiest(max(summed)) * add(pieces)
+    )
+
+
+@cache
+def _plans() -> dict[str, tuple[Any, ...]]:
+    """Products to plan: drawn ones, those of the tutorial, and what is special."""
+    draw, guess = np.random.default_rng(502), (graphcores_guess, graphcores_guess)
+    shapes = [
+        [int(draw.integers(low, high)) for low, high in ((40, 900), (300, 2000), (3, 40), (9, 60))]
+        for _ in range(5)
+    ]
+    found: dict[str, tuple[Any, ...]] = {
+        f"drawn {i}": (*shape, *guess) for i, shape in enumerate(shapes)
+    }
+    found |= {
+        f"drawn {i}, compiled": (*shape, compiled_dot, compiled_sum)
+        for i, shape in enumerate(shapes)
+    }
+    return found | {
+        "Graphcore's best, 3,996 cycles": (10_000, 1_000, 7, 1_472, *guess),
+        "Graphcore's worst, 53,807 cycles": (10_000, 1_000, 999, 1_472, *guess),
+        "a first-generation chip, 64,373 cycles": (10_000, 1_000, 999, 1_216, *guess),
+        "there are fewer rows than tiles": (5, 333, 11, 13, *guess),
+        "the rows are not cut": (29, 77, 1, 13, *guess),
+        "one tile has it all": (7, 31, 5, 1, *guess),
+    }
+
+
+def _planned(answer: Callable[..., Any]) -> Passed:
+    follow = "work out the four parts one by one, for the fullest tile."
+    try:
+        found = compare(answer, plan_cycles, _plans(), suspects("05.2"), follow)
+    except NotYet as wrong:
+        raise wrong.with_more(_beside_ours(answer)) from None
+    return Passed(
+        f"{len(_plans())} products, among them the tutorial's three", evidence=found.evidence
+    )
+
+
+def _four_parts(
+    plan: Callable[..., Any],
+    *sizes: int,
+    dot: Callable[[int], int] = graphcores_guess,
+    add: Callable[[int], int] = graphcores_guess,
+) -> tuple[float, ...]:
+    """The four parts of a plan that adds them up, by asking it with prices and columns of 0."""
+
+    def free(_: int) -> int:
+        return 0
+
+    rows, _, pieces, tiles = sizes
+    travel = call(plan, *sizes, free, free)
+    back = call(plan, rows, 0, pieces, tiles, free, free)
+    multiply = call(plan, *sizes, dot, free) - travel
+    return travel - back, multiply, back, call(plan, *sizes, free, add) - travel
+
+
+def _beside_ours(answer: Callable[..., Any]) -> str:
+    """Her four parts beside ours, in words; nothing where hers do not add up, or cannot be had."""
+    sizes = 40, 90, 5, 7
+    try:
+        hers, ours = (_four_parts(plan, *sizes) for plan in (answer, plan_cycles))
+        together = call(answer, *sizes, graphcores_guess, graphcores_guess)
+        if abs(sum(hers) - together) > 1e-6 or hers == ours:
+            return ""
+        parts = ("the vector", "multiply", "pieces back", "add up")
+        said = [
+            f"{part} {quoted(mine)}, not {quoted(right)}"
+            if abs(mine - right) > 1e-6
+            else f"{part} {right}"
+            for part, mine, right in zip(parts, hers, ours, strict=True)
+        ]
+    except Exception:  # what it gives is no number, or it cannot do without columns
+        return ""
+    rows, cols, pieces, tiles = sizes
+    return (
+        f"Your four parts for {rows} x {cols} in {pieces} pieces on {tiles} tiles, by the guess: "
+        f"{'; '.join(said)}."
+    )
+
+
+def _parts_by_hand(answer: Any) -> Passed:
+    right = _four_parts(plan_cycles, 3, 8, 4, 4, dot=lambda _: 7, add=lambda _: 9)
+    about = "3 rows of 8, each cut into 4, on 4 tiles"
+    return compare_value(
+        answer, right, "05.w1", about, "the fullest tile: what comes, what does it do?"
+    )
+
+
+# --- 05.3 -----------------------------------------------------------------------------------------
+
+ROWS, COLS = TILES, 1_024
+SLACK = 1.1
+
+
+def split_cycles(pieces: int) -> int:
+    """Modelled cycles of the product of ROWS x COLS with rows cut into `pieces`: the estimate, two
+    syncs and two latencies."""
+    return 2 * (SYNC + LATENCY) + plan_cycles(ROWS, COLS, pieces, TILES, compiled_dot, compiled_sum)
+
+
+def split_budget() -> int:
+    """10 % above cutting each row into two pieces for each worker."""
+    return round(SLACK * split_cycles(2 * WORKERS))
+
+
+def _in_pieces(answer: Callable[..., Any]) -> Passed:
+    for rows, cols, pieces in (
+        (26, 64, 4),
+        (29, 30, 7),
+        (TILES, 40, 13),
+        (5, 30, 1),
+        (3, 11, 5),
+        (1, 7, 3),
+    ):
+        tried = (
+            f"a matrix of {counted(rows, 'row')} and {cols} columns, with each row cut into "
+            f"{pieces}"
+        )
+        ran = _product(rows, cols, tried, pieces).of(answer)
+        ran.refuse_own_prices()
+        _refuse_wrong(ran, "05.3")
+        most = max((profile.num_vertices for profile in ran.report.compute_sets), default=0)
+        if most != rows * pieces and pieces > 1:
+            why = "each piece of each row has a vertex of its own, in one compute set."
+            raise NotYet(
+                tried,
+                f"{counted(most, 'vertex', 'vertices')} at most in a compute set",
+                f"{rows} x {pieces}",
+                why,
+                "cut into as many pieces as the call says: that is how you will find the best "
+                "number.",
+            )
+        right = sorted(np.diff(np.arange(pieces + 1) * cols // pieces).tolist())
+        if pieces > 1 and (came := _lengths(ran, rows * pieces)[::rows]) != right:
+            why = "piece p begins at p * cols // pieces, so that no two differ by more than one."
+            advice = "it ends where the next begins, at (p + 1) * cols // pieces."
+            raise NotYet(tried, f"pieces of {quoted(came)} columns", quoted(right), why, advice)
+    refuse_fixed_tiles(_product(29, 30, "29 rows of 30, cut into 7", 7), answer, OTHER, "result")
+    tried = f"{ROWS} rows of {COLS:,} on {TILES} tiles, cut as you think best"
+    ran = _product(ROWS, COLS, tried).of(answer)
+    _refuse_wrong(ran, "05.3")
+    ran.refuse_moved()
+    bars = Bars(split_budget(), ran.cycles, MODELLED)
+    if bars.yours > bars.budget:
+        draws = partial(show.tile, ran.report, int(np.argmax(_vertices(ran))))
+        raise NotYet(tried, "right, and too late", "", *_too_late(ran), bars, draws)
+    bound = least_cycles(ran.report, 1, touched=FLOAT.size * ROWS * COLS)
+    return Passed(f"six shapes, each cut as asked; below, {tried}", bars, ran.report, bound=bound)
+
+
+def _lengths(ran: Ran, pieces: int) -> list[int]:
+    """How long the pieces are, in order of length, in the compute set with a vertex for each."""
+    sets = ([*one.tables.values()] for one in ran.graph.compute_sets)
+    found = list[int]()
+    for table in next(tables for tables in sets if sum(map(len, tables)) == pieces):
+        read = (n for f, n in sizes_of(ran.graph, table).items() if table.edges[f].kind == "input")
+        found += map(min, zip(*read, strict=True))
+    return sorted(found)
+
+
+def _too_late(ran: Ran) -> tuple[str, str]:
+    """Why a right product of ROWS x COLS is slow, and what to do."""
+    first = max(ran.report.compute_sets, key=lambda profile: profile.num_vertices)
+    pieces, on = max(1, first.num_vertices // ROWS), _vertices(ran)
+    rounds, longest = -(-pieces // WORKERS), -(-COLS // pieces)
+    received, needs = (
+        float(np.max(of)) for of in (ran.report.exchange_bytes_per_tile[0], _foreign(ran))
+    )
+    adding = int(np.count_nonzero(_by_step(ran)[-1]))
+    each, like_dot = first.cost.compute_duration / WORKERS / rounds, compiled_dot(longest)
+    reasons = (
+        (
+            pieces == 1,
+            "the rows are not cut: one vertex on each tile, and five of its six workers look on.",
+            "cut, so that every worker has something to do.",
+        ),
+        (
+            pieces >= COLS,
+            "each piece is one number: to start a vertex takes longer than its product, and there "
+            "are 13,312.",
+            "fewer, longer pieces.",
+        ),
+        (
+            received > 1.1 * needs,
+            f"a tile receives {number(received)} bytes: pieces of the matrix travel, too.",
+            "map the piece of the matrix, its vertex and its partial result to one tile.",
+        ),
+        (
+            on.max() > 2 * on.min() + 1,
+            f"one tile has {counted(int(on.max()), 'vertex', 'vertices')}, another {on.min()}: all "
+            "wait for the fullest.",
+            "deal the pieces out evenly: number n of them goes to tile n * tiles // (rows * "
+            "pieces).",
+        ),
+        (
+            received > max(needs / 2, 10 * longest * ceil(pieces / ROWS)),
+            f"a tile receives {number(received)} bytes, which is "
+            "nearly the whole vector: pieces of one row lie together, and they need all of it.",
+            "let pieces of the same columns lie together: number them column by column, piece * "
+            "rows + row.",
+        ),
+        (
+            first.cost.exchange[-1].total > 0,
+            "products of pieces are written to other tiles than those of their vertices, and have "
+            "to travel twice.",
+            "map partials[row, piece] to the tile of its vertex.",
+        ),
+        (
+            adding < TILES // 2,
+            f"all {ROWS} rows are added up on {counted(adding, 'tile')}, and the others look on.",
+            "share the sums, too: row * tiles // rows for the vertex and for result[row].",
+        ),
+        (
+            rounds * WORKERS > 1.2 * pieces,
+            f"{pieces} pieces on a tile are {counted(rounds, 'round')} of six workers, and in "
+            "the last one some look on.",
+            "which numbers of pieces fill all rounds? Your `planned` knows more: try them all.",
+        ),
+        (
+            each > 1.3 * like_dot,
+            f"a vertex takes {number(round(each))} worker cycles for a piece of {longest} numbers, "
+            f"where Dot takes {like_dot}.",
+            "hand whole rows to the vector unit: Dot and Sum are ready.",
+        ),
+        (
+            True,
+            f"{pieces} pieces of a row are so many that starting them and adding them up eats what "
+            "is won.",
+            "your `planned` can try all numbers of pieces: where is it least?",
+        ),
+    )
+    return next((why, advice) for holds, why, advice in reasons if holds)
+
+
+def _two_halves(answer: Callable[..., Any]) -> Passed:
+    for size in (8, 7, 2):
+        draw = np.random.default_rng([53, size])
+        row, vector = draw.permutation(size) + 2, 2 * draw.permutation(size) + 1
+        ends = [
+            sum(row[part] * vector[part]) for part in (slice(size // 2), slice(size // 2, size))
+        ]
+        tensors = {
+            "row": Var(FLOAT, size, 0, [row]),
+            "vector": Var(FLOAT, size, 0, [vector]),
+            "halves": Var(FLOAT, 2, 0, right=[ends]),
+        }
+        trial = Trial(f"a row of {size} numbers", tensors)
+        ran = trial.of(answer)
+        if found := ran.wrong("halves"):
+            advice = "follow a row of four numbers by hand."
+            raise ran.refused("05.w2", found.words, quoted(found.right), advice)
+        if (most := max(profile.num_vertices for profile in ran.report.compute_sets)) != 2:
+            came = f"{counted(most, 'vertex', 'vertices')} at most in a compute set"
+            why = "two vertices of one compute set work at the same time, on a worker each."
+            raise NotYet(trial.tried, came, "2", why, "one compute set, and both vertices in it.")
+        ran.refuse_other_tiles([0], "that is where the row lies.", "map both vertices to tile 0.")
+    return Passed("rows of 8, 7 and 2 numbers, in two pieces on one tile", evidence=ran.report)
+
+
+# --- 05.4 -----------------------------------------------------------------------------------------
+
+M, K, N = 104, 256, 208
+SHARE_OF_BYTES, SHARE_OF_CYCLES = 0.55, 1.2  # of what the fastest plan takes
+
+
+def _matmul(m: int, k: int, n: int, tried: str) -> tuple[Trial, Any]:
+    """The product [m, k] x [k, n], and what is right."""
+    draw = np.random.default_rng([m, k, n])
+    # Odd numbers beyond 2,048, which no HALF holds, times small ones: sums are exact in FLOAT.
+    left, right = 2 * draw.integers(1024, 2048, (m, k)) + 1, draw.integers(-7, 8, (k, n))
+    given = {"a": Var(FLOAT, (m, k), linearly, [left]), "b": Var(FLOAT, (k, n), linearly, [right])}
+    form = appends(
+        (m, n),
+        asks="the tensor c",
+        step="return what mat_mul returns; prog takes the work.",
+        said=lambda made: (
+            "a program" if isinstance(made, Program) else returned(made, ", which is no tensor")
+        ),
+        expected="{}",
+        advice="where pieces are put together, concat(…, 1) sets them side by side.",
+    )
+    return Trial(tried, given, form=form), left @ right
+
+
+@cache
+def _fastest_plan() -> Report:
+    """A run of the plan that the library takes if memory is no matter."""
+    return _matmul(M, K, N, "the fastest plan")[0].of(poplin.mat_mul).report
+
+
+def frugal_budget() -> tuple[int, int]:
+    """(bytes of the fullest tile, modelled cycles) that a product may take: shares of what the
+    fastest plan does."""
+    report = _fastest_plan()
+    return round(SHARE_OF_BYTES * fullest(report)), round(SHARE_OF_CYCLES * report.total_cycles)
+
+
+def fullest(report: Report) -> int:
+    """Bytes of the tile that holds most."""
+    return int(report.memory.held_per_tile.max())
+
+
+def _frugal(answer: Callable[..., Any]) -> Passed:
+    for m, k, n in ((40, 96, 64), (7, 13, 5), (M, K, N)):
+        tried = f"[{m}, {k}] x [{k}, {n}] on {TILES} tiles"
+        trial, exact = _matmul(m, k, n, tried)
+        ran = trial.of(answer)
+        if not np.array_equal(ran.result, exact):
+            raise NotYet(tried, *_misproduced(ran, exact))
+    trial, small = _matmul(7, 13, 5, "[7, 13] x [13, 5]")
+    refuse_fixed_tiles(trial, answer, OTHER, lambda there: np.array_equal(there.result, small))
+    report = ran.report
+    (limit, budget), held, cycles = frugal_budget(), fullest(report), ran.cycles
+    steps = counted(report.num_steps, "superstep")
+    if held > limit:
+        why, advice = (
+            f"it takes {steps}, and the fullest tile still holds too much.",
+            "a smaller share, or smaller pieces.",
+        )
+        if report.num_steps > 64:
+            why, advice = (
+                f"it takes {steps}: the code for all of them fills the tile again.",
+                "fewer steps: a larger share.",
+            )
+        elif cycles < 1.01 * budget / SHARE_OF_CYCLES:
+            why = (
+                "that is the fastest plan: every tile gets all that it will ever multiply at once."
+            )
+            advice = "let it get less at a time, and more often: available_memory_proportion=…"
+        bars = Bars(limit, held, "bytes of the fullest tile")
+        raise NotYet(tried, "right, and too large for the tile", "", why, advice, bars)
+    bars = Bars(budget, cycles, MODELLED)
+    if cycles > budget:
+        mine, other = (
+            number(round(r.compute_cycles_per_tile.mean())) for r in (report, _fastest_plan())
+        )
+        why = (
+            f"it fits, with {number(held)} bytes, in {steps}. But its tiles compute for {mine} "
+            f"cycles on average, and for {other} in the fastest plan: small blocks are slow."
+        )
+        raise NotYet(
+            tried,
+            "right, and too late",
+            "",
+            why,
+            "look for fewer, larger pieces, or for another way to cut.",
+            bars,
+        )
+    within = f"{tried}; its fullest tile holds {number(held)} bytes of {number(limit)}"
+    return Passed(within, bars, report, bound=least_cycles(report, 1))
+
+
+def _in_turn(cut: str) -> Callable[..., Any]:
+    """A product in four pieces, one after another: of the rows, of the columns, or of what is
+    inner."""
+
+    def product(graph: Any, a: Any, b: Any, prog: Any) -> Any:
+        size = {"rows": a.shape[0], "columns": b.shape[1], "inner": a.shape[1]}[cut]
+        parts = [slice(i * size // 4, (i + 1) * size // 4) for i in range(4)]
+        if cut == "rows":
+            return concat([poplin.mat_mul(graph, a[part], b, prog) for part in parts], 0)
+        if cut == "columns":
+            return concat([poplin.mat_mul(graph, a, b[:, part], prog) for part in parts], 1)
+        c = poplin.mat_mul(graph, a[:, parts[0]], b[parts[0]], prog)
+        for part in parts[1:]:
+            poplin.mat_mul_acc(graph, c, 1, a[:, part], b[part], prog)
+        return c
+
+    return product
+
+
+@cache
+def _that_fit() -> list[str]:
+    """Which of the three cuts keep within both budgets."""
+    limit, budget = frugal_budget()
+    trial, _ = _matmul(M, K, N, "a product in four pieces")
+    reports = {cut: trial.of(_in_turn(cut)).report for cut in ("rows", "columns", "inner")}
+    return [
+        cut
+        for cut, report in reports.items()
+        if fullest(report) <= limit and report.total_cycles <= budget
+    ]
+
+
+def _which_cut(answer: Any) -> Passed:
+    (right,) = _that_fit()
+    about = f"[{M}, {K}] x [{K}, {N}], in four pieces, one after another"
+    return compare_value(answer, right, "05.w3", about, '"rows", "columns" or "inner".')
+
+
+def _misproduced(ran: Ran, exact: Any) -> tuple[str, str, str, str]:
+    """What is wrong with a product: where, what it should be, why, and what to do."""
+    came, (left, right) = ran.result, (ran.trial.tensors[name].given[0] for name in "ab")
+    row, column = (int(i) for i in np.argwhere(came != exact)[0])
+    place = f"c[{row}, {column}]: {quoted(came[row, column])}"
+    k = left.shape[1]
+    follow = "multiply [2, 4] x [4, 2] in pieces by hand, and see which pieces meet."
+    why, advice = ran.trial.reason(ran, "05.4", advice=follow)
+    if why:
+        return place, quoted(exact[row, column]), why, advice
+    if any(narrow := narrowed(came, exact)):
+        why, advice = narrow
+    elif any(
+        np.array_equal(came, left[:, :end] @ right[:end])
+        for end in (k // 4, k // 4 * 4, k // 8 * 8, k // 8, k - 1)
+    ):
+        why, advice = (
+            "not all of the inner dimension was multiplied.",
+            "the last piece has to end at k.",
+        )
+    elif any(
+        np.array_equal(came, left[:, begin:] @ right[begin:])
+        for begin in (k - k // 4, k - k // 8, 3 * k // 4)
+    ):
+        why, advice = (
+            "only the last piece of the inner dimension is left.",
+            "add the products up: mat_mul_acc(graph, c, 1, …).",
+        )
+    elif np.array_equal(np.sort(came, axis=None), np.sort(exact, axis=None)):
+        why, advice = (
+            "the right numbers are there, in other places.",
+            "put the pieces together in the order they were cut.",
+        )
+    return place, quoted(exact[row, column]), why, advice
+
+
+# --- 05.5 -----------------------------------------------------------------------------------------
+
+
+def cells_used(k: int, n: int, deep: int, wide: int) -> float:
+    """The share of the places of all panels that hold a weight, by laying k x n weights into panels
+    one by one."""
+    panels = {(i // deep, j // wide) for i in range(k) for j in range(n)}
+    return k * n / (len(panels) * deep * wide)
+
+
+@cache
+def _weights() -> dict[str, tuple[int, ...]]:
+    draw = np.random.default_rng(505)
+    found: dict[str, tuple[int, ...]] = {}
+    for i in range(6):
+        deep, wide = (int(size) for size in draw.choice([6, 8, 10, 16, 24], 2, replace=False))
+        found[f"drawn {i}"] = (
+            int(draw.integers(2, 5 * deep)),
+            int(draw.integers(2, 5 * wide)),
+            deep,
+            wide,
+        )
+    return found | {
+        "a group of 4 in a panel of HALF": (4, 4, 16, 16),
+        "a group of 1": (1, 1, 16, 16),
+        "the panels are full": (32, 48, 16, 16),
+        "one more than a panel holds": (17, 17, 16, 16),
+        "FLOAT, whose panels are 8 deep": (12, 12, 8, 16),
+    }
+
+
+def _filled(answer: Callable[..., Any]) -> Passed:
+    return compare(
+        answer,
+        cells_used,
+        _weights(),
+        suspects("05.5"),
+        "draw the panels, and the weights in them.",
+    )
+
+
+LESSON = lesson(
+    "05",
+    question(
+        "05.0",
+        (
+            PredictedValue("pieces", whole=True, low=1, high=COLS),
+            PredictedValue("times as fast", low=0),
+        ),
+    ),
+    exercise("05.1", _one_per_row),
+    exercise("05.w1", _parts_by_hand, takes=("four numbers",)),
+    exercise("05.2", _planned),
+    exercise("05.w2", _two_halves),
+    exercise("05.3", _in_pieces),
+    exercise("05.w3", _which_cut, takes=("one of three words",)),
+    exercise("05.4", _frugal),
+    question("05.5", (PredictedValue("", "of the places", low=0, high=1),)),
+    exercise("05.5", _filled),
+)

@@ -1,0 +1,1043 @@
+"""The exercises of lesson 06, Profiling: the reports that are asked about, what is right, and known
+mistakes by name.
+
+Reports come from programs drawn here. What is live where, how much lies where and what was changed
+follows from how they were drawn, and not from the report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from ipu_course.checking.bound import least_cycles
+from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
+from ipu_course.checking.judging import (
+    MODELLED,
+    Broken,
+    NotYet,
+    Passed,
+    answering,
+    call_made,
+    compare_value,
+    difference,
+    name_of,
+    plain,
+    quoted,
+    raise_first,
+    refusing,
+    returned,
+    said_by,
+)
+from ipu_course.checking.mistakes import Reason, first, suspects
+from ipu_course.checking.programs import OTHER, SYNC, TILES, graph_of, loaded, run_once
+from ipu_course.checking.trial import Built, Ran, Trial, Var, by_rows, narrowed, refuse_fixed_tiles
+from ipu_course.checking.verdict_panel import Bars, number
+from ipu_teach import FLOAT, HALF, Engine, Graph, Input, Output, Report, Tensor, Vector, Vertex
+from ipu_teach.errors import GraphMemoryAllocationError, StreamConnectionError, counted
+from ipu_teach.program import Copy, Execute, Repeat, Sequence
+from ipu_teach.report.host_trace import (
+    COPY,
+    ENGINE,
+    ON_THE_CLOCK,
+    STREAMS,
+    TO_DEVICE,
+    TO_HOST,
+    HostEvent,
+    HostTrace,
+)
+from ipu_teach.types import Array
+
+FLOAT_BYTES = 4
+
+
+def _parts(said: Any, tried: str, expected: str, length: int) -> tuple[Any, ...]:
+    """An answer of several parts, with numbers as Python has them."""
+    if not isinstance(said, (tuple, list, np.ndarray)) or len(said) != length:
+        raise NotYet(
+            tried,
+            returned(said),
+            expected,
+            next_step="return all of it, in this order, with commas between.",
+        )
+    return tuple(value if (found := plain(value)) is None else found for value in said)
+
+
+# --- 06.1 and 06.2: programs whose liveness is known ----------------------------------------------
+
+NAMES = ("pixels", "edges", "corners", "blobs", "tracks", "votes", "ranks", "labels")
+TABLE = "palette"  # a constant
+# draws in which every known mistake leads elsewhere than every other and the truth; a test looks
+CLEAR = (401, 2762, 3302)
+
+
+class Layer(Vertex):
+    """Fills `out` with what it makes of two variables."""
+
+    x: Input[Vector[FLOAT]]
+    y: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        self.out = self.x[0] + self.y[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Layers:
+    """A program of steps, each of which reads two variables and writes another one from end to end.
+
+    `names` and `sizes` (FLOATs, by tile): of variables; the last is a constant. `steps`: what each
+    reads, and what it writes.
+    """
+
+    names: tuple[str, ...]
+    sizes: Array
+    steps: tuple[tuple[tuple[int, int], int], ...]
+
+    @property
+    def live(self) -> Array:
+        """bool[steps, variables]: what is needed before, while or after a step runs, worked out
+        from the last to the first."""
+        found = np.zeros((len(self.steps), len(self.names)), bool)
+        needed: set[int] = set()
+        for place in reversed(range(len(self.steps))):
+            reads, writes = self.steps[place]
+            found[place, [*needed, *reads, writes]] = True
+            needed = needed - {writes} | set(reads)
+        found[:, -1] = True
+        return found
+
+    @property
+    def bytes(self) -> Array:
+        """int64[variables]: on all tiles together."""
+        total: Array = FLOAT_BYTES * self.sizes.sum(axis=1)
+        return total
+
+    @property
+    def held(self) -> Array:
+        """int64[steps, tiles]: bytes of what is live."""
+        found: Array = FLOAT_BYTES * self.live.astype(np.int64) @ self.sizes
+        return found
+
+    def largest(self, places: Array, sizes: Array) -> list[str]:
+        """The names of the three largest of some variables."""
+        order = [int(i) for i in np.argsort(-sizes, kind="stable") if places[i]]
+        return [self.names[i] for i in order[:3]]
+
+    def report(self, away: int = 0) -> Report:
+        """The report of the compiled program. Each vertex lies `away` tiles beside its data."""
+        tiles = self.sizes.shape[1]
+        graph, program = graph_of(tiles), Sequence()
+        tensors, ends = [], np.cumsum(np.pad(self.sizes, ((0, 0), (1, 0))), axis=1).tolist()
+        for name, end in zip(self.names, ends, strict=True):
+            size = end[-1]
+            constant = name == TABLE
+            tensor = (
+                graph.add_constant(FLOAT, (size,), 1, name)
+                if constant
+                else graph.add_variable(FLOAT, (size,), name)
+            )
+            graph.set_tile_mapping(tensor, [[(a, b)] for a, b in zip(end, end[1:], strict=False)])
+            tensors.append(tensor)
+        for place, ((x, y), out) in enumerate(self.steps):
+            compute_set = graph.add_compute_set(f"find {self.names[out]} {place}")
+            for tile in range(tiles):
+                parts = [tensors[i][ends[i][tile] : ends[i][tile + 1]] for i in (x, y, out)]
+                vertex = graph.add_vertex(
+                    compute_set, Layer, dict(zip(("x", "y", "out"), parts, strict=True))
+                )
+                graph.set_tile_mapping(vertex, (tile + away) % tiles)
+            program.add(Execute(compute_set))
+        return Engine(graph, program).report
+
+
+def _layers(draw: np.random.Generator, tiles: int, variables: int, again: bool = False) -> Layers:
+    """A chain of steps, some of which read what an earlier one wrote, too. `again`: the first two
+    serve a second time."""
+    sizes = (
+        2
+        * draw.permutation(np.arange(20, 120))[: variables + 1, None]
+        * draw.integers(1, 9, (variables + 1, tiles))
+    )
+    written = [*range(variables), *((0, 1) if again else ())]
+    steps = [((variables, variables), 0)]
+    for place in range(1, len(written)):
+        before, early = written[place - 1], written[draw.integers(max(0, place - 3), place)]
+        steps.append(((before, before if again else early), written[place]))
+    return Layers((*draw.permutation(NAMES)[:variables].tolist(), TABLE), sizes, tuple(steps))
+
+
+def _peak(case: Layers, away: int) -> tuple[int, int]:
+    """The fullest tile, and the step at which all tiles together hold most. Vertices `away` from
+    their data have copies, in a program of one step of all that is live."""
+    held = case.held + np.roll(case.held, away, axis=1) * bool(away)
+    return int(held.max(axis=0).argmax()), int(held.sum(axis=1).argmax())
+
+
+@cache
+def _peak_cases() -> tuple[tuple[str, Layers, int], ...]:
+    copies = "each tile fetches copies of what lies on the tile before it"
+    return (
+        *(("", _layers(np.random.default_rng([601, draw]), TILES, 7), 0) for draw in CLEAR),
+        ("there are five tiles", _layers(np.random.default_rng(611), 5, 4), 0),
+        ("there is one tile", _layers(np.random.default_rng(612), 1, 5), 0),
+        ("only two variables are live", _layers(np.random.default_rng(613), 7, 1), 0),
+        (copies, _layers(np.random.default_rng(622), 7, 1), 1),
+    )
+
+
+def _peaks(answer: Callable[..., Any]) -> Passed:
+    wrong: list[tuple[NotYet, str]] = []
+    expected = "a tile, a step, and three names"
+    for special, case, away in _peak_cases():
+        tiles = case.sizes.shape[1]
+        tried = (
+            f"{name_of(answer)}(report) on a program of {counted(len(case.steps), 'step')} and "
+            f"{counted(tiles, 'tile')}"
+        )
+        report = case.report(away)
+        tile, step, names = _parts(call_made(answer, tried, report), tried, expected, 3)
+        if (
+            names is ...
+            or isinstance(names, str)
+            or not all(issubclass(type(name), str) for name in _rows(names))
+        ):
+            advice = "give a list of their names: [variable.name for variable in …]."
+            raise NotYet(
+                tried, returned(names, " for the names"), "a list of names", next_step=advice
+            )
+        words = [*map(str.__str__, _rows(names))]
+        if not wrong and (told := _told(case, away, report, tile, step, words)):
+            wrong.append((NotYet(tried, *told), special))
+    raise_first(wrong)
+    return Passed(
+        f"{len(_peak_cases())} reports: their fullest tile, their fullest step, and what is live "
+        "there",
+        evidence=[_peak(case, away) for _, case, away in _peak_cases()],
+    )
+
+
+def _rows(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, (list, tuple, np.ndarray)) else (None,)
+
+
+def _told(
+    case: Layers, away: int, report: Report, tile: Any, step: Any, names: list[Any]
+) -> tuple[str, str, str, str] | None:
+    """What came, what should have, why, and what to do, of the first of three answers that is
+    wrong."""
+    first_tile, place = _peak(case, away)
+    largest = case.largest(case.live[place], case.bytes)
+
+    def known(parts: int, advice: str) -> Reason:
+        hers = (tile, step, names)[:parts]
+        why, better = first(
+            suspects("06.1"), lambda like: bool(like(report)[:parts] == hers), tile=first_tile
+        )
+        return why, better or advice
+
+    for value, row, right in ((tile, "tile", first_tile), (step, "step", place)):
+        if plain(value) is None:
+            why = f"asked is the number of the {row}, and not its row or its name."
+            return f"{row} {quoted(value)}", f"{row} {right}", why, f"{row}.number"
+    if tile != first_tile:
+        advice = "let max go through report.compilation.tiles with a key of your own."
+        return f"tile {quoted(tile)}", f"tile {first_tile}", *known(1, advice)
+    if step != place:
+        advice = "let max go through report.compilation.liveness_program_steps."
+        return f"step {quoted(step)}", f"step {place}", *known(2, advice)
+    if names == largest:
+        return None
+    why, advice = known(3, "report.variables.live_at(…).largest(…)")
+    if not why and len(names) != len(largest):
+        why = (
+            f"{counted(len(names), 'name')} came, and {counted(len(largest), 'variable')} should "
+            "have."
+        )
+    return ", ".join(names) or "no name", ", ".join(largest), why, advice
+
+
+# --- 06.2 -----------------------------------------------------------------------------------------
+
+
+@cache
+def _split_cases() -> tuple[tuple[str, Layers, int], ...]:
+    draw = np.random.default_rng(602)
+    return (
+        ("", _layers(draw, TILES, 6), 1),
+        ("", _layers(draw, TILES, 7, again=True), 0),
+        ("", _layers(draw, 7, 5, again=True), 2),
+        ("there is one tile", _layers(draw, 1, 4), 0),
+        ("there is one step", _layers(draw, TILES, 1), 0),
+    )
+
+
+def _splits(answer: Callable[..., Any]) -> Passed:
+    wrong: list[tuple[NotYet, str]] = []
+    expected = "two numbers of bytes"
+    for special, case, away in _split_cases():
+        report = case.report(away)
+        tried = f"{name_of(answer)}(report) on a program of {counted(len(case.steps), 'step')}"
+        came = _parts(call_made(answer, tried, report), tried, expected, 2)
+        if any(plain(value) is None for value in came):
+            raise NotYet(tried, returned(came), expected, next_step="count bytes: variable.bytes.")
+        always = int(case.bytes[-1])
+        others = case.live[:, :-1].astype(np.int64) @ case.bytes[:-1]
+        if came != (right := (always, int(others.max()))) and not wrong:
+            why, advice = _missplit(report, came, right)
+            said = f"{number(came[0])} bytes always, {number(came[1])} at most besides"
+            wrong.append(
+                (
+                    NotYet(tried, said, f"{number(right[0])} and {number(right[1])}", why, advice),
+                    special,
+                )
+            )
+    raise_first(wrong)
+    return Passed(
+        f"{len(_split_cases())} reports, one of them with copies of other tiles' data, two with "
+        "variables used twice",
+        evidence=[case.bytes for _, case, _ in _split_cases()],
+    )
+
+
+def _missplit(report: Report, came: tuple[Any, ...], right: tuple[int, int]) -> Reason:
+    """Why two numbers of bytes are wrong: a known mistake, or one in each of them, of which there
+    are too many pairs."""
+    why, advice = first(suspects("06.2"), lambda like: tuple(like(report)) == came)
+    if not why:
+
+        def told_of(half: tuple[Any, Any]) -> tuple[str, str]:
+            return first(suspects("06.2"), lambda like: tuple(like(report)) == half)
+
+        halves = [told_of(half) for half in ((came[0], right[1]), (right[0], came[1]))]
+        if all(why for why, _ in halves):
+            why, advice = " ".join(why for why, _ in halves), halves[1][1]
+    return why, advice or "which variables are live at place 0, 1, 2, …?"
+
+
+def _comes_to(hers: Any, *case: Any) -> bool:
+    """Whether a known mistake, the last of the arguments, comes to hers on a case."""
+    *given, like = case
+    return bool(like(*given) == hers)
+
+
+def _copied(answer: Callable[..., Any]) -> Passed:
+    for case, away in [(case, away) for special, case, away in _split_cases() if not special]:
+        report = case.report(away)
+        for place, ((x, y), out) in enumerate(case.steps):
+            tried = f"{name_of(answer)}(report, {place}), with vertices "
+            tried += f"{counted(away, 'tile')} beside their data" if away else "beside their data"
+            right = int(sum(case.bytes[i] for i in {x, y, out})) if away else 0
+            came = call_made(answer, tried, report, place)
+            if plain(came) != right:
+                live = "which variables are live there, and how many bytes have they?"
+                refused = refusing("06.w1", partial(_comes_to, came, report, place))
+                said = returned(came) if plain(came) is None else number(came)
+                raise refused(tried, said, number(right), live)
+    about = "three reports, step by step, with vertices on their data's tile and beside it"
+    return Passed(about, evidence=[case.bytes for _, case, away in _split_cases() if away])
+
+
+# --- 06.3 -----------------------------------------------------------------------------------------
+
+SENSORS, READINGS = 13, 13_000  # of the program that does not fit
+LONGER = 1.2  # of the cycles that it would take if it did
+
+
+def cycles_if_it_fitted(sensors: int, readings: int) -> int:
+    """Modelled cycles of the program that gathers all rows on tile 0, on a tile that holds them,
+    without what starts a step.
+
+    By docs/model.md: a FLOAT takes a cycle to arrive, half a cycle to be copied on its tile, one
+    and a half to be added.
+    """
+    arrive, add = (sensors - 1) * readings, 1.5 * (sensors - 1) * readings
+    return round(arrive + add + 2 * readings / 2)
+
+
+def _fits(answer: Callable[..., Any]) -> Passed:
+    draw = np.random.default_rng(603)
+    for sensors, readings in ((SENSORS, 7), (5, 29), (SENSORS, 1), (1, 30), (SENSORS, READINGS)):
+        rows = (
+            2 * draw.permutation(sensors * readings).reshape(sensors, readings)[:, ::-1] % 9973
+            + 4097.0
+        )
+        tensors = {
+            "readings": Var(FLOAT, rows.shape, by_rows, [rows.astype(np.float32)]),
+            "total": Var(FLOAT, readings, 0, right=[rows.sum(axis=0)] * 2),
+        }
+        tried, runs = f"{counted(sensors, 'sensor')} of {counted(readings, 'reading')}", 1
+        if readings < READINGS:
+            tried, runs = f"{tried}, run twice", 2
+        trial = Trial(tried, tensors, runs=runs)
+        try:
+            ran = trial.of(answer)
+        except Broken as broken:
+            raise _too_large(broken, sensors) from None
+        if found := ran.wrong("total"):
+            raise NotYet(trial.tried, found.came, quoted(found.expected), *_missummed(ran, rows))
+        ran.refuse_moved()
+        if sensors < SENSORS:
+            refuse_fixed_tiles(trial, answer, OTHER, "total")
+    bars = Bars(round(LONGER * cycles_if_it_fitted(SENSORS, READINGS)), ran.cycles, MODELLED)
+    if bars.yours > bars.budget:
+        steps, least = ran.report.num_steps, 2 * SENSORS
+        why, advice = "it fits, and works too long.", "use room for a whole row: that fits."
+        if steps > least:
+            why = f"it fits, in {counted(steps, 'superstep')}. Each starts anew."
+        elif np.sum(ran.report.exchange_bytes_per_tile[0]) > 1.5 * FLOAT_BYTES * rows[1:].size:
+            why = "rows travel twice: to a tile between, and from there to tile 0."
+            advice = "map what you make to tile 0, where total lies."
+        raise NotYet(trial.tried, "the right sums, too late", "", why, advice, bars)
+    fullest = int(ran.report.memory.held_per_tile.max())
+    bound = least_cycles(ran.report, 1, crossing=FLOAT_BYTES * (SENSORS - 1) * READINGS)
+    words = (
+        f"{SENSORS} sensors of {READINGS:,} readings, and smaller cases; the fullest tile holds "
+        f"{number(fullest)} bytes"
+    )
+    return Passed(words, bars, (ran.cycles, fullest), bound=bound)
+
+
+def _too_large(broken: Broken, rows: int) -> Exception:
+    """An error of memory, in the words of this exercise; any other as it is."""
+    if not isinstance(error := broken.error, GraphMemoryAllocationError):
+        return broken
+    said = (
+        [cause.text for cause in error.why().causes[:2]]
+        if error.report is not None
+        else [error.tried]
+    )
+    advice = (
+        f"how many of the {rows} rows does tile 0 need at once, to add them up one after another?"
+    )
+    return NotYet(
+        broken.tried,
+        f"still too much. {said[0]}",
+        "a program that fits",
+        " ".join(said[1:]),
+        advice,
+    )
+
+
+def _missummed(ran: Ran, rows: Array) -> Reason:
+    """Why sums are wrong: a known mistake, or some rows or places that were left out, of which
+    there may be any number."""
+    why, advice = ran.trial.reason(ran, "06.3", runs=1)
+    came = ran.came[0]["total"]
+    sums = np.cumsum(rows, axis=0)
+    if not why and not np.isnan(came).any():
+        why, advice = narrowed(came, sums[-1])
+    for n in range(2, len(rows)):
+        if not why and np.array_equal(came, sums[n - 1]):
+            why = f"these are the sums of the first {counted(n, 'row')}, not of all {len(rows)}."
+            advice = "there must be room for fewer rows at a time, and not for fewer rows."
+    right = came == sums[-1]
+    if not why and ran.unwritten("total"):
+        why = (
+            "nothing is written into the total that was given. `total = …` makes no sums in it: it "
+            "gives its name to another tensor."
+        )
+        advice = "write into it: Copy(…, total), or add_in_place."
+    if not why and right.any() and not right[int(np.argmin(right)) :].any():
+        why, advice = (
+            "the first places are right, and the rest was left out.",
+            "what does not fit at once can come later.",
+        )
+    return why, advice or "follow one place by hand: which row comes when?"
+
+
+# --- 06.4: a report, and one of the same program with something changed ---------------------------
+
+SIDES = ("weights", "limits", "scales", "offsets")  # what a step reads besides the readings
+STEPS = ("blend", "clip", "score", "rank")
+MAPPING, TYPE, SPLIT = KINDS = ("mapping", "type", "split")
+AS_MANY = 5  # the pair whose variable lies on other tiles, and on as many
+
+
+@dataclass(frozen=True)
+class ReportPair:
+    """Two reports of one program. In the second something was changed: a variable, of one of
+    `KINDS`, and with it a step."""
+
+    before: Report
+    after: Report
+    changed: tuple[str, str, str]
+
+    @property
+    def as_many(self) -> bool:
+        """Whether the variable lies on other tiles, and on as many."""
+        tiles = [
+            {row.name: row.tiles for row in report.variables}[self.changed[0]]
+            for report in (self.before, self.after)
+        ]
+        return self.changed[2] == MAPPING and tiles[0] == tiles[1]
+
+
+COUNTED = (  # why, what next
+    "one variable lies on other tiles than before, and on as many. How many tiles hold it does not "
+    "say which.",
+    'compare(before, after).of("variables") has it, whose note says how it differs.',
+)
+
+T = TypeVar("T")
+
+
+class Work(Vertex, Generic[T]):
+    """Adds up a part of the readings and a part of what a step reads besides."""
+
+    x: Input[Vector[FLOAT]]
+    side: Input[Vector[T]]
+    out: Output[FLOAT]
+
+    def compute(self) -> None:
+        self.out = self.x.sum() + self.side.sum()
+
+
+@dataclass(frozen=True)
+class Task:
+    """A step: its name, what it reads besides the readings, how many numbers of that a tile has, of
+    which dtype, how many rows of it share a tile, how many tiles beside its own each lies, and how
+    many vertices share the work of a tile."""
+
+    step: str
+    side: str
+    size: int
+    dtype: Any = FLOAT
+    together: int = 1
+    beside: int = 0
+    vertices: int = 3
+
+    @property
+    def out(self) -> str:
+        """The variable that it fills: a number for each vertex."""
+        return f"{self.step} sums"
+
+
+def _ran(tasks: Iterable[Task], readings: int) -> Report:
+    """The report of a run of some tasks, one after another."""
+    graph, program = graph_of(), Sequence()
+    x = graph.add_variable(FLOAT, (TILES, readings), "readings")
+    for task in tasks:
+        side = graph.add_variable(task.dtype, (TILES, task.size), task.side)
+        out = graph.add_variable(FLOAT, (TILES, task.vertices), task.out)
+        compute_set = graph.add_compute_set(task.step)
+        for tile in range(TILES):
+            graph.set_tile_mapping(x[tile], tile)
+            graph.set_tile_mapping(side[tile], (tile // task.together + task.beside) % TILES)
+            graph.set_tile_mapping(out[tile], tile)
+            codelet = Work[task.dtype]  # type: ignore[name-defined]
+            for i in range(task.vertices):
+                mine = [
+                    slice(i * n // task.vertices, (i + 1) * n // task.vertices)
+                    for n in (readings, task.size)
+                ]
+                fields = {"x": x[tile, mine[0]], "side": side[tile, mine[1]], "out": out[tile, i]}
+                graph.set_tile_mapping(graph.add_vertex(compute_set, codelet, fields), tile)
+        graph.set_initial_value(side, 1)
+        program.add(Execute(compute_set))
+    graph.set_initial_value(x, 1)
+    return run_once(graph, program).report
+
+
+def _pair(seed: int, kind: str) -> ReportPair:
+    """A pair in which the largest variable and the longest step are as they were."""
+    draw = np.random.default_rng([604, seed])
+    sizes = 12 * draw.permutation(np.arange(8, 30))[: len(STEPS)]
+    which, longest = draw.permutation(len(STEPS))[:2].tolist()
+    sizes[longest] = 3000
+    named = zip(
+        draw.permutation(STEPS).tolist(),
+        draw.permutation(SIDES).tolist(),
+        sizes.tolist(),
+        strict=True,
+    )
+    tasks = [Task(*task) for task in named]
+    if seed == AS_MANY:
+        tasks[which] = replace(tasks[which], together=2)
+    old = tasks[which]
+    new = {
+        MAPPING: replace(old, together=2 + seed % 3) if seed != AS_MANY else replace(old, beside=6),
+        TYPE: replace(old, dtype=HALF),
+        SPLIT: replace(old, vertices=6),
+    }[kind]
+    others = [*tasks[:which], new, *tasks[which + 1 :]]
+    first, second = (_ran(of, 240) for of in ((tasks, others) if seed % 2 else (others, tasks)))
+    return ReportPair(first, second, (old.out if kind == SPLIT else old.side, old.step, kind))
+
+
+def two_reports() -> tuple[Report, Report]:
+    """The report of a program, and of the same with one thing changed."""
+    pair = _pair(7, MAPPING)
+    return pair.before, pair.after
+
+
+@cache
+def _pairs() -> tuple[ReportPair, ...]:
+    return tuple(
+        _pair(seed, kind) for seed, kind in enumerate((MAPPING, TYPE, SPLIT, TYPE, SPLIT, MAPPING))
+    )
+
+
+def _changes(answer: Callable[..., Any]) -> Passed:
+    for pair in _pairs():
+        tried = f"{name_of(answer)}(before, after) on two reports"
+        try:
+            made = call_made(answer, tried, pair.before, pair.after)
+        except Broken as broken:
+            if not pair.as_many:
+                raise
+            raise NotYet(tried, said_by(broken.error), ", ".join(pair.changed), *COUNTED) from None
+        said = _parts(made, tried, "a variable, a step, and what kind of change", 3)
+        names = (str(getattr(part, "name", part)) for part in said)
+        came = tuple(str.removeprefix(name, "Execute ") for name in names)
+        if came[2] not in KINDS and not (pair.as_many and came[0] != pair.changed[0]):
+            raise NotYet(
+                tried,
+                f"{quoted(said[2])} for the kind",
+                "'mapping', 'type' or 'split'",
+                "",
+                "say it in one of these.",
+            )
+        if came != pair.changed:
+            raise NotYet(
+                tried, ", ".join(came), ", ".join(pair.changed), *_change_mistake(pair, came)
+            )
+    return Passed(
+        f"{len(_pairs())} pairs of reports, two with each kind of change",
+        evidence=[pair.changed for pair in _pairs()],
+    )
+
+
+def _retyped(answer: Callable[..., Any]) -> Passed:
+    for pair in [pair for pair in _pairs() if pair.changed[2] == TYPE]:
+        tried = f"{name_of(answer)}(before, after) on two reports"
+        came = call_made(answer, tried, pair.before, pair.after)
+        if difference(came, pair.changed[0]):
+            advice = 'compare(before, after).of("variables")'
+            refused = refusing("06.w2", partial(_comes_to, came, pair.before, pair.after))
+            raise refused(tried, returned(came), quoted(pair.changed[0]), advice)
+    return Passed("two pairs of reports", evidence=[pair.changed for pair in _pairs()])
+
+
+def _change_mistake(pair: ReportPair, came: tuple[str, ...]) -> tuple[str, str]:
+    variable, step, kind = pair.changed
+    sizes = {row.name: row.bytes for row in pair.before.variables}
+    steps = {run.name: run.cycles for run in pair.before.steps()}
+    note = "what does the note of that variable say?"
+    said = (
+        (came[0] not in steps and came[0] != variable and pair.as_many, *COUNTED),
+        (
+            came[0] in steps,
+            "that is a step. First comes the variable.",
+            "return variable, step, kind.",
+        ),
+        (
+            came[0] != variable and came[0] == max(sizes, key=lambda name: sizes[name]),
+            "that is the largest variable, and it is the same in both.",
+            "look for what is different, and not for what is large.",
+        ),
+        (
+            came[0] in SIDES and kind == SPLIT,
+            "that one is the same in both. Where work is cut into other pieces, what they "
+            "fill has another shape.",
+            'compare(before, after).of("variables") says what is different of each.',
+        ),
+        (
+            came[0] != variable,
+            "that variable is the same in both reports.",
+            'which row of compare(before, after).of("variables") comes first?',
+        ),
+        (
+            came[1] != step and came[1] == max(steps, key=lambda name: steps[name]),
+            "that step takes longest, in both, and as long in both.",
+            "look for the step whose cycles are different.",
+        ),
+        (
+            came[1] != step,
+            "that step takes as long as before.",
+            'compare(before, after).of("cycles") has those that do not.',
+        ),
+        (
+            kind == TYPE,
+            "it lies where it lay, and its shape is the same. Its numbers have another dtype.",
+            note,
+        ),
+        (
+            kind == SPLIT,
+            "its shape is different: the work was cut into other pieces, for another number of "
+            "vertices.",
+            note,
+        ),
+        (True, "its dtype and its shape are the same. It lies on other tiles.", note),
+    )
+    return next((why, advice) for holds, why, advice in said if holds)
+
+
+# --- 06.5: a host that is slower than the device --------------------------------------------------
+
+ROW, WORK = 52, 5_500  # FLOATs in a row; modelled cycles of a worker that a row takes
+# seconds of a read, and more for each row; rows at most
+EACH_READ, EACH_ROW, AT_ONCE = 100e-6, 0.2e-6, 256
+STARVED = 0.05  # of the time that the device may wait
+
+
+class Disc:
+    """Rows on a disc. A read takes 100 microseconds and 0.2 more for each row, which `seconds`
+    counts: nobody really waits. What is on it is had by reading alone."""
+
+    def __init__(self, rows: Array) -> None:
+        log = self._log = list[int]()  # how many rows each read gave
+
+        def read(first: int, count: int) -> Array:
+            found: Array = rows[first : first + min(count, AT_ONCE)].copy()
+            log.append(len(found))
+            return found
+
+        self._read, self._length = read, len(rows)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def read(self, first: int, count: int) -> Array:
+        """The rows first to first + count - 1: as many of them as there are, and at most 256."""
+        return self._read(first, count)
+
+    @property
+    def reads(self) -> int:
+        """How often it was read."""
+        return len(self._log)
+
+    @property
+    def seconds(self) -> float:
+        """How long all reads took."""
+        return EACH_READ * self.reads + EACH_ROW * sum(self._log)
+
+
+def on_the_clock(feed: Callable[[Disc], Any], disc: Disc) -> Report:
+    """The report of a run to which `feed(disc)` gives the rows of a disc one by one.
+
+    On the host's timeline in it, a read takes what the disc says, and a step its modelled time. It
+    is the same for every run.
+    """
+    return _fed(feed, disc, "feed(disc)").report
+
+
+@dataclass(frozen=True)
+class _Fed:
+    """What came of feeding: the report, what the device saw, how long the first row took, and
+    whether there was more than the disc has."""
+
+    report: Report
+    seen: Array
+    first: float
+    more: bool
+
+
+def _fed(feed: Callable[[Disc], Any], disc: Disc, tried: str) -> _Fed:
+    """As `on_the_clock`, and what the device saw."""
+    graph = graph_of()
+    row, out = (
+        graph.add_variable(FLOAT, (TILES, ROW // TILES), name) for name in ("row", "settled")
+    )
+    compute_set = graph.add_compute_set("settle")
+    for tile in range(TILES):
+        vertex = graph.add_vertex(compute_set, Layer, x=row[tile], y=row[tile], out=out[tile])
+        graph.set_perf_estimate(vertex, WORK)  # so much that the host has something to keep up with
+        for mapped in (row[tile], out[tile], vertex):
+            graph.set_tile_mapping(mapped, tile)
+    rows, settled = (
+        graph.add_host_to_device_fifo("rows", FLOAT, ROW),
+        graph.add_device_to_host_fifo("settled", FLOAT, ROW),
+    )
+    engine = loaded(
+        graph,
+        Repeat(len(disc), Sequence(Copy(rows, row), Execute(compute_set), Copy(row, settled))),
+        tried,
+    )
+    seen: list[Array] = []
+    waits: list[float] = []
+    source = call_made(feed, tried, disc)
+    with answering(tried):
+        if source is None or isinstance(source, (str, dict)) or not hasattr(source, "__iter__"):
+            raise NotYet(
+                tried,
+                returned(source),
+                "something that gives row after row",
+                "",
+                "write a loop, and `yield row` in it.",
+            )
+        rest = iter(source)
+        engine.connect_stream("rows", _timed(rest, disc, waits))
+        engine.connect_stream("settled", seen)
+        engine.run()
+        more = next(rest, None) is not None
+    report = engine.report
+    came = np.array(seen).reshape(-1, ROW)
+    return _Fed(replace(report, host=_clocked(report, waits)), came, waits[0], more)
+
+
+def _timed(source: Iterable[Any], disc: Disc, waits: list[float]) -> Iterator[Any]:
+    """What comes from `source`; `waits` gets how long the disc was at work for each."""
+    before = 0.0
+    for row in source:
+        waits.append(disc.seconds - before)
+        before = disc.seconds
+        yield row
+
+
+def _clocked(report: Report, waits: Iterable[float]) -> HostTrace:
+    """The host's timeline of a run, by the disc's clock and the model's."""
+    now, reading, events = 0.0, iter(waits), []
+    for step in report.steps():
+        length, size = step.cycles / report.target.tile_clock_frequency, FLOAT_BYTES * ROW
+        wait = next(reading) if step.name == "rows" else 0.0
+        if step.kind == COPY:
+            way = TO_DEVICE if step.name == "rows" else TO_HOST
+            events.append(
+                HostEvent(STREAMS, f"{step.name}: {COPY}", now, wait + length, 1, 0, size, way)
+            )
+        if wait:
+            events.append(HostEvent(STREAMS, f"{step.name}: disc.read()", now, wait, 2, 0))
+        now += wait + length
+    return HostTrace(events=[HostEvent(ENGINE, ON_THE_CLOCK, 0.0, now, 0, 0), *events])
+
+
+def _feeds(answer: Callable[..., Any]) -> Passed:
+    draw = np.random.default_rng(605)
+    for number_of_rows in (5, 1, 256, 300, 1000):
+        rows = draw.permutation(number_of_rows * ROW).astype(np.float32).reshape(-1, ROW)
+        tried = f"{name_of(answer)}(disc), with {counted(number_of_rows, 'row')} on the disc"
+        disc = Disc(rows)
+        try:
+            fed = _fed(answer, disc, tried)
+        except Broken as broken:
+            if (
+                not isinstance(broken.error, StreamConnectionError)
+                or "ran dry" not in broken.error.tried
+            ):
+                raise Broken(tried, broken.error.__cause__ or broken.error) from None
+            why = (
+                f"a read gives at most {AT_ONCE} rows, whatever is asked for."
+                if number_of_rows > AT_ONCE
+                else ""
+            )
+            came = (
+                "the rows ran out after "
+                f"{counted(int(broken.error.tried.split('gave')[1].split()[0]), 'row')}"
+            )
+            raise NotYet(
+                tried, came, f"all {number_of_rows}", why, "go on from `first`, until len(disc)."
+            ) from None
+        if not np.array_equal(fed.seen, rows):
+            raise NotYet(tried, *_row_mistake(rows, fed.seen))
+    if fed.more:
+        why = "whoever asks for rows until there are none would never be done."
+        advice = "end where the disc ends: no loop around all of it."
+        raise NotYet(tried, "after the last row it gives more", "", why, advice)
+    if fed.first >= disc.seconds:
+        why = "the whole disc was read before the first row was given: all of it at once is more "
+        why += "than a host has room for."
+        advice = "yield the rows of one read, and then read on."
+        raise NotYet(tried, "the right rows, from a copy of the disc", "", why, advice)
+    share = fed.report.host.starved_share
+    bars = Bars(100 * STARVED, 100 * share, "% of the time, waiting for the disc")
+    if share > STARVED:
+        why = (
+            f"the disc was read {counted(disc.reads, 'time')} for {len(disc):,} rows, and a read "
+            f"takes {EACH_READ * 1e6:g} µs."
+        )
+        raise NotYet(
+            tried,
+            f"the device starves {100 * share:.0f} % of the time",
+            "",
+            why,
+            "read more rows at a time.",
+            bars,
+        )
+    return Passed(f"discs of 5 to {number_of_rows:,} rows; below, the largest", bars, fed.seen)
+
+
+def _row_mistake(rows: Array, seen: Array) -> tuple[str, str, str, str]:
+    """What came, what should have, why, and what to do."""
+    place = int(np.argmax((rows != seen).any(axis=1)))
+    which = next((i for i, row in enumerate(rows) if np.array_equal(row, seen[place])), -1)
+    came = (
+        f"in round {place} the device saw {f'row {which}' if which >= 0 else 'no row of the disc'}"
+    )
+    if which > place:
+        return (
+            came,
+            f"row {place}",
+            f"{counted(which - place, 'row')} went by unseen.",
+            "yield each row that was read.",
+        )
+    if which >= 0:
+        return came, f"row {place}", "that row was there before.", "where does the next read begin?"
+    return came, f"row {place}", "", "yield the rows as they were read."
+
+
+# --- 06.6 -----------------------------------------------------------------------------------------
+
+MOMENTS, CHANNELS = 600, 78
+
+
+class Total(Vertex):
+    """The sum of one channel."""
+
+    x: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self) -> None:
+        self.out = self.x.sum()
+
+
+def sums_in_place_cycles(moments: int, channels: int) -> int:
+    """Modelled cycles of the sums where each channel's readings lie side by side on the tile that
+    adds them.
+
+    By docs/model.md: a sum takes a cycle of its worker for each FLOAT and 12 more, and six workers
+    take turns.
+    """
+    rounds = -(-channels // (6 * TILES))
+    return SYNC + 6 * rounds * (moments + 12)
+
+
+def _summing(tried: str, values: Array) -> Trial:
+    """answer(graph, moments, channels) makes the tensor of readings; what adds them up is added
+    here, on the tiles in their order."""
+
+    def form(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
+        channels = values.shape[1]
+        readings = _tensor(answer, tried, graph, *values.shape)
+        sums = graph.add_variable(FLOAT, channels, "check sums")
+        compute_set = graph.add_compute_set("sums")
+        for channel in range(channels):
+            vertex = graph.add_vertex(compute_set, Total, x=readings[:, channel], out=sums[channel])
+            for part in (sums[channel], vertex):
+                graph.set_tile_mapping(part, channel * trial.tiles // channels)
+        with answering(tried):
+            graph.create_host_write("check readings", readings)
+        return Execute(compute_set), [sums]
+
+    return Trial(
+        tried, {}, form=form, ready=lambda ran: ran.engine.write_tensor("check readings", values)
+    )
+
+
+def _places(answer: Callable[..., Any]) -> Passed:
+    draw = np.random.default_rng(606)
+    for moments, channels in ((7, 13), (31, 5), (1, 26), (MOMENTS, CHANNELS)):
+        tried = f"{name_of(answer)}(graph, {moments}, {channels})"
+        values = draw.permutation(moments * channels).reshape(moments, channels).astype(np.float32)
+        ran = _summing(tried, values).of(answer)
+        if not np.array_equal(ran.result, values.sum(axis=0)):
+            why = (
+                "some elements stand in it more than once, so that one reading is written over "
+                "another."
+            )
+            advice = "make a variable of moments x channels elements."
+            raise NotYet(tried, "other sums", "one element for each reading", why, advice)
+        if channels == TILES:
+            few = _summing(tried, values), values.sum(axis=0)
+    bars = Bars(round(1.05 * sums_in_place_cycles(MOMENTS, CHANNELS)), ran.cycles, MODELLED)
+    if bars.yours > bars.budget:
+        known = first(
+            suspects("06.6"),
+            lambda like: bool(ran.trial.of(like).report.total_cycles == ran.cycles),
+            crossing=number(int(ran.report.exchange_bytes_per_tile[0].sum())),
+        )
+        reason = known if any(known) else _why_late(ran.report)
+        raise NotYet(tried, "the right sums, too late", "", *reason, bars)
+    refuse_fixed_tiles(few[0], answer, OTHER, lambda there: np.array_equal(there.result, few[1]))
+    bound = least_cycles(ran.report, 1, touched=FLOAT_BYTES * MOMENTS * CHANNELS)
+    return Passed(
+        f"four sizes; below, {CHANNELS} channels of {MOMENTS} readings",
+        bars,
+        ran.cycles,
+        bound=bound,
+    )
+
+
+def _tensor(
+    answer: Callable[..., Any], tried: str, graph: Graph, moments: int, channels: int
+) -> Tensor:
+    """The tensor that an answer makes."""
+    made = call_made(answer, tried, graph, moments, channels)
+    if not isinstance(made, Tensor):
+        raise NotYet(
+            tried,
+            returned(made, ", which is no tensor"),
+            "a tensor",
+            next_step="return the readings.",
+        )
+    if made.dtype is not FLOAT:
+        raise NotYet(
+            tried,
+            f"a tensor of {made.dtype.__name__}",
+            "a tensor of FLOAT",
+            "the vertices that add up have FLOATs as their x, and take nothing else.",
+            "graph.add_variable(FLOAT, …).",
+        )
+    if made.shape != (moments, channels):
+        why = "the channels come first in it." if made.shape == (channels, moments) else ""
+        expected = f"the shape {(moments, channels)}"
+        raise NotYet(
+            tried,
+            f"the shape {made.shape}",
+            expected,
+            why,
+            "a view has another shape and moves nothing: transpose().",
+        )
+    return made
+
+
+def _why_late(report: Report) -> tuple[str, str]:
+    """What the cycles of the sums go into, and what to do."""
+    crossing = int(report.exchange_bytes_per_tile[0].sum())
+    pieces = next(
+        (cause.text for cause in report.why().causes if "within its memory" in cause.text), ""
+    )
+    why = (
+        f"nothing crosses. {pieces} The readings of a channel lie on the right tile, with others "
+        "between them."
+    )
+    if not pieces:
+        why = (
+            f"nothing is put in order any more. Now {number(crossing)} bytes cross, and that takes "
+            "as long again."
+        )
+    elif crossing:
+        why = f"{number(crossing)} bytes cross. And {pieces[0].lower()}{pieces[1:]}"
+    advice = "in which order does a variable keep its elements? Its last index runs fastest."
+    return (
+        why,
+        "let channel c lie where it is added up, side by side." if crossing else advice,
+    )
+
+
+def _order(answer: Any) -> Passed:
+    places = np.arange(6).reshape(2, 3)
+    right = int(places[0, 1]), int(places.transpose()[0, 1])
+    about = "[0, 1] of a 2 x 3 variable, and of its transpose"
+    return compare_value(
+        answer, right, "06.w3", about, "write down all six in the order they lie in."
+    )
+
+
+LESSON = lesson(
+    "06",
+    question("06.0", (PredictedValue("", "bytes", whole=True),)),
+    exercise("06.1", _peaks),
+    exercise("06.w1", _copied),
+    exercise("06.2", _splits),
+    exercise("06.3", _fits),
+    exercise("06.w2", _retyped),
+    exercise("06.4", _changes),
+    exercise("06.5", _feeds),
+    exercise("06.w3", _order, takes=("two numbers",)),
+    exercise("06.6", _places),
+)

@@ -1,0 +1,1 @@
+"""Lesson 07b: A small CNN."""

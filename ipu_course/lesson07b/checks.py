@@ -1,0 +1,512 @@
+"""The exercises of lesson 07b, A small CNN: what is right, and mistakes by name.
+
+Values are small whole numbers where they can be, so that sums in any order come to the same bits.
+What cost decides is measured beside the library's own way, on the machine of the check.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from ipu_course.checking import judging, warmups
+from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
+from ipu_course.checking.judging import (
+    MODELLED,
+    NotYet,
+    Passed,
+    answering,
+    call_made,
+    name_of,
+    plain,
+)
+from ipu_course.checking.mistakes import given_to, suspects
+from ipu_course.checking.programs import device_of, graph_of, run_once, tiles_of
+from ipu_course.checking.trial import Built, Ran, Trial, Var, appends, linearly
+from ipu_course.checking.verdict_panel import Bars, number
+from ipu_teach import FLOAT, Graph, Report, Tensor, datasets
+from ipu_teach.errors import counted
+from ipu_teach.graph.layouts import Shape
+from ipu_teach.poplibs import gcl, poplin, popops
+from ipu_teach.program import Sequence as Steps
+from ipu_teach.types import Array
+
+
+def _whole(draw: Any, shape: Shape) -> Array:
+    """Small whole numbers, and no zeros."""
+    found: Array = (draw.integers(1, 4, shape) * draw.choice([-1, 1], shape)).astype(np.float32)
+    return found
+
+
+def _as_near(hers: Ran, other: Ran) -> bool:
+    """Whether two answers come to the same, but for rounding."""
+    return all(
+        np.allclose(hers.came[0][name], came, rtol=0, atol=1e-4)
+        for name, came in other.came[0].items()
+    )
+
+
+# --- 07b.1 ----------------------------------------------------------------------------------------
+
+
+def patches_of(x: Array, k: int, stride: int) -> Array:
+    """What each window sees, a row for each."""
+    seen = np.lib.stride_tricks.sliding_window_view(x, (1, k, k, x.shape[3]))
+    found: Array = seen[:, ::stride, ::stride, 0, 0].reshape(-1, k * k * x.shape[3])
+    return found
+
+
+def _view(answer: Any, trial: Trial, graph: Graph, parts: Any) -> Built:
+    """answer(*tensors, *more) returns a view of them; nothing is run."""
+    made = call_made(answer, trial.tried, *parts, *trial.more)
+    if not isinstance(made, Tensor):
+        advice = "return what concat gave you, reshaped."
+        raise NotYet(trial.tried, judging.returned(made), "a tensor", next_step=advice)
+    return Steps(), [made]
+
+
+WINDOWS = (
+    *((2, 5, 6, 3, 3, 1), (1, 7, 4, 2, 2, 2), (3, 3, 3, 1, 3, 1), (2, 9, 7, 2, 3, 2)),
+    *((1, 4, 5, 5, 1, 1), (1, 6, 6, 1, 2, 3), (2, 5, 5, 4, 4, 1), (1, 8, 3, 2, 1, 2)),
+)
+
+
+def _patches(answer: Callable[..., Any]) -> Passed:
+    for *shape, k, stride in WINDOWS:
+        x = np.arange(1, np.prod(shape) + 1, dtype=np.float32).reshape(shape)
+        tried = f"{name_of(answer)}(x of shape {tuple(shape)}, k={k}, stride={stride})"
+        variable = {"x": Var(FLOAT, tuple(shape), linearly, [x])}
+        more = (k, stride) if stride > 1 else (k,)  # which is 1 if it is not said
+        ran = Trial(tried, variable, more=more, form=_view).of(answer)
+        right = patches_of(x, k, stride)
+        if where := judging.difference(ran.result, right):
+            shaped = f", not {right.shape}" * where.startswith("the shape")
+            advice = "follow the first two windows by hand."
+            raise ran.refused("07b.1", where + shaped, "", advice)
+    return Passed(
+        "8 shapes, with strides of 1, 2 and 3: views, and nothing is copied", evidence=right
+    )
+
+
+# --- 07b.2 ----------------------------------------------------------------------------------------
+
+LAYERS = (
+    (2, 5, 6, 3, 4, 3, 1),
+    (1, 4, 4, 2, 2, 3, 0),
+    (3, 3, 5, 2, 1, 2, 1),
+    (2, 4, 5, 3, 3, 1, 0),
+)
+
+
+def slopes_of(x: Array, w: Array, dy: Array, padding: int) -> tuple[Array, Array, Array]:
+    """The slopes of x, w and the bias, window by window, each as the definition says."""
+    k, sides = len(w), ((0, 0), (padding, padding), (padding, padding), (0, 0))
+    wide = np.pad(x.astype(float), sides)
+    dx, dw = np.zeros_like(wide), np.zeros(w.shape)
+    for b, i, j in np.ndindex(*dy.shape[:3]):
+        here = b, slice(i, i + k), slice(j, j + k)
+        dx[here] += w @ dy[b, i, j]
+        dw += wide[here][..., None] * dy[b, i, j]
+    inner = slice(padding, wide.shape[1] - padding), slice(padding, wide.shape[2] - padding)
+    return dx[:, inner[0], inner[1]], dw, dy.sum((0, 1, 2))
+
+
+def backward_trial(layer: Shape) -> tuple[Trial, tuple[Array, Array, Array]]:
+    """answer(graph, x, w, dy, padding, program) returns three slopes; and what these are."""
+    batch, rows, columns, ins, outs, k, padding = layer
+    draw = np.random.default_rng(702)
+    x, w = _whole(draw, (batch, rows, columns, ins)), _whole(draw, (k, k, ins, outs))
+    dy = _whole(draw, (batch, rows + 2 * padding - k + 1, columns + 2 * padding - k + 1, outs))
+    given = {"x": x, "w": w, "dy": dy}
+    tensors = {name: Var(FLOAT, a.shape, linearly, [a]) for name, a in given.items()}
+    tried = f"x of shape {x.shape}, w of {w.shape}, padding {padding}"
+
+    def form(answer: Any, trial: Trial, graph: Graph, parts: Any) -> Built:
+        program = Steps()
+        made = call_made(answer, tried, graph, *parts, padding, program)
+        if not (isinstance(made, (tuple, list)) and len(made) == 3) or not all(
+            isinstance(part, Tensor) for part in made
+        ):
+            raise NotYet(tried, judging.returned(made), "three tensors: dx, dw and db")
+        return program, list(made)
+
+    return Trial(tried, tensors, form=form, agree=_as_near), slopes_of(x, w, dy, padding)
+
+
+def _backward(answer: Callable[..., Any]) -> Passed:
+    for layer in LAYERS:
+        trial, rights = backward_trial(layer)
+        ran = trial.through(answer, "07b.2")
+        for n, (name, right) in enumerate(zip(("dx", "dw", "db"), rights, strict=True)):
+            if where := judging.difference(ran.came[0][f"result {n}"], right):
+                shaped = f", not {right.shape}" * where.startswith("the shape")
+                advice = f"which elements of dy does one element of {name} meet?"
+                raise ran.refused("07b.2", f"{name}: {where}{shaped}", "", advice)
+    trial, _ = backward_trial(MEDIUM)
+    ran, least = trial.of(answer), products_cycles(MEDIUM)
+    bars = Bars(2 * least, int(ran.cycles), MODELLED)
+    if bars.yours > bars.budget:
+        why = "three products would do: there are far more steps than that."
+        advice = "one mat_mul for dx and one for dw, of all windows at once."
+        raise NotYet(trial.tried, number(bars.yours), "", why, advice, bars)
+    return Passed("4 layers, beside the sums of the definition", bars, ran.report)
+
+
+MEDIUM = (2, 14, 14, 8, 8, 3, 1)
+
+
+@cache
+def products_cycles(layer: Shape) -> int:
+    """Modelled cycles of the two products of a backward, as they are planned."""
+    batch, rows, columns, ins, outs, k, padding = layer
+    target = device_of().target
+    seen = batch * (rows + 2 * padding - k + 1) * (columns + 2 * padding - k + 1)
+    back = poplin.plan_mat_mul(batch * rows * columns, k * k * outs, ins, target)
+    update = poplin.plan_mat_mul(k * k * ins, seen, outs, target)
+    assert back is not None and update is not None
+    return back.cycles + update.cycles
+
+
+# --- 07b.3 ----------------------------------------------------------------------------------------
+
+MANY = 512
+WIDE = (4, 14, 14, 32)  # of the layer that waits
+
+
+def layer_report(around: Callable[..., Any], tiles: int = MANY) -> tuple[Report, Array]:
+    """A 3x3 layer behind what puts zeros around its input; and of each zero the tile."""
+    graph = graph_of(tiles)
+    x = graph.add_variable(FLOAT, WIDE, "x")
+    linearly(graph, x)
+    graph.set_initial_value(x, 1)
+    tried = f"a layer of {WIDE[3]} channels on {counted(tiles, 'tile')}"
+    wide = call_made(around, tried, graph, x, 1)
+    left, program = given_to("07b.3")["patches"](wide, 3), Steps()
+    w = poplin.create_mat_mul_input_rhs(graph, FLOAT, left.shape, (left.shape[1], WIDE[3]), "w")
+    graph.set_initial_value(w, 1)
+    graph.create_host_read("y", poplin.mat_mul(graph, left, w, program, "layer"))
+    engine = run_once(graph, program)
+    lies = tiles_of(graph, wide)
+    inner = np.zeros(lies.shape, bool)
+    inner[:, 1:-1, 1:-1] = True
+    return engine.report, lies[~inner]
+
+
+@cache
+def spread_cycles(tiles: int = MANY) -> int:
+    """Of the layer with zeros where the library puts them."""
+    report, _ = layer_report(lambda g, x, p: popops.pad(g, x, [0, p, p, 0], [0, p, p, 0]), tiles)
+    return int(report.total_cycles)
+
+
+def _with_graph(answer: Any, trial: Trial, graph: Graph, parts: Any) -> Any:
+    """answer(graph, *tensors, *more) returns a tensor; nothing is run but what puts it there."""
+    return _view(partial(answer, graph), trial, graph, parts)
+
+
+def _zeros(answer: Callable[..., Any]) -> Passed:
+    for *shape, p in ((2, 3, 4, 2, 1), (1, 1, 5, 3, 2), (3, 4, 4, 1, 3)):
+        x = np.arange(1, np.prod(shape) + 1, dtype=np.float32).reshape(shape)
+        tried = f"{name_of(answer)}(graph, x of shape {tuple(shape)}, {p})"
+        variable = {"x": Var(FLOAT, tuple(shape), linearly, [x])}
+        ran = Trial(tried, variable, more=(p,), form=_with_graph).through(answer, "07b.3")
+        right = np.pad(x, ((0, 0), (p, p), (p, p), (0, 0)))
+        if where := judging.difference(ran.result, right):
+            shaped = f", not {right.shape}" * where.startswith("the shape")
+            advice = "p rows and columns of zeros on each side of the field."
+            raise ran.refused("07b.3", where + shaped, "", advice)
+    with answering(tried := f"a layer of {WIDE[3]} channels on {MANY} tiles"):
+        report, lies = layer_report(answer)
+    bars = Bars(round(1.1 * spread_cycles()), int(report.total_cycles), MODELLED)
+    if bars.yours > bars.budget:
+        tile, most = Counter(lies.tolist()).most_common(1)[0]
+        why = f"{most:,} of {len(lies):,} zeros lie on tile {tile}, and all others wait for it."
+        if most < len(lies) / 4:
+            why = "the zeros are spread, and something else takes the time."
+        advice = "let each tile have a few of the zeros."
+        raise NotYet(tried, "", "", why, advice, bars)
+    return Passed(f"3 shapes, and a layer on {MANY} tiles", bars, report)
+
+
+# --- 07b.4 ----------------------------------------------------------------------------------------
+
+
+def pool_slopes(x: Array, dy: Array, k: int, stride: int) -> Array:
+    """The slope at x of a maximum pooling; those that are equally large share."""
+    seen = np.lib.stride_tricks.sliding_window_view(x, (k, k))[::stride, ::stride]
+    largest = seen == seen.max((2, 3), keepdims=True)
+    shares = largest * (dy / largest.sum((2, 3)))[..., None, None]
+    found = np.zeros(x.shape)
+    for a, b in np.ndindex(k, k):
+        down, across = (s * stride for s in dy.shape)
+        found[a : a + down : stride, b : b + across : stride] += shares[:, :, a, b]
+    return found
+
+
+def _pool(answer: Callable[..., Any]) -> Passed:
+    draw = np.random.default_rng(704)
+
+    def case(rows: int, columns: int, k: int, stride: int, ties: bool = False) -> tuple[Any, ...]:
+        x = draw.permutation(rows * columns).reshape(rows, columns).astype(float)
+        out = (rows - k) // stride + 1, (columns - k) // stride + 1
+        return (
+            np.maximum(0, x // 6 - 3) if ties else x,
+            draw.permutation(out[0] * out[1]).reshape(out) + 1.0,
+            k,
+            stride,
+        )
+
+    cases = {
+        "drawn": case(6, 8, 2, 2),
+        "drawn, some equally large": case(6, 8, 2, 2, ties=True),
+        "drawn, others equally large": case(4, 4, 2, 2, ties=True),
+        "windows overlap": case(7, 9, 3, 2),
+        "windows overlap, some equally large": case(6, 5, 3, 1, ties=True),
+        "windows with gaps between": case(8, 7, 2, 3),
+        "a window of one element": case(3, 4, 1, 1),
+    }
+    advice = "follow one window: which of its elements was the largest?"
+    return judging.compare(answer, pool_slopes, cases, suspects("07b.4"), advice)
+
+
+# --- 07b.5 ----------------------------------------------------------------------------------------
+
+DEEP, ACROSS = 16, 16  # a panel of HALF with sums of HALF on ipu2
+
+
+def units_busy(places: int, ins: int, outs: int, groups: int) -> float:
+    """The share of the multiply-add units that has something to do."""
+    deep, wide = places * ins // groups, outs // groups
+    return deep * wide / (-(-deep // DEEP) * DEEP * (-(-wide // ACROSS) * ACROSS))
+
+
+def _busy(answer: Callable[..., Any]) -> Passed:
+    cases: dict[str, Any] = {
+        f"drawn, {case}": case
+        for case in (
+            (9, 48, 48, 3),
+            (1, 24, 40, 4),
+            (9, 64, 32, 16),
+            (25, 6, 12, 1),
+            (9, 20, 33, 1),
+        )
+    }
+    cases["each channel is a group"] = (9, 32, 32, 32)
+    return judging.compare(answer, units_busy, cases, suspects("07b.5"))
+
+
+# --- 07b.6 ----------------------------------------------------------------------------------------
+
+EPOCHS, LOW, HIGH = 2, 0.955, 0.995
+
+
+@cache
+def _digits() -> tuple[datasets.Dataset, Array, Array]:
+    """The digits, sorted by what they show; as small images of both halves."""
+    data, small = datasets.digits(), given_to("07b.6")["small"]
+    order = np.argsort(data.train_labels, kind="stable")
+    data.train_images[:], data.train_labels[:] = data.train_images[order], data.train_labels[order]
+    return data, small(data.train_images), small(data.test_images)
+
+
+@cache
+def _network() -> tuple[Any, int]:
+    """The lesson's network, and the modelled cycles of a step; each answer loads it anew."""
+    data, images, _ = _digits()
+    cnn = given_to("07b.6")["Cnn"](6, 16, tiles=4)
+    cnn.learn(images[: cnn.batch], data.train_labels[: cnn.batch], 0.0)
+    return cnn, int(cnn.engine.report.total_cycles)
+
+
+class _Watched:
+    """The lesson's network, and what an answer does with it."""
+
+    def __init__(self, cnn: Any, allowed: int) -> None:
+        self.cnn, self.batch, self.allowed = cnn, cnn.batch, allowed
+        self.losses, self.kinds = list[float](), list[int]()
+        self.kept, self.read_of = list[float](), list[int]()
+        self.wrong = ""
+        data, images, _ = _digits()
+        labels = data.train_labels.tolist()
+        self.known = {image.tobytes(): t for image, t in zip(images, labels, strict=True)}
+
+    def learn(self, images: Any, labels: Any, rate: float) -> float:
+        """A step; images that are none of the training half are noted."""
+        for image, label in zip(np.asarray(images, np.float32), labels, strict=False):
+            mine = self.known.get(np.ascontiguousarray(image).tobytes())
+            if mine is None:
+                self.wrong = self.wrong or "an image that is not one of images"
+            elif mine != label:
+                self.wrong = self.wrong or f"an image of a {mine} with the label {label}"
+        if len(self.losses) >= self.allowed:
+            raise _TooMany
+        self.losses.append(self.cnn.learn(images, labels, rate))
+        self.kinds.append(len(set(np.asarray(labels).tolist())))
+        return self.losses[-1]
+
+    def keep(self, share: float) -> None:
+        """Let the kept statistics follow those of the last batch."""
+        self.kept.append(float(share))
+        self.cnn.keep(share)
+
+    def read(self, images: Any) -> Array:
+        """The digits that it reads."""
+        self.read_of.append(len(images))
+        found: Array = self.cnn.read(images)
+        return found
+
+
+class _TooMany(Exception):
+    """More steps than are allowed."""
+
+
+def _trained(answer: Callable[..., Any]) -> Passed:
+    data, images, tests = _digits()
+    cnn, each = _network()
+    cnn.engine.load()
+    steps = EPOCHS * (len(images) // cnn.batch)
+    tried = f"training on {len(images):,} digits, which come sorted, in at most {steps} steps"
+    watched = _Watched(cnn, steps)
+    try:
+        with answering(tried):
+            result = answer(watched, images, data.train_labels, tests, data.test_labels, EPOCHS)
+    except judging.Broken as broken:
+        if not isinstance(broken.error, _TooMany):
+            raise
+        why = f"that is more than {EPOCHS} times through all images."
+        raise NotYet(tried, f"step {steps + 1}", "", why, "learn quicker: the rate.") from None
+    if result is ...:
+        raise judging.NotAttempted
+    right = float(np.mean(cnn.read(tests) == data.test_labels))
+    bars = Bars(steps * each, len(watched.losses) * each, MODELLED)
+    told = _told(
+        watched, plain(result), right, lambda: np.mean(cnn.read(images) == data.train_labels)
+    )
+    if told:
+        raise NotYet(tried, *told)
+    return Passed(
+        f"{tried}: {100 * right:.1f} % of {len(tests)} others read right", bars, watched.losses
+    )
+
+
+def _told(
+    watched: _Watched, said: Any, right: float, trained: Callable[[], Any]
+) -> tuple[str, str, str, str] | None:
+    """(what came, what was expected, why, what next) of a training that is not as it should be."""
+    came = f"{100 * right:.1f} % of the test images read right"
+    if watched.wrong:
+        why = f"it learnt from {watched.wrong}."
+        return came, "", why, "one order for both: images[order], labels[order]."
+    if not watched.losses:
+        return came, "", "cnn.learn was never called.", "a batch after the other, epochs times."
+    if not watched.kept:
+        why = "nothing was kept of the batches' statistics: cnn.read takes mean 0 and deviation 1."
+        return came, "", why, "after each step cnn.keep(0.1)."
+    if len(watched.kept) < len(watched.losses) / 2:
+        why = f"the kept statistics followed {len(watched.kept)} of {len(watched.losses)} steps."
+        return came, "", why, "cnn.keep(0.1) after each step."
+    if not np.isfinite(watched.losses).all() or watched.losses[-1] > 1.5 * watched.losses[0]:
+        why = f"the loss went from {watched.losses[0]:.3g} to {watched.losses[-1]:.3g}."
+        return came, "", why, "a smaller rate."
+    if right < LOW and np.mean(watched.kinds) < 4:
+        why = f"a batch had {np.mean(watched.kinds):.1f} kinds of digits: they were not shuffled."
+        return came, "", why, "a new order for each epoch: np.random.default_rng(1).permutation."
+    if right < LOW:
+        why = f"the loss fell to {np.mean(watched.losses[-30:]):.3g} only."
+        return came, f"{100 * LOW:.1f} % or more", why, "another rate."
+    if right > HIGH:
+        return came, f"{100 * HIGH:.1f} % at most", "nobody learns that from so few.", ""
+    if said is None or not 0 <= float(said) <= 1:
+        return judging.quoted(said), "the share that is read right, from 0 to 1", "", "a mean."
+    if abs(float(said) - right) > 0.004:
+        why, advice = "what was trained reads another share.", "cnn.read(test_images), at the end."
+        if abs(float(said) - trained()) < 0.004:
+            why = "that is the share of the images that it was trained on."
+        elif abs(1 - float(said) - right) < 0.004:
+            why, advice = "that is the share of those that it reads wrong.", "count where equal."
+        return f"{float(said):.4g}", f"{right:.4g}", why, advice
+    return None
+
+
+# --- 07b.7 ----------------------------------------------------------------------------------------
+
+CHANNELS = 5
+
+
+def _together(answer: Any, trial: Trial, graph: Graph, parts: Any) -> Built:
+    """answer(graph, x, replicas, together, program) returns two tensors."""
+
+    def together(tensor: Tensor, program: Steps) -> Tensor:
+        summed: Tensor = gcl.all_reduce_cross_replica(graph, tensor, "ADD", program)
+        return summed
+
+    form = appends((CHANNELS,), (CHANNELS,), asks="two tensors: mean and variance")
+    return form(answer, replace(trial, more=(trial.replicas, together)), graph, parts)
+
+
+def _joined(answer: Callable[..., Any]) -> Passed:
+    for replicas, samples in ((2, 3), (4, 7), (1, 8)):
+        draw = np.random.default_rng(707)
+        x = draw.normal(size=(replicas, samples, CHANNELS)) * 2 + np.arange(replicas)[:, None, None]
+        x = x.astype(np.float32)
+        tried = f"{name_of(answer)} on {counted(replicas, 'replica')} with {samples} samples each"
+        variable = {"x": Var(FLOAT, x.shape[1:], linearly, [x if replicas > 1 else x[0]])}
+        more: Any = {"ipus": replicas, "replicas": replicas, "agree": _as_near}
+        trial = Trial(tried, variable, form=_together, **more)
+        ran, whole = trial.through(answer, "07b.7"), x.reshape(-1, CHANNELS).astype(float)
+        for n, (name, right) in enumerate((("mean", whole.mean(0)), ("variance", whole.var(0)))):
+            came = ran.came[0][f"result {n}"].reshape(replicas, CHANNELS)
+            off = np.argwhere(~(np.abs(came - right) <= 1e-4))
+            if len(off):
+                r, c = off[0].tolist()
+                where = f"the {name} of channel {c} on replica {r}: {number(float(came[r, c]))}"
+                advice = "what has one to add up over all replicas?"
+                raise ran.refused("07b.7", where, number(float(right[c])), advice)
+    return Passed("2, 4 and 1 replicas: as of one batch with all samples", evidence=came)
+
+
+LESSON = lesson(
+    "07b",
+    question("07b.0", (PredictedValue("", "bytes are copied", whole=True),)),
+    exercise(
+        "07b.w1",
+        warmups.formula(
+            "07b.w1",
+            lambda size, k, stride, padding: (size + 2 * padding - k) // stride + 1,
+            (14, 3, 1, 1),
+            (9, 4, 2, 0),
+            (28, 5, 3, 2),
+            (3, 3, 1, 0),
+            (8, 1, 3, 1),
+        ),
+    ),
+    exercise("07b.1", _patches),
+    exercise("07b.2", _backward),
+    question("07b.3", (PredictedValue("", low=0, high=1),)),
+    exercise("07b.3", _zeros),
+    exercise("07b.4", _pool),
+    question(
+        "07b.5",
+        tuple(PredictedValue(f"with {g} channels a group", low=0, high=1) for g in (1, 4, 16)),
+    ),
+    exercise("07b.5", _busy),
+    question("07b.6", (PredictedValue("", "of 100", low=0, high=100),)),
+    exercise("07b.6", _trained),
+    exercise(
+        "07b.w2",
+        warmups.formula(
+            "07b.w2",
+            lambda n, total, squares: squares / n - (total / n) ** 2,
+            (4, 10, 30),
+            (5, 5, 15),
+            (1, 3, 9),
+            (8, -4, 20),
+        ),
+    ),
+    exercise("07b.7", _joined),
+)

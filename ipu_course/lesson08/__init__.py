@@ -1,0 +1,1 @@
+"""Lesson 08: Recomputation and liveness."""

@@ -1,0 +1,578 @@
+"""The exercises of lesson 09, Streaming memory: what is right, and mistakes by name.
+
+What a program did with rows is found by value: what lies in a buffer, what came out of the layers.
+Where that is wrong, who goes through the program in its order says which row it was. Which
+transfers share a step the compiler says, and not a rule written down again here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from ipu_course.checking import judging, warmups
+from ipu_course.checking.bound import Bound
+from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
+from ipu_course.checking.judging import (
+    MODELLED,
+    Broken,
+    NotYet,
+    Passed,
+    answering,
+    name_of,
+    quoted,
+    refusing,
+)
+from ipu_course.checking.mistakes import same, suspects
+from ipu_course.checking.programs import (
+    TILES,
+    WIDTH,
+    all_of,
+    device_of,
+    drawn_layers,
+    gone_through,
+    layer_of,
+    one_program,
+)
+from ipu_course.checking.trial import (
+    Built,
+    Ran,
+    Trial,
+    Var,
+    appends,
+    equal,
+    linearly,
+    on_ipu,
+    refuse_growing,
+)
+from ipu_course.checking.verdict_panel import Bars
+from ipu_teach import FLOAT, UNSIGNED_INT, Engine, Graph, Report, Tensor, compile_graph, show
+from ipu_teach.errors import IPUTeachError, PoplarIndexError, counted
+from ipu_teach.program import Copy, Program, Repeat, Sequence as Steps
+from ipu_teach.types import Array
+
+REPLICAS, EACH = 4, 26  # the latter: numbers of a short row
+BYTES = "bytes to and from streaming memory"
+
+# --- What answers look like -----------------------------------------------------------------------
+
+
+def _of_rows(each: int, rows: int) -> Callable[..., Built]:
+    """answer(graph, buffer, *tensors, *more) gives a program; the buffer has so many rows."""
+
+    def form(answer: Any, trial: Trial, graph: Graph, parts: Any) -> Built:
+        buffer = graph.add_remote_buffer("rows", FLOAT, each, rows)
+        made = judging.call_made(answer, trial.tried, graph, buffer, *parts, *trial.more)
+        return one_program(made, trial.tried), []
+
+    return form
+
+
+def _write(engine: Engine, handle: str, values: Any) -> None:
+    for row, each in enumerate(values):
+        engine.copy_to_remote_buffer(np.ravel(each), handle, row)
+
+
+# --- 09.1 -----------------------------------------------------------------------------------------
+
+
+def _counting(tried: str, rows: int) -> Trial:
+    """answer(graph, buffer, x, row, rows) gives a program that adds 1 to so many rows, of a buffer
+    that has two more, which nobody wrote."""
+    return Trial(
+        tried,
+        {"x": Var(FLOAT, EACH, linearly), "row": Var(UNSIGNED_INT, (1,), 0)},
+        more=(rows,),
+        form=_of_rows(EACH, rows + 2),
+        runs=2,
+        ready=lambda ran: _write(ran.engine, "rows", _first_rows(rows)),
+        agree=lambda hers, other: same(_seen(hers, rows), _seen(other, rows)),
+    )
+
+
+def _first_rows(rows: int) -> Array:
+    return np.arange(rows * EACH, dtype=np.float32).reshape(rows, EACH) * 2
+
+
+def _seen(ran: Ran, rows: int) -> list[Any]:
+    """What lies in each row at the end, nan where nobody wrote; and what stopped it."""
+    found = np.full((rows + 2, EACH), np.nan, np.float32)
+    for row in range(rows + 2):
+        try:
+            found[row] = ran.engine.copy_from_remote_buffer("rows", row)
+        except IPUTeachError:
+            continue
+    return [found, len(ran.came), type(ran.error)]
+
+
+def _counted(answer: Callable[..., Any]) -> Passed:
+    wrong, built = [], {}
+    for rows, special in ((5, ""), (11, "there are 11 rows"), (1, "there is one row")):
+        trial = _counting(f"{name_of(answer)} with {counted(rows, 'row')}, run twice", rows)
+        built[rows] = ran = trial.through(answer, "09.1")
+        found, *_ = _seen(ran, rows)
+        right = np.full_like(found, np.nan)
+        right[:rows] = _first_rows(rows) + 2
+        off = np.argwhere(~((found == right) | np.isnan(found) & np.isnan(right)))
+        for row, place in off[:1].tolist():
+            came = f"row {row} ends with {quoted(found[row, place])} at {place}"
+            expected = quoted(right[row, place])
+            if row >= rows:
+                came, expected = f"row {row} was written", f"rows 0 to {rows - 1} alone"
+            advice = "follow row 0, then row 1, by hand."
+            draws = partial(show.streaming, ran.report)
+            wrong.append((ran.refused("09.1", came, expected, advice, draws=draws), special))
+    judging.raise_first(wrong)
+    why = "each row has steps of its own here: a program for a million rows would not fit."
+    few = {rows: built[rows] for rows in (5, 11)}
+    refuse_growing(few, "rows", why, "let a Repeat go round, and count in `row`.")
+    words = "5, 11 and 1 rows, run twice: each is 2 more, and the rows behind them are as they were"
+    return Passed(words, evidence=_seen(built[5], 5)[0])
+
+
+# --- 09.2 -----------------------------------------------------------------------------------------
+
+
+def _deep(tried: str, layers: int) -> Trial:
+    """answer(graph, buffer, x, layers) gives a program after which x has gone through all
+    layers."""
+    x, weights = drawn_layers(layers)
+    right = [gone_through(x, weights)] * 2
+    return Trial(
+        tried,
+        {"x": Var(FLOAT, x.shape, linearly, [x, -x], [right[0], -right[1]])},
+        more=(layers,),
+        form=_of_rows(WIDTH * WIDTH, layers),
+        runs=2 if layers < 8 else 1,
+        ready=lambda ran: _write(ran.engine, "rows", weights),
+    )
+
+
+LAYER = 4 * WIDTH * WIDTH // TILES  # bytes of a layer's weights on a tile
+# why memory is over budget: by what another layer adds, nothing, less than its weights, or more
+MORE_MEMORY = (
+    "more than one layer's weights are in memory, though only one is at work.",
+    "the weights share a place, and each layer still has vertices and results of its own.",
+    "all layers' weights are in memory: each has a place of its own.",
+)
+
+
+def one_layer(layers: int = 1) -> int:
+    """Bytes of the fullest tile where one layer is in memory and nothing comes from outside, and
+    those of the weights of more."""
+    device = device_of()
+    graph, program = Graph(device), Steps()
+    layer_of(graph, program)
+    memory = compile_graph(graph, program, strict=False).report.memory
+    return int(memory.held_per_tile.max()) + (layers - 1) * LAYER
+
+
+def _resident(answer: Callable[..., Any]) -> Passed:
+    full: dict[int, Ran] = {}
+    for layers in (3, 8, 16):
+        trial = _deep(f"{name_of(answer)} with {counted(layers, 'layer')}", layers)
+        full[layers] = ran = trial.through(answer, "09.2")
+        for run, values, right in zip((1, 2), ran.came, trial.tensors["x"].right, strict=False):
+            off = np.argwhere(~(np.abs(values["x"] - right) <= 1e-4))
+            for i, j in off[:1].tolist():
+                advice = "try it with one layer, then with two."
+                said = f"x[{i}, {j}]: {quoted(values['x'][i, j])} after run {run}"
+                draws = partial(show.streaming, ran.report)
+                raise ran.refused("09.2", said, quoted(right[i, j]), advice, draws=draws)
+    peak = {n: int(full[n].report.memory.held_per_tile.max()) for n in (8, 16)}
+    bars = Bars(one_layer(2), peak[16], "bytes on the fullest tile")
+    if bars.yours > bars.budget or peak[8] != peak[16]:
+        came = f"8 layers take {peak[8]:,} bytes of the fullest tile, and 16 take {peak[16]:,}"
+        each = (peak[16] - peak[8]) // 8
+        why = MORE_MEMORY[(each > 0) + (each > LAYER)]
+        advice = (
+            "one w and one body, which a Repeat goes through: what is written once is there once."
+        )
+        if not each and peak[16] > 2 * ran.report.memory.held_per_tile.mean():
+            why = "the weights of one layer are there, and they lie on few tiles, not on all."
+            advice = "poputil.map_tensor_linearly(graph, w) spreads them."
+        expected = "as many for 16 as for 8, and less than two layers would take"
+        draws = partial(show.memory, ran.report)
+        raise NotYet(trial.tried, came, expected, why, advice, bars, draws)
+    words = "3 layers, run twice, 8, and 16; 8 take as much memory as 16"
+    return Passed(words, bars, (ran.report, peak[16]))
+
+
+# --- 09.3 -----------------------------------------------------------------------------------------
+
+Event = tuple[str, int, int]  # load, compute or cross; the row, if there is one; and the IPU
+
+
+class TwoIPUs:
+    """Two IPUs with weights, input and result each, and what is done on them: programs that
+    remember what they are."""
+
+    def __init__(self, layers: int) -> None:
+        self.layers, self.known = layers, dict[int, tuple[Program, Event]]()
+        self.device = device_of(TILES, 2, sync_pattern="SINGLE_PIPELINE")
+        self.graph = graph = Graph(self.device)
+        self.buffer = graph.add_remote_buffer("weights", FLOAT, WIDTH * WIDTH, layers)
+        self.works = [Steps(), Steps()]
+        parts = [graph.create_virtual_graph(ipu * TILES, (ipu + 1) * TILES) for ipu in range(2)]
+        made = (layer_of(parts[ipu], self.works[ipu], ipu) for ipu in range(2))
+        self.x, self.w, self.y = zip(*made, strict=True)
+
+    def load(self, row: int, ipu: int) -> Program:
+        """Row `row` comes into the weights of an IPU."""
+        self._there(ipu, "load(row, ipu)")
+        number = self.graph.add_constant(UNSIGNED_INT, (1,), [row])
+        self.graph.set_tile_mapping(number, ipu * TILES)
+        return self._as(Copy(self.buffer, self.w[ipu], number), ("load", row, ipu))
+
+    def compute(self, ipu: int) -> Program:
+        """The layer whose weights an IPU has."""
+        self._there(ipu, "compute(ipu)")
+        return self._as(Steps(self.works[ipu]), ("compute", 0, ipu))
+
+    def cross(self, ipu: int) -> Program:
+        """What an IPU worked out becomes the other one's input."""
+        self._there(ipu, "cross(ipu)")
+        return self._as(Copy(self.y[ipu], self.x[1 - ipu]), ("cross", 0, ipu))
+
+    def _there(self, ipu: int, call: str) -> None:
+        if ipu not in (0, 1):
+            came = f"{call} was given the IPU {quoted(ipu)}; there are 0 and 1."
+            raise PoplarIndexError(came, next_step="layer n computes on IPU n % 2.")
+
+    def _as(self, program: Program, event: Event) -> Program:
+        self.known[id(program)] = program, event
+        return program
+
+    def events(self, program: Program) -> Iterator[Event]:
+        """What a program does, in its order."""
+        if id(program) in self.known:
+            yield self.known[id(program)][1]
+            return
+        for _ in range(program.count if isinstance(program, Repeat) else 1):
+            for child in program.children():
+                yield from self.events(child)
+
+    def run(self, program: Program) -> tuple[Array, Array, Report]:
+        """(what comes out on the IPU of the last layer, what should, the report)."""
+        x, weights = drawn_layers(self.layers)
+        self.graph.create_host_write("x", self.x[0])
+        self.graph.create_host_read("y", self.y[(self.layers - 1) % 2])
+        engine = Engine(self.graph, program)
+        engine.load(self.device)
+        engine.write_tensor("x", x)
+        _write(engine, "weights", weights)
+        engine.run()
+        return engine.read_tensor("y"), gone_through(x, weights), engine.report
+
+
+def row_read_wrongly(events: Sequence[Event], layers: int) -> tuple[str, str]:
+    """What is wrong with the rows that layers read, and why: the first of it, in the order of the
+    program; nothing of a program that is right."""
+    weights: list[int | None] = [None, None]
+    given: list[tuple[int, ...] | None] = [(), None]  # through which rows the inputs went
+    made: list[tuple[int, ...] | None] = [None, None]
+    done = set[int]()
+    for kind, row, ipu in events:
+        if kind == "load":
+            weights[ipu] = row
+        elif kind == "cross":
+            given[1 - ipu] = made[ipu]
+        elif (w := weights[ipu]) is None:
+            return f"IPU {ipu} computes, and no row was loaded there", "load its row first."
+        elif (before := given[ipu]) is None:
+            return f"IPU {ipu} computes row {w}, and nothing came there", "let the result cross."
+        elif w != (due := len(before)):
+            if w < due:
+                why = f"row {due} is not there yet: these are the weights of a layer that is done."
+            elif due in done:
+                why = f"what layer {due} made did not come there: its input went through fewer."
+            else:
+                why = f"row {w} came into the weights before row {due} was read."
+            return f"IPU {ipu} computes with row {w}, where row {due} is due", why
+        else:
+            made[ipu] = (*before, w)
+            done.add(w)
+    if made[(layers - 1) % 2] != tuple(range(layers)):
+        through = counted(len(made[(layers - 1) % 2] or ()), "layer")
+        return f"what IPU {(layers - 1) % 2} has at the end went through {through}", ""
+    return "", ""
+
+
+@cache
+def turn_cycles(layers: int) -> int:
+    """What the turns take at best, made of a load, a layer and a crossing as each takes alone."""
+    one = TwoIPUs(2)
+    report = one.run(
+        Steps(one.load(0, 0), one.compute(0), one.load(1, 1), one.cross(0), one.compute(1))
+    )[2]
+    spans = {
+        kind: [step.cycles for step in report.steps() if step.cost.kind == kind]
+        for kind in ("RemoteCopy", "Execute", "Copy")
+    }
+    load, work = spans["RemoteCopy"][0], sum(spans["Execute"]) // 2
+    return load + (layers - 1) * (max(load, work) + sum(spans["Copy"])) + work
+
+
+def _turns(answer: Callable[..., Any]) -> Passed:
+    for layers in (4, 3, 1, 8):
+        tried = f"{name_of(answer)} for {counted(layers, 'layer')} on two IPUs"
+        machine, program, events = _order(answer, layers, tried)
+        told = row_read_wrongly(events, layers)
+        report: Any = None
+        try:
+            with answering(tried):
+                came, right, report = machine.run(program)
+        except Broken:
+            if not told[0] or any(row >= layers for _, row, _ in events):
+                raise
+        if report is None or np.abs(came - right).max() > 1e-4:
+            refused = refusing("09.3", partial(_like, layers, sorted(events), told))
+            draws = partial(show.streaming, report) if report is not None else None
+            advice = "write down what each IPU holds after each step."
+            raise refused(tried, told[0], "", advice, told[1], draws=draws)
+    least = turn_cycles(layers)
+    bars = Bars(round(1.01 * least), report.total_cycles, MODELLED)
+    if bars.yours > bars.budget:
+        refused = refusing("09.3", partial(_as_long, layers, sorted(events), report))
+        why = "somebody waits for a load that could have come earlier."
+        advice = "which step stands between a layer and the load that could go with it?"
+        raise refused(tried, "", "", advice, why, bars, partial(show.streaming, report))
+    bound = Bound(least, MODELLED, f"a load, {layers} layers, {layers - 1} crossings")
+    words = "1, 3, 4 and 8 layers on two IPUs: each reads its own row, and no load holds up a layer"
+    return Passed(words, bars, report, bound=bound)
+
+
+def _order(answer: Any, layers: int, tried: str) -> tuple[TwoIPUs, Program, list[Event]]:
+    machine = TwoIPUs(layers)
+    made = judging.call_made(answer, tried, machine.load, machine.compute, machine.cross, layers)
+    program = one_program(made, tried)
+    list(all_of(program))  # one that contains itself is refused
+    return machine, program, list(machine.events(program))
+
+
+def _like(layers: int, done: list[Event], told: tuple[str, str], like: Any) -> bool:
+    """Whether an answer does the same, and goes wrong at the same place."""
+    *_, events = _order(like, layers, "")
+    return sorted(events) == done and row_read_wrongly(events, layers) == told
+
+
+def _as_long(layers: int, done: list[Event], report: Report, like: Any) -> bool:
+    """Whether an answer does the same in as many cycles."""
+    machine, program, events = _order(like, layers, "")
+    return sorted(events) == done and machine.run(program)[2].total_cycles == report.total_cycles
+
+
+# --- 09.4 -----------------------------------------------------------------------------------------
+
+
+def _factors(answer: Callable[..., Any]) -> Passed:
+    drawn = ((413, 100), (629, 90), (960, 671))
+    cases: dict[str, tuple[int, int]] = {f"drawn, {case}": case for case in drawn}
+    cases |= {"the work is longer than the load": (443, 671), "nothing to load": (0, 500)}
+    cases |= {"the work fits just so": (800, 200), "the load is long": (10**6 + 1, 100)}
+    return judging.compare(
+        answer, lambda load, work: max(1, -(-load // work)), cases, suspects("09.4")
+    )
+
+
+# --- 09.5 -----------------------------------------------------------------------------------------
+
+
+def _training(tried: str, numbers: int) -> Trial:
+    """answer(graph, weights, grads, program) appends a step of training: on each of four IPUs the
+    same weights, and gradients of its own."""
+    draw = np.random.default_rng(905)
+    w = draw.integers(-8, 8, numbers).astype(np.float32)
+    grads = draw.integers(-16, 16, (2, REPLICAS, numbers)).astype(np.float32)
+    after, moments = [w], np.zeros_like(w)
+    for all_grads in grads:
+        moments = moments / 2 + all_grads.mean(axis=0)
+        after.append(after[-1] - moments / 4)
+
+    def ready(ran: Ran) -> None:
+        for buffer in ran.graph.remote_buffers.values():
+            _write(ran.engine, buffer.handle, np.zeros((buffer.repeats, buffer.num_elements)))
+
+    tensors = {
+        f"weights[{i}]": Var(FLOAT, numbers, on_ipu(i), [w], after[1:]) for i in range(REPLICAS)
+    }
+    tensors |= {
+        f"grads[{i}]": Var(FLOAT, numbers, on_ipu(i), [g[i] for g in grads])
+        for i in range(REPLICAS)
+    }
+
+    def agree(hers: Ran, other: Ran) -> bool:
+        return equal(hers, other) and same(_outside(hers), _outside(other))
+
+    form = appends(together=REPLICAS)
+    return Trial(tried, tensors, form=form, runs=2, ipus=REPLICAS, ready=ready, agree=agree)
+
+
+def _outside(ran: Ran) -> list[Any]:
+    """What lies in streaming memory at the end, and whether the program stores nothing there."""
+    buffers = ran.graph.remote_buffers.values()
+    each = [(buffer.handle, row) for buffer in buffers for row in range(buffer.repeats)]
+    rows = [ran.engine.copy_from_remote_buffer(*one) for one in each]
+    ends = [step.destination for step in all_of(ran.program) if isinstance(step, Copy)]
+    return [np.concatenate([*rows, np.zeros(0)]), all(isinstance(end, Tensor) for end in ends)]
+
+
+def _momentum(answer: Callable[..., Any]) -> Passed:
+    for numbers in (30, 1040, 3):
+        tried = f"{name_of(answer)} with {numbers:,} weights on {REPLICAS} IPUs, run twice"
+        trial = _training(tried, numbers)
+        ran = trial.through(answer, "09.5")
+        shard = -(-numbers // REPLICAS)
+        held = sum(b.repeats * b.num_elements for b in ran.graph.remote_buffers.values())
+        bars = Bars(8 * REPLICAS * shard, ran.report.streaming_bytes, BYTES)
+        found = [wrong for name in trial.tensors if (wrong := ran.wrong(name))]
+        draws = partial(show.streaming, ran.report)
+        if found:
+            earliest = min(found, key=lambda wrong: wrong.run)
+            said = f"{earliest.came} after run {earliest.run + 1}"
+            advice = "follow one weight through a step."
+            raise ran.refused("09.5", said, quoted(earliest.expected), advice, draws=draws)
+        if not held:
+            why = "the momentum stays on the tiles: nothing of it is in streaming memory."
+            raise NotYet(tried, "no remote buffer", "", why, "graph.add_remote_buffer makes one.")
+        if bars.yours > bars.budget or held > REPLICAS * shard:
+            why = "more comes and goes than one shard for each replica."
+            advice = "a replica loads, and stores, the momentum of its shard alone."
+            raise NotYet(tried, f"a buffer of {held:,} numbers", "", why, advice, bars, draws)
+        if numbers == 1040:
+            passed = bars, ran.report
+    words = f"30, 1,040 and 3 weights on {REPLICAS} IPUs, two steps: all replicas are right"
+    bound = Bound(8 * 1040, BYTES, "the momentum comes once and goes once")
+    return Passed(words, *passed, bound=bound)
+
+
+# --- 09.6 -----------------------------------------------------------------------------------------
+
+BUFFERS = ("rows", "more")
+Transfer = tuple[str, str, str]  # load, store or cross; what is read, and what is written
+
+
+def _program_of(transfers: Sequence[Transfer]) -> tuple[Graph, Program, Any]:
+    """These transfers as a program on two IPUs; names that end with 1 lie on the second."""
+    device = device_of(TILES, 2)
+    graph = Graph(device)
+    sides: dict[str, Any] = {name: graph.add_remote_buffer(name, FLOAT, EACH) for name in BUFFERS}
+    for name in sorted({n for _, *ends in transfers for n in ends} - {*BUFFERS}):
+        sides[name] = graph.add_variable(FLOAT, EACH, name)
+        on_ipu(int(name[-1]))(graph, sides[name])
+        graph.set_initial_value(sides[name], 1)
+    return graph, Steps(*(Copy(sides[a], sides[b]) for _, a, b in transfers)), device
+
+
+def steps_shared(transfers: Sequence[Transfer]) -> list[int]:
+    """The number of the step in which each transfer goes, as the program is compiled."""
+    graph, program, _ = _program_of(transfers)
+    leaves = compile_graph(graph, program, strict=False).compiled.programs[0].leaves()
+    return [n for n, leaf in enumerate(leaves) for _ in leaf.children or [leaf]]
+
+
+def _run_of(transfers: Sequence[Transfer]) -> Any:
+    """The timeline of a run of them."""
+    graph, program, device = _program_of(transfers)
+    engine = Engine(graph, program)
+    engine.load(device)
+    for name in BUFFERS:
+        _write(engine, name, np.ones((1, EACH), np.float32))
+    engine.run()
+    return show.timeline(engine.report)
+
+
+def _transfers(count: int, draw: np.random.Generator) -> list[Transfer]:
+    """Some, drawn at random: runs of one kind, in which names come again."""
+    found: list[Transfer] = []
+    kind = "load"
+    for _ in range(count):
+        kind = str(draw.choice(["load", "store", "cross"])) if draw.random() < 0.35 else kind
+        ipu, a, b = int(draw.integers(2)), *(str(n) for n in draw.choice([*"wxyz"], 2))
+        here, there, buffer = f"{a}{ipu}", f"{b}{1 - ipu}", BUFFERS[int(draw.integers(2))]
+        ends = {"load": (buffer, here), "store": (here, buffer), "cross": (here, there)}[kind]
+        found.append((kind, *ends))
+    return found
+
+
+FIXED = {
+    "two that read one buffer": "load rows w0, load rows w1",
+    "one reads what another wrote": "cross x0 y1, cross y1 z0",
+    "one writes what another reads": "cross x0 y1, cross z1 x0",
+    "two write one place": "store x0 rows, store x1 rows",
+    "the first and the last": "cross x0 y1, cross z0 w1, cross y1 x0",
+    "another kind stands between": "load rows w0, cross x0 y1, load more w1",
+    "there is one": "store x0 more",
+}
+
+
+def listed(text: str) -> list[Transfer]:
+    """Transfers as they are written in one line."""
+    return [(kind, source, target) for kind, source, target in map(str.split, text.split(", "))]
+
+
+def _shared(answer: Callable[..., Any]) -> Passed:
+    draw = np.random.default_rng(906)
+    cases = {f"drawn, {name}": (listed(text),) for name, text in FIXED.items()}
+    cases |= {f"drawn, {count} of them": (_transfers(count, draw),) for count in (7, 10, 12)}
+    advice = "go through them in their order: what has the step that is open read and written?"
+    known = suspects("09.6")
+    return judging.compare(answer, steps_shared, cases, known, advice, draws=_run_of)
+
+
+LESSON = lesson(
+    "09",
+    question(
+        "09.0",
+        (
+            PredictedValue("waiting together", "loads", whole=True),
+            PredictedValue("waiting apart", "loads", whole=True),
+        ),
+    ),
+    exercise(
+        "09.w1",
+        warmups.formula(
+            "09.w1",
+            lambda layer, batch, batches: layer * batches + batch,
+            (3, 2, 5),
+            (7, 0, 8),
+            (2, 1, 3),
+            (0, 0, 4),
+            (6, 0, 1),
+        ),
+    ),
+    exercise("09.1", _counted),
+    exercise("09.2", _resident),
+    exercise(
+        "09.w2",
+        warmups.formula(
+            "09.w2",
+            lambda load, work, layers: load + (layers - 1) * max(load, work) + work,
+            (310, 720, 8),
+            (990, 410, 6),
+            (42, 690, 11),
+            (70, 30, 1),
+            (50, 50, 4),
+        ),
+    ),
+    exercise("09.3", _turns),
+    question("09.4", (PredictedValue("", "micro-batches", whole=True, low=1),)),
+    exercise("09.4", _factors),
+    exercise(
+        "09.w3",
+        warmups.formula(
+            "09.w3",
+            lambda n, replicas: [-(-n // replicas), -n % replicas],
+            (30, 4),
+            (521, 8),
+            (103, 4),
+            (520, 4),
+            (3, 4),
+        ),
+    ),
+    exercise("09.5", _momentum),
+    exercise("09.6", _shared),
+)

@@ -1,0 +1,522 @@
+"""The exercises of lesson 10, Many IPUs: what is right, and mistakes by name.
+
+A budget is what the steps of a good answer take, each run alone: a tick of a pipeline, a round of a
+ring. Cycles alone say how many of them there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from ipu_course.checking import judging, warmups
+from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
+from ipu_course.checking.judging import (
+    MODELLED,
+    NotYet,
+    Passed,
+    call,
+    call_text,
+    name_of,
+    plain,
+    quoted,
+    refusing,
+)
+from ipu_course.checking.mistakes import first, suspects
+from ipu_course.checking.programs import (
+    BATCH,
+    TILES,
+    WIDTH,
+    all_of,
+    drawn_layers,
+    gone_through,
+    graph_of,
+    layer_of,
+    one_program,
+    run_once,
+)
+from ipu_course.checking.trial import Built, Ran, Trial, Var, appends, equal, linearly, on_ipu
+from ipu_course.checking.verdict_panel import Bars
+from ipu_teach import FLOAT, Graph, Tensor, concat, show
+from ipu_teach.poplibs import popops
+from ipu_teach.program import Copy, Program, Sequence as Steps
+from ipu_teach.schedules import BACKWARD, FORWARD, SCHEDULES, pipeline_schedule
+from ipu_teach.types import Array
+
+LINKS = "modelled cycles on the links"
+
+# --- 10.1 -----------------------------------------------------------------------------------------
+
+
+def table_of(stages: int, batches: int) -> list[list[int]]:
+    """By tick and stage the micro-batch at work, -1 where there is none."""
+    table = np.full((batches + stages - 1, stages), -1)
+    for s in range(stages):
+        table[s : s + batches, s] = np.arange(batches)
+    return [[int(b) for b in row] for row in table]
+
+
+def _ticks(answer: Callable[..., Any]) -> Passed:
+    drawn = {f"drawn, {case}": case for case in ((4, 6), (3, 5), (2, 7))}
+    special = {"there is one stage": (1, 4), "fewer micro-batches than stages": (5, 2)}
+    advice = "draw three stages and four micro-batches, a line for each tick."
+    return judging.compare(answer, table_of, drawn | special, suspects("10.1"), advice)
+
+
+# --- 10.2 -----------------------------------------------------------------------------------------
+
+LAYERS = [9, 1, 1, 1, 4, 4, 2, 2, 2, 3, 3, 6]
+
+
+def slowest(costs: list[int], begins: list[int]) -> int:
+    """The cost of the slowest stage, where stages begin with these layers."""
+    ends = [*begins[1:], len(costs)]
+    return max(sum(costs[a:b]) for a, b in zip(begins, ends, strict=True))
+
+
+@cache
+def least_slowest(costs: tuple[int, ...], ipus: int) -> int:
+    """The least cost of the slowest stage: the first limit with which so many IPUs are enough, if
+    each takes layers as long as it may."""
+    for limit in count(max(costs)):
+        stages, room = 1, limit
+        for cost in costs:
+            if cost > room:
+                stages, room = stages + 1, limit
+            room -= cost
+        if stages <= ipus:
+            return limit
+    raise AssertionError
+
+
+def _cuts(answer: Callable[..., Any]) -> Passed:
+    draw = np.random.default_rng(1005).integers
+    drawn = [(draw(1, 15, n).tolist(), ipus) for n, ipus in ((11, 3), (9, 4), (10, 2))]
+    came, bars = [], None
+    for costs, ipus in [(LAYERS, 4), *drawn, ([5, 2, 7], 1), ([4, 1, 3], 3)]:
+        tried = call_text(answer, (costs, ipus))
+        begins = call(answer, list(costs), ipus)
+        given = [*begins] if isinstance(begins, (list, tuple, np.ndarray)) else []
+        row = [int(b) for b in map(plain, given) if isinstance(b, int)]
+        rising = len(row) == len(given) == ipus and row == sorted({*row, 0})
+        if not rising or row[-1] >= len(costs) or row[0] < 0:
+            expected = f"{ipus} layers, from 0 upwards, each larger than the one before"
+            why = "each IPU begins with a layer of its own, and the first with layer 0."
+            raise NotYet(tried, judging.returned(begins), expected, why, "as [0, 3, 6, 9].")
+        came.append(((costs, ipus), row))
+        here = Bars(least_slowest(tuple(costs), ipus), slowest(costs, row), "of the slowest")
+        if here.yours > here.budget:
+            refused = refusing("10.2", lambda f: all([*f(*case)] == row for case, row in came))
+            advice = "there are few ways to cut: try them all, and keep the best."
+            raise refused(tried, quoted(row), "", advice, bars=here)
+        bars = bars or here
+    return Passed("6 chains; below, the twelve layers", bars, [row for _, row in came])
+
+
+# --- 10.3 -----------------------------------------------------------------------------------------
+
+Parts = tuple[list[Program], list[Tensor], list[Tensor]]
+
+
+def each_on(ipu: int) -> Callable[[Graph, Tensor], None]:
+    """Each of several spread over the tiles of an IPU."""
+
+    def place(graph: Graph, tensor: Tensor) -> None:
+        for number in range(tensor.shape[0]):
+            on_ipu(ipu)(graph, tensor[number])
+
+    return place
+
+
+def stages_on(graph: Graph, weights: Array, rows: int = BATCH) -> Parts:
+    """(programs, what they read, what they leave): a layer on each IPU."""
+    works, into, out = list[Program](), list[Tensor](), list[Tensor]()
+    for s, values in enumerate(weights):
+        part, work = graph.create_virtual_graph(s * TILES, (s + 1) * TILES), Steps()
+        x, w, y = layer_of(part, work, s, rows, len(values))
+        graph.set_initial_value(w, values)
+        works.append(work)
+        into.append(x)
+        out.append(y)
+    return works, into, out
+
+
+def _through_stages(tried: str, stages: int, batches: int) -> Trial:
+    """answer(stages, into, out, samples, results) gives a program."""
+    rows, width = (BATCH, WIDTH) if batches > 2 else (3, 13)  # where nothing is priced, small ones
+    weights = drawn_layers(stages)[1][:, :width, :width]
+    draw = np.random.default_rng(1003).standard_normal
+    samples = draw((batches, rows, width)).astype(np.float32)
+    right = np.array([gone_through(x, weights) for x in samples])
+
+    def form(answer: Any, trial: Trial, graph: Graph, parts: Any) -> Built:
+        ends = ([part[b] for b in range(batches)] for part in parts)
+        made = judging.call_made(answer, trial.tried, *stages_on(graph, weights, rows), *ends)
+        return one_program(made, trial.tried), []
+
+    tensors = {
+        "samples": Var(FLOAT, samples.shape, each_on(0), [samples]),
+        "results": Var(FLOAT, samples.shape, each_on(stages - 1), right=[right]),
+    }
+    return Trial(tried, tensors, form=form, ipus=stages, agree=_alike)
+
+
+def _alike(hers: Ran, other: Ran) -> bool:
+    """Whether two programs come to the same. Where an error or nothing came, many do: then these
+    are alike that stop at the same element, execute as much, and take samples in, or none."""
+    if hers.error is None and not hers.blank:
+        return equal(hers, other)
+    told = {
+        (str(getattr(ran.error, "tried", "")), ran.steps["Execute"], _takes_in(ran))
+        for ran in (hers, other)
+    }
+    return equal(hers, other) and len(told) == 1
+
+
+def _takes_in(ran: Ran) -> bool:
+    """Whether a Copy takes samples."""
+    (samples,) = ran.tensors["samples"].get_var_regions()
+    sources = (step.source for step in all_of(ran.program) if isinstance(step, Copy))
+    regions = (s.get_var_regions() for s in sources if isinstance(s, Tensor))
+    return any(part.var == samples.var for some in regions for part in some)
+
+
+@cache
+def tick_cycles(stages: int) -> int:
+    """What one more tick takes in which all stages are at work: a micro-batch comes, all compute,
+    and all move on at once."""
+    graph = graph_of(ipus=stages)
+    works, into, out = stages_on(graph, drawn_layers(stages)[1])
+    ends = [graph.clone(tensor) for tensor in (into[0], out[-1])]
+    graph.set_initial_value(concat(into + ends[:1]), 0)
+    moves = [Copy(a, b) for a, b in zip(out, [*into[1:], ends[1]], strict=True)]
+    tick = Steps(Copy(ends[0], into[0]), works, moves)
+    one, two = (run_once(graph, Steps([tick] * n)).report.total_cycles for n in (1, 2))
+    return two - one
+
+
+def _as_costly(trial: Trial, ran: Ran, like: Any) -> bool:
+    """Whether an answer comes to the same, and costs about as much, on the links and in all."""
+    other = trial.outcome(like)
+    pairs = [
+        (one.total_cycles, one.global_exchange_cycles)
+        for one in (ran.report, getattr(other, "report", None))
+        if one is not None
+    ]
+    return trial.agree(ran, other) and bool(np.allclose(pairs[0], pairs[-1], rtol=0.02))
+
+
+def _built(answer: Callable[..., Any]) -> Passed:
+    for stages, batches in ((3, 2), (4, 8)):
+        tried = f"{name_of(answer)} with {stages} stages and {batches} micro-batches"
+        trial = _through_stages(tried, stages, batches)
+        ran = trial.through(answer, "10.3")
+        came, right = ran.came[0]["results"], trial.tensors["results"].right[0]
+        off = np.argwhere(~(np.abs(came - right) <= 1e-4))
+        draws = partial(show.ring, ran.report)
+        for b, i, j in off[:1].tolist():
+            advice = "follow micro-batch 0, then micro-batch 1, tick by tick."
+            value = came[b, i, j]
+            said = "nothing was written" if value != value else quoted(value)
+            said = f"results[{b}][{i}, {j}]: {said}"
+            raise ran.refused("10.3", said, quoted(right[b, i, j]), advice, draws=draws)
+    ticks = batches + stages - 1
+    bars = Bars(round(1.03 * ticks * tick_cycles(stages)), int(ran.cycles), MODELLED)
+    if bars.yours > bars.budget:
+        advice = "in which rounds does one IPU send alone? The picture has them."
+        refused = refusing("10.3", partial(_as_costly, trial, ran))
+        raise refused(tried, "", "", advice, bars=bars, draws=draws)
+    return Passed("3 stages with 2 micro-batches, and 4 with 8", bars, ran.report)
+
+
+# --- 10.4 -----------------------------------------------------------------------------------------
+
+
+def held(ticks: list[list[tuple[str, int, int]]], stages: int) -> list[int]:
+    """By stage how many micro-batches are there at once: in each tick those whose forward is not
+    later, and whose backward is not earlier."""
+    when: dict[tuple[str, int], dict[int, int]] = {}
+    for t, now in enumerate(ticks):
+        for kind, s, b in now:
+            when.setdefault((kind, s), {})[b] = t
+    return [
+        max(
+            sum(f <= t <= when[BACKWARD, s][b] for b, f in when[FORWARD, s].items())
+            for t in range(len(ticks))
+        )
+        for s in range(stages)
+    ]
+
+
+def in_rounds(stages: int, batches: int) -> list[list[tuple[str, int, int]]]:
+    """A round is a tick: in it each stage goes forward and backward, the last one with one."""
+    last = 2 * (stages - 1)
+    every = [
+        [
+            (kind, s, t - (s if kind == FORWARD else last - s))
+            for kind in (FORWARD, BACKWARD)
+            for s in range(stages)
+        ]
+        for t in range(batches + last)
+    ]
+    return [[work for work in now if 0 <= work[2] < batches] for now in every]
+
+
+def _stored(answer: Callable[..., Any]) -> Passed:
+    cases: dict[str, tuple[Any, int]] = {}
+    for stages in (3, 2, 4, 8):
+        for schedule in SCHEDULES:
+            ticks = pipeline_schedule(stages, 2 * stages, schedule)
+            cases[f"drawn, {schedule}, {stages}"] = (
+                [[tuple(w) for w in now] for now in ticks],
+                stages,
+            )
+    cases |= {"a stage goes forward and backward in one tick": (in_rounds(3, 7), 3)}
+    advice = "count for one stage, tick by tick, how many have come and not gone back."
+
+    def draws(ticks: Any, stages: int) -> Any:
+        return show.pipeline(ticks)
+
+    return judging.compare(answer, held, cases, suspects("10.4"), advice, draws=draws)
+
+
+# --- 10.5 -----------------------------------------------------------------------------------------
+
+
+def chunks_of(tensor: Tensor, many: int) -> list[Tensor]:
+    """A tensor in so many pieces that follow each other."""
+    n = tensor.num_elements
+    return [tensor[n * c // many : n * (c + 1) // many] for c in range(many)]
+
+
+def _by_chunks(ipu: int, many: int) -> Callable[[Graph, Tensor], None]:
+    """Each chunk spread over all tiles of an IPU."""
+
+    def place(graph: Graph, tensor: Tensor) -> None:
+        part = graph.create_virtual_graph(ipu * TILES, (ipu + 1) * TILES)
+        for chunk in chunks_of(tensor, many):
+            for tile, piece in enumerate(chunks_of(chunk, TILES)):
+                if piece.num_elements:
+                    part.set_tile_mapping(piece, tile)
+
+    return place
+
+
+def _reducing(tried: str, numbers: int, ipus: int) -> Trial:
+    """answer(graph, parts, program) appends to the program."""
+    draw = np.random.default_rng(1005).permutation
+    values = draw(ipus * numbers).reshape(ipus, numbers).astype(np.float32)
+
+    tensors = {
+        f"parts[{i}]": Var(FLOAT, numbers, _by_chunks(i, ipus), [values[i]], [values.sum(axis=0)])
+        for i in range(ipus)
+    }
+    return Trial(tried, tensors, form=appends(together=ipus), ipus=ipus)
+
+
+@cache
+def ring_cycles(numbers: int, ipus: int) -> tuple[int, int]:
+    """(cycles, those of them on the links) of 2 (R - 1) rounds, half of which add, as a round takes
+    that is run alone."""
+    graph, around = graph_of(ipus=ipus), [*range(0, ipus, 2), *reversed(range(1, ipus, 2))]
+    sent, inbox = list[Tensor](), list[Tensor]()
+    for ipu in around:
+        for made in (sent, inbox):
+            made.append(graph.add_variable(FLOAT, numbers // ipus))
+            on_ipu(ipu)(graph, made[-1])
+    graph.set_initial_value(concat(sent), 1)
+    program = Steps(Copy(concat(sent), concat(inbox[1:] + inbox[:1])))
+    popops.add_in_place(graph, concat(sent), concat(inbox), program)
+    report = run_once(graph, program).report
+    move, add = (step.cycles for step in report.steps())
+    return (ipus - 1) * (2 * move + add), 2 * (ipus - 1) * report.global_exchange_cycles
+
+
+def _reduced(answer: Callable[..., Any]) -> Passed:
+    for numbers, ipus in ((30, 4), (3, 4), (520, 2), (52_000, 4)):
+        tried = f"{name_of(answer)} with {numbers:,} numbers on each of {ipus} IPUs"
+        trial = _reducing(tried, numbers, ipus)
+        ran = trial.through(answer, "10.5")
+        draws = partial(show.ring, ran.report)
+        for found in filter(None, map(ran.wrong, trial.tensors)):
+            advice = "follow one chunk round the ring: who has it, and who has added to it?"
+            raise ran.refused("10.5", found.came, quoted(found.expected), advice, draws=draws)
+    least, links = ring_cycles(numbers, ipus)
+    bars = Bars(round(1.01 * links), int(ran.report.global_exchange_cycles), LINKS)
+    if bars.yours <= bars.budget:
+        bars = Bars(round(1.05 * least), int(ran.cycles), MODELLED)
+    if bars.yours > bars.budget:
+        trial = _reducing(tried, numbers // 10, ipus)
+        why, advice = {
+            LINKS: (
+                "more goes over a link than need be, or in more rounds.",
+                "2 (R - 1) rounds, a chunk each.",
+            ),
+            MODELLED: (
+                "the links carry no more than need be: what stands between rounds takes long.",
+                "in a round one Copy for all places, and one addition for all.",
+            ),
+        }[bars.unit]
+        refused = refusing("10.5", partial(_as_costly, trial, trial.outcome(answer)))
+        raise refused(tried, "", "", advice, why, bars, draws)
+    words = "30, 3 and 52,000 numbers on 4 IPUs, and 520 on 2: all have the sums"
+    return Passed(words, bars, ran.report)
+
+
+# --- 10.6 -----------------------------------------------------------------------------------------
+
+
+def _from_where(answer: Callable[..., Any]) -> Passed:
+    def right(one: tuple[int, int], other: tuple[int, int]) -> int:
+        sizes = np.arange(40_001)
+        costs = [1000 * fixed + each * sizes for fixed, each in (one, other)]
+        return int(np.argmax(costs[0] < costs[1]))
+
+    cases: dict[str, Any] = {
+        "drawn, near the beginning": ((1800, 130), (1300, 720)),
+        "drawn, a ring": ((6342, 399), (2259, 838)),
+        "drawn, steeper": ((5100, 130), (700, 977)),
+        "drawn, near": ((3011, 410), (2987, 411)),
+        "they are equal there": ((3000, 400), (2000, 500)),
+        "it is quicker at once": ((2000, 400), (2500, 800)),
+    }
+    return judging.compare(answer, right, cases, suspects("10.6"))
+
+
+# --- 10.7 -----------------------------------------------------------------------------------------
+
+FEATURES, OUTPUTS, RATE = 26, 13, 0.5
+
+
+def _learning(tried: str, replicas: int, batch: int) -> Trial:
+    """answer(graph, w, x, t, rate, program) appends a step of training to the program."""
+    draw = np.random.default_rng(1007).standard_normal
+    w = draw((FEATURES, OUTPUTS)).astype(np.float32)
+    x = draw((2, replicas, batch, FEATURES)).astype(np.float32)
+    t = draw((2, replicas, batch, OUTPUTS)).astype(np.float32)
+    after = [w.astype(float)]
+    for inputs, targets in zip(x, t, strict=True):
+        a, b = (each.reshape(replicas * batch, -1).astype(float) for each in (inputs, targets))
+        after.append(after[-1] - RATE / len(a) * (a.T @ (a @ after[-1] - b)))
+
+    shaped = (x, t) if replicas > 1 else (x[:, 0], t[:, 0])
+    rights = [np.array([one] * replicas if replicas > 1 else one) for one in after[1:]]
+    tensors = {
+        "w": Var(FLOAT, w.shape, linearly, [w], rights),
+        "x": Var(FLOAT, x.shape[2:], linearly, [*shaped[0]]),
+        "t": Var(FLOAT, t.shape[2:], linearly, [*shaped[1]]),
+    }
+    more: Any = {"ipus": replicas, "replicas": replicas, "agree": _nearly}
+    return Trial(tried, tensors, more=(RATE,), form=appends(), runs=2, **more)
+
+
+def _nearly(hers: Ran, other: Ran) -> bool:
+    """Whether w comes to the same, but for rounding."""
+    pairs = zip(hers.came, other.came, strict=True)
+    return all(np.allclose(a["w"], b["w"], rtol=0, atol=1e-4) for a, b in pairs)
+
+
+def _together(answer: Callable[..., Any]) -> Passed:
+    for replicas, batch in ((2, 3), (4, 5), (1, 8)):
+        tried = f"{name_of(answer)} on {replicas} replicas with {batch} samples each, run twice"
+        trial = _learning(tried, replicas, batch)
+        ran = trial.through(answer, "10.7")
+        draws = partial(show.timeline, ran.report)
+        for run, rights in enumerate(trial.tensors["w"].right):
+            shape = replicas, FEATURES, OUTPUTS
+            came, right = ran.came[run]["w"].reshape(shape), rights.reshape(shape)
+            apart = [r for r in range(replicas) if not np.array_equal(came[r], came[0])]
+            off = np.argwhere(~(np.abs(came - right) <= 1e-4))
+            if apart or len(off):
+                r, i, j = off[0].tolist() if len(off) else [apart[0], 0, 0]
+                said = f"w[{i}, {j}] on replica {r}: {quoted(came[r, i, j])} after run {run + 1}"
+                told = said, quoted(right[r, i, j]), "which slope has each replica when w changes?"
+                raise ran.refused("10.7", *told, draws=draws, nearest=True)
+    words = "2, 4 and 1 replicas, two steps: as one with all samples, and equal in every bit"
+    return Passed(words, evidence=came)
+
+
+# --- 10.8 -----------------------------------------------------------------------------------------
+
+Groups = tuple[list[list[int]], list[list[int]]]
+
+
+def groups_of(copies: int, parts: int) -> Groups:
+    """Of replicas that hold the parts of a model side by side: (those of one copy, those of one
+    part)."""
+    numbers = np.arange(copies * parts).reshape(copies, parts)
+    return numbers.tolist(), numbers.T.tolist()
+
+
+def _sorted(made: Any, tried: str) -> Groups:
+    """Groups as sorted lists."""
+    try:
+        one, other = ([sorted(int(r) for r in group) for group in kind] for kind in made)
+    except (TypeError, ValueError):
+        advice = "return two lists of lists, as ([[0, 1], [2, 3]], [[0, 2], [1, 3]])."
+        raise NotYet(tried, judging.returned(made), "", "", advice) from None
+    return sorted(one), sorted(other)
+
+
+def _grouped(answer: Callable[..., Any]) -> Passed:
+    cases = [(4, 2), (2, 3), (3, 1), (1, 4), (2, 2)]
+    came = [_sorted(call(answer, *case), call_text(answer, case)) for case in cases]
+    for case, made in zip(cases, came, strict=True):
+        for kind, right, hers in zip(("one copy", "one part"), groups_of(*case), made, strict=True):
+            if hers != right:
+
+                def alike(like: Any) -> bool:
+                    return all(_sorted(like(*c), "") == m for c, m in zip(cases, came, strict=True))
+
+                why, advice = first(suspects("10.8"), alike)
+                advice = advice or "write the replicas down in a table: a line for each copy."
+                told = f"{kind}: {quoted(hers)}", quoted(right), why, advice
+                raise NotYet(call_text(answer, case), *told)
+    return Passed("5 machines, of 3 to 8 replicas", evidence=came)
+
+
+SIZES = ("520", "5,200", "52,000")
+WAYS = ("ring", "both ways", "all to one", "everybody")
+
+LESSON = lesson(
+    "10",
+    question(
+        "10.0", tuple(PredictedValue(f"with {n} micro-batches", low=0, high=1) for n in (4, 16))
+    ),
+    exercise("10.1", _ticks),
+    exercise("10.2", _cuts),
+    exercise(
+        "10.w1",
+        warmups.formula(
+            "10.w1",
+            lambda costs, batches: (batches + len(costs) - 1) * max(costs),
+            ([30, 50, 20], 6),
+            ([7, 4], 9),
+            ([12], 5),
+            ([3, 8, 8, 5], 1),
+        ),
+    ),
+    exercise("10.3", _built),
+    exercise("10.4", _stored),
+    exercise(
+        "10.w2",
+        warmups.formula(
+            "10.w2",
+            lambda place, k, many: (place - k) % many,
+            (2, 1, 4),
+            (0, 2, 5),
+            (1, 3, 4),
+            (3, 0, 6),
+        ),
+    ),
+    exercise("10.5", _reduced),
+    question("10.6", tuple(PredictedValue(f"for {n}", choices=WAYS) for n in SIZES)),
+    exercise("10.6", _from_where),
+    exercise("10.7", _together),
+    question("10.7", (PredictedValue("", "samples", choices=("32", "64", "128", "256")),)),
+    exercise("10.8", _grouped),
+)

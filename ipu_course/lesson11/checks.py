@@ -1,0 +1,548 @@
+"""The exercises of lesson 11, Numbers: what is right, in whole numbers and fractions, and mistakes
+by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache, partial
+from math import floor, sqrt
+from typing import Any
+
+import numpy as np
+
+from ipu_course.checking import judging, warmups
+from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
+from ipu_course.checking.judging import (
+    MODELLED,
+    NotYet,
+    Passed,
+    call,
+    call_text,
+    name_of,
+    plain,
+    quoted,
+    refusing,
+    returned,
+)
+from ipu_course.checking.mistakes import suspects
+from ipu_course.checking.programs import graph_of, run_once
+from ipu_course.checking.trial import linearly
+from ipu_course.checking.verdict_panel import Bars
+from ipu_teach import FLOAT, HALF, QUARTER, QuarterFormat, QuarterMetadata, show
+from ipu_teach.errors import shown
+from ipu_teach.poplibs import poplin
+from ipu_teach.program import Sequence as Steps
+from ipu_teach.types import Array, DType, from_quarter, to_quarter
+from ipu_teach.types.numbers import fitting_power
+from ipu_teach.types.quarter import numbers
+
+F143, F152 = QuarterFormat.F143, QuarterFormat.F152
+BITS = {F143: (3, 8), F152: (2, 16)}  # bits after the point, and bias
+
+# --- 11.1 -----------------------------------------------------------------------------------------
+
+THROWS = 10_000  # of each value
+SIGMAS = 5  # of as many throws: a fair answer is refused once in 140,000 verdicts or so
+# ordinary ones, then negative, below the normal halves, and halves already
+VALUES = np.array(
+    (0.1, 0.70003, 1.0008, 1000.3, 64_990.1, -0.1, -3.14159, -2049.3)
+    + (3.3 * 2**-24, -0.2 * 2**-24, 700.75 * 2**-24)
+    + (0.375, -2.0, 2.0**-24, 0.0, 1024.0)
+)
+
+
+def halves_around(value: float) -> tuple[Fraction, Fraction]:
+    """The largest half that is not above a value, and the smallest that is not below it."""
+    exact = Fraction(value)
+    power = 0
+    while abs(exact) >= Fraction(2) ** (power + 1):
+        power += 1
+    while power > -14 and abs(exact) < Fraction(2) ** power:
+        power -= 1
+    step = Fraction(2) ** (power - 10)
+    return floor(exact / step) * step, -floor(-exact / step) * step
+
+
+def _thrown(answer: Callable[..., Any]) -> Array:
+    """What an answer makes of each value, throw by throw."""
+    values = np.repeat(VALUES[:, None], THROWS, axis=1)
+    tried = f"{name_of(answer)} on an array of shape {values.shape}"
+    found = judging.call_made(answer, tried, values.copy(), np.random.default_rng(1101))
+    made = np.asarray(found) if isinstance(found, np.ndarray) else np.zeros(0)
+    if made.shape != values.shape or made.dtype.kind != "f":
+        shape = f"an array of shape {made.shape}" if isinstance(found, np.ndarray) else ""
+        raise NotYet(
+            tried,
+            shape or returned(found, ", which is no array"),
+            "an array of halves, as large as values",
+            next_step="work on the whole array at once, and return np.float16 of it.",
+        )
+    return made.astype(np.float64)
+
+
+def _chances(answer: Callable[..., Any]) -> Passed:
+    made = _thrown(answer)
+
+    between = VALUES.astype(np.float16) != VALUES  # what becomes of halves is another question
+
+    def alike(like: Any) -> bool:
+        hers, other = made[between], _thrown(like)[between]
+        ends = [{*np.unique(a)} == {*np.unique(b)} for a, b in zip(hers, other, strict=True)]
+        spread = 8 * np.maximum(hers.std(axis=1), 1e-300) / sqrt(THROWS)
+        return all(ends) and bool((abs(hers.mean(axis=1) - other.mean(axis=1)) <= spread).all())
+
+    def refused(value: float, came: str, expected: str, why: str) -> NotYet:
+        tried = f"{name_of(answer)} on {value:.9g}, {THROWS:,} times"
+        advice = "draw the number line, with the two halves and the value between them."
+        landed = made[VALUES.tolist().index(value)]
+        draws = partial(show.formats, VALUES, HALF, coin=value, thrown=landed)
+        return refusing("11.1", alike)(tried, came, expected, advice, why, draws=draws)
+
+    for value, thrown in zip(VALUES.tolist(), made, strict=True):
+        low, high = (float(end) for end in halves_around(value))
+        other = thrown[(thrown != low) & (thrown != high)]
+        if len(other):
+            expected = f"{low:.9g}" + f" or {high:.9g}" * (low != high)
+            why = (
+                "only the two neighbours are possible." if low != high else "it is a half already."
+            )
+            raise refused(value, f"{other[0]:.9g}", expected, why)
+        if low == high:
+            continue
+        up = (value - low) / (high - low)
+        share = float((thrown == high).mean())
+        if abs(share - up) > SIGMAS * sqrt(up * (1 - up) / THROWS):
+            came = f"{high:.9g} in {100 * share:.1f} % of them"
+            why = "on average it is not the value."
+            raise refused(value, came, f"in about {100 * up:.1f} %", why)
+    words = (
+        f"{len(VALUES)} values, {THROWS:,} times each: the mean is right within {SIGMAS} deviations"
+    )
+    return Passed(words, evidence=[plain(m) for m in np.round(made.mean(axis=1), 9)])
+
+
+# --- 11.2 -----------------------------------------------------------------------------------------
+
+
+def after(step: float, grid: float, times: int) -> tuple[float, float]:
+    """The mean and the deviation of so many steps that each go to the grid by chance."""
+    exact, pitch = Fraction(step), Fraction(grid)
+    up = exact / pitch - floor(exact / pitch)
+    return float(times * exact), sqrt(times * pitch**2 * up * (1 - up))
+
+
+def _walk(answer: Callable[..., Any]) -> Passed:
+    cases: dict[str, Any] = {
+        "drawn": (0.4, 0.25, 10),
+        "drawn, finer": (0.3, 0.0625, 40),
+        "drawn, coarse": (0.7, 1.0, 25),
+        "drawn, a small step": (0.02, 0.25, 100),
+        "one step": (0.4, 0.25, 1),
+        "the step goes down": (-0.4, 0.25, 10),
+        "the step is on the grid": (0.75, 0.25, 8),
+    }
+    found = call(answer, *cases["drawn"])
+    if not isinstance(found, (tuple, list, np.ndarray)) or len(found) != 2:
+        advice = "return both, with a comma between them."
+        told = returned(found, ""), "two numbers, the mean and the deviation", "", advice
+        raise NotYet(call_text(answer, cases["drawn"]), *told)
+    return judging.compare(answer, after, cases, suspects("11.2"), tolerance=1e-9)
+
+
+# --- 11.3 -----------------------------------------------------------------------------------------
+
+
+def decoded(code: int, mantissa_bits: int, bias: int) -> float:
+    """What a byte stands for; not a number for 0x80."""
+    if code == 0x80:
+        return float("nan")
+    exponent, rest = divmod(code & 0x7F, 1 << mantissa_bits)
+    steps = rest + (1 << mantissa_bits if exponent else 0)
+    size = Fraction(steps) * Fraction(2) ** (max(exponent, 1) - bias - mantissa_bits)
+    return float(-size if code & 0x80 else size)
+
+
+@cache
+def _to_encode(form: QuarterFormat) -> tuple[float, ...]:
+    """Values for a format: its numbers, halfway between two of them and a little beside that, too
+    small and too large ones."""
+    sizes = [decoded(code, *BITS[form]) for code in range(128)]
+    some = np.random.default_rng(1103).permutation(120)[:20].tolist()
+    ends, ways = [sizes[k] for k in some], [(sizes[k] + sizes[k + 1]) / 2 for k in some]
+    near = [way * (1 + (-1) ** i * 2.0**-30) for i, way in enumerate(ways)]
+    odd = [0.0, sizes[1] / 2, sizes[1] * 0.51, sizes[1] * 0.3, sizes[-1] * 1.01, sizes[-1] * 1e4]
+    signed = [value * (-1) ** i for i, value in enumerate(ends + ways + near)]
+    return (*signed, *odd, *(-value for value in odd))
+
+
+@cache
+def encoded(value: float, form: QuarterFormat) -> int:
+    """The byte of a value: the nearest, of two the even one, the largest for what is larger."""
+    bits, bias = BITS[form]
+    left, exact = [], abs(Fraction(value))
+    for code in range(128):
+        left.append((abs(Fraction(decoded(code, bits, bias)) - exact), code % 2, code))
+    code = min(left)[2]
+    return code | 0x80 if value < 0 and code else code
+
+
+def _bytes(answer: Callable[..., Any]) -> Passed:
+    cases = {form: [(v, *BITS[form]) for v in _to_encode(form)] for form in BITS}
+    came = {form: [plain(call(answer, *case)) for case in some] for form, some in cases.items()}
+
+    def alike(like: Any) -> bool:
+        return all(
+            _equal(plain(like(*case)), hers)
+            for form, some in cases.items()
+            for case, hers in zip(some, came[form], strict=True)
+        )
+
+    for form, some in cases.items():
+        for case, hers in zip(some, came[form], strict=True):
+            right = encoded(case[0], form)
+            if hers == right:
+                continue
+            size, tried, why = decoded(right, *BITS[form]), f"{name_of(answer)}{case!r}", ""
+            if isinstance(hers, int) and 0 <= hers < 256 and hers != 0x80:
+                why = f"that code is {decoded(hers, *BITS[form]):.6g}."
+            advice = "decode all 128 codes of one sign: which of the numbers is nearest?"
+            said = "no number" if hers is None else f"{hers} ({_hex(hers)})"
+            expected = f"{right} ({_hex(right)}, which is {size:.6g})"
+            raise refusing("11.3", alike)(tried, said, expected, advice, why)
+    return Passed(
+        f"{sum(map(len, came.values()))} values in F143 and F152", evidence=[*came.values()]
+    )
+
+
+def _equal(one: object, other: object) -> bool:
+    return bool(one == other) or one != one and other != other
+
+
+def _hex(code: Any) -> str:
+    return f"0x{int(code):02x}" if isinstance(code, int) and 0 <= code < 256 else "no byte"
+
+
+# --- 11.4 -----------------------------------------------------------------------------------------
+
+PARTS = ("h", "y", "dh", "dw1", "dw2")
+LEAST, MOST = 0.5, 2.0  # of a deviation
+
+
+@cache
+def _layers(batch: int, *widths: int) -> tuple[Array, ...]:
+    """x, w1, w2 and dy, all of deviation 1."""
+    draw = np.random.default_rng(1104).standard_normal
+    a, b, c = widths
+    return draw((batch, a)), draw((a, b)), draw((b, c)), draw((batch, c))
+
+
+def _products(x: Array, w1: Array, w2: Array, dy: Array) -> tuple[Array, ...]:
+    """The five products without a factor."""
+    h, dh = x @ w1, dy @ w2.T
+    return h, h @ w2, dh, x.T @ dh, h.T @ dy
+
+
+def _scaled(answer: Callable[..., Any]) -> Passed:
+    shapes = ((40, 150, 700, 90), (300, 60, 30, 500), (64, 400, 100, 25))
+    made = []
+    for shape in shapes:
+        given = _layers(*shape)
+        tried = (
+            f"{name_of(answer)} on {shape[0]} samples, layers of {' -> '.join(map(str, shape[1:]))}"
+        )
+        found = call(answer, *given)
+        parts = [*found] if isinstance(found, (tuple, list)) else []
+        if len(parts) != len(PARTS):
+            asked = f"five arrays: {', '.join(PARTS)}"
+            raise NotYet(tried, returned(found, ""), asked, next_step="return them in that order.")
+        made.append((tried, given, parts))
+
+    def alike(like: Any) -> bool:
+        return all(
+            all(np.allclose(a, b) for a, b in zip(like(*given), parts, strict=True))
+            for _, given, parts in made
+        )
+
+    for tried, given, parts in made:
+        for name, hers, right in zip(PARTS, parts, _products(*given), strict=True):
+            came, expected = _off(name, hers, right)
+            if came:
+                advice = "how many terms has a sum of that product? Divide by the root."
+                raise refusing("11.4", alike)(tried, came, expected, advice)
+    spreads = [float(np.std(part)) for _, _, parts in made for part in parts]
+    words = f"3 pairs of layers: deviations from {min(spreads):.2f} to {max(spreads):.2f}"
+    return Passed(words, evidence=[round(s, 6) for s in spreads])
+
+
+def _off(name: str, hers: Any, right: Array) -> tuple[str, str]:
+    """What came and what was expected, where a product is another one or its deviation is off."""
+    if not isinstance(hers, np.ndarray) or hers.shape != right.shape:
+        came = f"shape {hers.shape}" if isinstance(hers, np.ndarray) else returned(hers, "")
+        return f"{name}: {came}", f"an array of shape {right.shape}"
+    spread, norms = float(hers.std()), float(np.linalg.norm(hers) * np.linalg.norm(right))
+    if not float((hers * right).sum()) >= (1 - 1e-9) * norms > 0:
+        return f"{name}: another product", "the product of the layer, times one factor"
+    if not LEAST <= spread <= MOST:
+        return f"{name}: a deviation of {spread:.4g}", f"{LEAST} to {MOST:g}"
+    return "", ""
+
+
+# --- 11.5 -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Operands:
+    """Operands, and by how much of the largest result their product may be off."""
+
+    said: str
+    a: Array
+    b: Array
+    error: float
+
+
+@cache
+def _operands() -> tuple[Operands, ...]:
+    draw = np.random.default_rng(1105).random
+    made = []
+    for said, sizes, large, size, error in (
+        ("plain numbers", (26, 512, 26), 1, 1.0, 0.005),
+        ("one large feature", (26, 512, 26), 64, 0.25, 0.002),
+        ("a short sum", (39, 64, 26), 64, 0.25, 0.005),
+        ("one large feature, and little asked", (26, 512, 26), 64, 0.25, 0.03),
+        ("small numbers", (26, 512, 39), 1, 2.0**-6, 0.005),
+        ("small numbers, one feature larger", (26, 768, 26), 1, 2.0**-8, 0.0009),
+    ):
+        m, k, n = sizes
+        a, b = draw((m, k)) * size, draw((k, n))
+        a[0] *= 0.1  # one row of results is smaller
+        if "large" in said or "short" in said:
+            a[:, 0], b[0] = large, 32 if large > 1 else 0.5
+        made.append(Operands(said, a.astype(np.float16), b.astype(np.float16), error))
+    return tuple(made)
+
+
+@cache
+def multiplied(product: Operands, partials: type[DType]) -> tuple[float, int]:
+    """(by how much it is off, of the largest; modelled cycles) of a product on the device."""
+    graph, program = graph_of(), Steps()
+    tensors = [graph.add_variable(HALF, part.shape) for part in (product.a, product.b)]
+    for tensor, values in zip(tensors, (product.a, product.b), strict=True):
+        linearly(graph, tensor)
+        graph.set_initial_value(tensor, values)
+    out = poplin.mat_mul(graph, tensors[0], tensors[1], program, partials_type=partials)
+    graph.create_host_read("out", out)
+    engine = run_once(graph, program)
+    exact = product.a.astype(np.float64) @ product.b.astype(np.float64)
+    off = np.abs(engine.read_tensor("out") - exact).max() / np.abs(exact).max()
+    return float(off), int(engine.report.total_cycles)
+
+
+def _chosen(answer: Callable[..., Any]) -> Passed:
+    cases = [(p.a, p.b, p.error) for p in _operands()]
+    came = [call(answer, *case) for case in cases]
+
+    def alike(like: Any) -> bool:
+        return all(like(*case) is hers for case, hers in zip(cases, came, strict=True))
+
+    refused = refusing("11.5", alike)
+    yours = best = 0
+    for product, hers in zip(_operands(), came, strict=True):
+        (m, k), n = product.a.shape, product.b.shape[1]
+        tried = f"{product.said}, {m} x {k} by {k} x {n}, off by {product.error:.2%} at most"
+        if hers not in (HALF, FLOAT):
+            raise NotYet(tried, returned(hers, ""), "HALF or FLOAT", next_step="return the dtype.")
+        off, cycles = multiplied(product, hers)
+        if off > product.error:
+            said = f"{hers.__name__}, which is off by {off:.2%}"
+            why = "sums in HALF lose what is small beside them."
+            advice = "run the product with HALF, and look how far it is off."
+            raise refused(tried, said, f"{product.error:.2%} at most", advice, why)
+        yours += cycles
+        best += min(
+            cost
+            for off, cost in (multiplied(product, d) for d in (HALF, FLOAT))
+            if off <= product.error
+        )
+    bars = Bars(round(1.02 * best), yours, f"{MODELLED} in all")
+    if yours > bars.budget:
+        why, advice = "somewhere HALF is exact enough, and quicker.", "FLOAT only where it must be."
+        raise refused("6 products, all exact enough", "", "", advice, why, bars)
+    names = [hers.__name__ for hers in came]
+    return Passed("6 products", bars, names)
+
+
+# --- 11.6 -----------------------------------------------------------------------------------------
+
+STEPS, RATE = 3, 0.4
+SIZES = (1.0, 2.0**-9, 900.0)  # of targets
+NEAR = 0.02  # of the loss in double precision
+
+
+class _Wrong(NotYet):
+    """A tensor that was made 8 bits in another way than asked; training stops there."""
+
+
+@dataclass
+class Descent:
+    """An answer's steps of a linear regression, and what it made 8 bits on the way."""
+
+    answer: Callable[..., Any]
+    size: float
+
+    def __post_init__(self) -> None:
+        draw = np.random.default_rng(1106).standard_normal
+        self.x = draw((48, 20))
+        self.t = (self.x @ draw((20, 6)) + 0.01 * draw((48, 6))) * self.size
+        self.w = draw((20, 6)) * 0.01 * self.size
+        self.weights, self.casts = list[Array](), list[tuple[str, QuarterFormat, Any]]()
+        self.last: tuple[Any, QuarterFormat] | None = None
+        self.wrong: NotYet | None = None
+        name, largest = name_of(self.answer), float(np.abs(self.t).max())
+        self.tried = f"{name}, {STEPS} steps, targets of up to {largest:.3g}"
+        try:
+            for _ in range(STEPS):
+                self.weights.append(self._step(self.weights[-1] if self.weights else self.w))
+        except _Wrong as wrong:
+            self.wrong = wrong
+
+    def _step(self, w: Array) -> Array:
+        before = len(self.casts)
+
+        def eight(values: Any, form: QuarterFormat, scale: int) -> Array:  # no method is copied
+            return self._eight(values, form, scale)
+
+        found = call(self.answer, w, self.x, self.t, RATE, eight)
+        if not isinstance(found, np.ndarray) or found.shape != w.shape:
+            came = f"shape {found.shape}" if isinstance(found, np.ndarray) else returned(found, "")
+            expected = f"the new w, of shape {w.shape}"
+            raise NotYet(self.tried, came, expected, next_step="return w.")
+        made = [name for name, *_ in self.casts[before:]]
+        for name in ("x", "w", "error"):
+            if name not in made and (name != "x" or not before):
+                why = "a product of 8-bit numbers has two 8-bit operands."
+                raise _Wrong(self.tried, f"{name} was not made 8 bits", "", why)
+        return found
+
+    def _eight(self, values: Any, form: QuarterFormat, scale: int) -> Array:
+        """Values as an 8-bit tensor holds them, once it is seen that they may be that."""
+        metadata = QuarterMetadata(form, scale)
+        shapes = {self.x.shape: "x", self.w.shape: "w", self.t.shape: "error"}
+        shape, self.last = np.shape(values), (values, form)
+        name = shapes.get(shape) or shapes.get(shape[::-1], "another tensor")
+        self.casts.append((name, form, scale))
+        asked = F152 if name == "error" else F143
+        if form is not asked:
+            raise _Wrong(self.tried, f"{name} as {shown(form)}", f"as {asked.name}")
+        largest = Fraction(float(np.abs(values).max()))
+        right = scale_for(largest, form)
+        finer = scale == right - 1 and largest < Fraction(form.grid.limit) * Fraction(2) ** scale
+        if scale != right and not finer:
+            came = f"{name}, up to {float(largest):.4g}, with the scale {quoted(scale)}"
+            small = scale < right
+            why = "its largest becomes no number." if small else "its steps are too coarse."
+            raise _Wrong(self.tried, came, f"the scale {right}", why)
+        return from_quarter(to_quarter(values, metadata), metadata).astype(np.float64)
+
+    def like(self, other: Descent) -> bool:
+        """Whether another came to the same, and made the same 8 bits."""
+        pairs = zip(self.weights, other.weights, strict=False)
+        same = all(np.allclose(a, b, rtol=1e-9, atol=0, equal_nan=True) for a, b in pairs)
+        return same and {*self.casts} == {*other.casts}
+
+    def loss(self, w: Array) -> float:
+        return float(((self.x @ w - self.t) ** 2).mean() / 2)
+
+    @property
+    def exact(self) -> float:
+        """The loss that double precision comes to."""
+        w = self.w
+        for _ in range(STEPS):
+            w = w - RATE / len(self.x) * self.x.T @ (self.x @ w - self.t)
+        return self.loss(w)
+
+
+def scale_for(largest: Fraction, form: QuarterFormat) -> int:
+    """The smallest scale at which a magnitude is no larger than the largest number."""
+    end = Fraction(form.grid.largest)
+    return next(s for s in range(-32, 32) if largest <= end * Fraction(2) ** s)
+
+
+def _in_eight_bits(answer: Callable[..., Any]) -> Passed:
+    made = [Descent(answer, size) for size in SIZES]
+    for hers in made:
+        told = hers.wrong
+        if told is None:
+            loss, right = hers.loss(hers.weights[-1]), hers.exact
+            if abs(loss - right) <= NEAR * right:
+                continue
+            told = NotYet(hers.tried, f"a loss of {loss:.4g}", f"{right:.4g}, within {NEAR:.0%}")
+        refused = refusing("11.6", lambda f: all(Descent(f, one.size).like(one) for one in made))
+        said, last = dict(told.rows), hers.last
+        draws = None
+        if last and hers.wrong:
+            draws = partial(show.formats, last[0], QUARTER[last[1], 0])
+        advice = "print the scale of each tensor, beside its largest number."
+        telling = said["came"], said["expected"], advice, said["why"]
+        raise refused(hers.tried, *telling, draws=draws)
+    words = f"{STEPS} steps at 3 sizes: losses within {NEAR:.0%} of those of wide numbers"
+    return Passed(words, evidence=[np.round(one.weights[-1] / one.size, 6) for one in made])
+
+
+NUMBERS = {form.grid.mantissa_bits: numbers(form) for form in QuarterFormat}  # by their bits
+
+
+LESSON = lesson(
+    "11",
+    question("11.0", (PredictedValue("to nearest"), PredictedValue("by chance, on average"))),
+    exercise(
+        "11.w1",
+        warmups.formula(
+            "11.w1",
+            lambda value, below, above: (value - below) / (above - below),
+            (0.4, 0.25, 0.5),
+            (-0.4, -0.5, -0.25),
+            (2049.5, 2048, 2050),
+            (3, 3, 4),
+        ),
+    ),
+    exercise("11.1", _chances),
+    exercise("11.2", _walk),
+    question("11.2", (PredictedValue("", "numbers", whole=True, low=0),)),
+    exercise(
+        "11.w2",
+        warmups.formula(
+            "11.w2",
+            lambda code, bits, bias: float(NUMBERS[bits][code]),
+            (0x4D, 3, 8),
+            (0x96, 2, 16),
+            (0xF9, 3, 8),
+            (0x03, 3, 8),
+            (0x81, 2, 16),
+            (0x7F, 2, 16),
+            (0, 3, 8),
+            (0x80, 3, 8),
+        ),
+    ),
+    exercise("11.3", _bytes),
+    exercise(
+        "11.w3",
+        warmups.formula(
+            "11.w3",
+            lambda largest: 2.0 ** fitting_power(largest, 65504),
+            (0.013,),
+            (3.0,),
+            (65504.0,),
+            (63.96875,),
+            (63.9692,),
+            (65504.5,),
+            (1e-6,),
+            (90_000.0,),
+        ),
+    ),
+    exercise("11.4", _scaled),
+    question("11.5", (PredictedValue("", "times", low=1, high=4),)),
+    exercise("11.5", _chosen),
+    exercise("11.6", _in_eight_bits),
+)

@@ -1,0 +1,459 @@
+"""The exercises of lesson 12, PopSparse: what is right, and mistakes by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from ipu_course.checking import judging, warmups
+from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
+from ipu_course.checking.judging import (
+    NotYet,
+    Passed,
+    call,
+    call_made,
+    difference,
+    name_of,
+    plain,
+    quoted,
+    refusing,
+    returned,
+)
+from ipu_course.checking.mistakes import suspects
+from ipu_course.checking.trial import Trial, Var, codelet
+from ipu_course.checking.verdict_panel import Bars
+from ipu_teach import FLOAT, HALF, INT, Engine, IPUModel, show
+from ipu_teach.errors import counted
+from ipu_teach.poplibs.poplin import plan_mat_mul
+from ipu_teach.poplibs.popsparse import CSRMatrix, dynamic
+from ipu_teach.poplibs.popsparse.static_plan import expected
+from ipu_teach.types import Array
+
+# --- 12.1 -----------------------------------------------------------------------------------------
+
+
+def drawn(
+    rows: int, columns: int, b: int, blocks: int, seed: int, empty: Sequence[int] = ()
+) -> CSRMatrix:
+    """A matrix of so many rows and columns of blocks, of which so many are there, with small whole
+    numbers, no two alike in a row of them; none in the `empty` rows."""
+    draw = np.random.default_rng(seed)
+    free = [r * columns + c for r in range(rows) if r not in empty for c in range(columns)]
+    places = np.sort(draw.choice(free, blocks, replace=False))
+    offsets = np.searchsorted(places, np.arange(rows + 1) * columns)
+    values = draw.permutation(blocks * b * b).reshape(blocks, b, b) % 61 - 29.5
+    shape = rows * b, columns * b
+    return CSRMatrix(shape, offsets, places % columns, values.astype(np.float32), (b, b))
+
+
+@cache
+def _products() -> tuple[Trial, ...]:
+    """Each a vertex's matrix and what it is multiplied with; ordinary ones first."""
+    made = []
+    for said, sizes, n, empty in (
+        ("7 of 20 blocks of 2 x 2", (4, 5, 2, 7), 3, ()),
+        ("9 of 12 blocks of 3 x 3", (3, 4, 3, 9), 5, ()),
+        ("rows 0 and 2 without blocks", (4, 3, 2, 4), 2, (0, 2)),
+        ("one block", (3, 2, 4, 1), 1, ()),
+        ("all blocks there", (2, 3, 2, 6), 4, ()),
+        ("blocks of 1 x 1", (5, 6, 1, 11), 2, (4,)),
+    ):
+        csr = drawn(*sizes, seed=1201 + n, empty=empty)
+        x = np.random.default_rng(n).permutation(csr.shape[1] * n).reshape(-1, n) - 7.0
+        right = csr.to_dense().astype(float) @ x
+        tensors = {
+            "values": Var(FLOAT, csr.num_nz, 0, [csr.values.ravel()]),
+            "offsets": Var(INT, len(csr.row_offsets), 0, [csr.row_offsets]),
+            "columns": Var(INT, csr.num_blocks, 0, [csr.columns]),
+            "x": Var(FLOAT, x.shape, 0, [x]),
+            "b": Var(INT, (), 0, [sizes[2]]),
+            "out": Var(FLOAT, right.shape, 0, right=[right]),
+        }
+        made.append(Trial(f"{said}, times {csr.shape[1]} x {n}", tensors, form=codelet, tiles=1))
+    return tuple(made)
+
+
+def _by_hand(answer: Any) -> Passed:
+    reports = []
+    for number, trial in enumerate(_products()):
+        ran = trial.through(answer, "12.1")
+        if found := ran.wrong("out"):
+            why = f"the ordinary matrices are right; here: {trial.tried}." * (number > 1)
+            advice = "take one block, and one number of it: where does its product go?"
+            raise ran.refused("12.1", found.words, quoted(found.right[0]), advice, why)
+        reports.append(ran.report)
+    return Passed(f"{len(reports)} matrices", evidence=reports)
+
+
+# --- 12.2 -----------------------------------------------------------------------------------------
+
+NEAR = 1.1  # times the least that the fullest tile can have
+
+
+@cache
+def _patterns() -> tuple[tuple[str, list[int], int], ...]:
+    """What is said of it, the blocks of each row, and tiles."""
+    draw = np.random.default_rng(1202)
+    even = draw.integers(6, 15, 60)
+    skewed = np.sort(draw.integers(1, 40, 52) ** 2 // 30)[::-1]
+    heavy = np.append(draw.integers(0, 6, 40), draw.integers(20, 60, 12))
+    return (
+        ("60 rows nearly alike", even.tolist(), 13),
+        ("52 rows that get shorter", skewed.tolist(), 13),
+        ("many short rows, then a few long ones", heavy.tolist(), 7),
+        ("as many rows as tiles", [3, 9, 1, 4, 2], 5),
+        ("more tiles than rows", [4, 2, 7], 5),
+    )
+
+
+def least(counts: Sequence[int], parts: int) -> int:
+    """The fullest of the best bands: the longest of all ways to end, part by part."""
+    ends = np.concatenate(([0], np.cumsum(counts)))
+    best = ends.copy()
+    for _ in range(parts - 1):
+        best = np.array([
+            np.maximum(best[: i + 1], ends[i] - ends[: i + 1]).min() for i in range(len(ends))
+        ])  # fmt: skip
+    return int(best[-1])
+
+
+def _bands(answer: Callable[..., Any]) -> Passed:
+    cases = [(counts, parts) for _, counts, parts in _patterns()]
+    came = [call(answer, *case) for case in cases]
+
+    def alike(like: Any) -> bool:
+        mine = [like(list(counts), parts) for counts, parts in cases]
+        return all(np.array_equal(one, hers) for one, hers in zip(mine, came, strict=True))
+
+    refused = refusing("12.2", alike)
+    yours = budget = 0
+    for (said, counts, parts), hers in zip(_patterns(), came, strict=True):
+        begins: list[Any] = (
+            [plain(b) for b in hers] if isinstance(hers, (list, tuple, np.ndarray)) else []
+        )
+        told = f"{said}, {parts} tiles"
+        wrong = _no_bands(begins, len(counts), parts) if begins else returned(hers, "")
+        if wrong:
+            asked = f"{parts} whole numbers that begin with 0 and never fall"
+            raise refused(
+                told, wrong, asked, "one number for each tile: the row that it begins with."
+            )
+        loads = [sum(counts[a:b]) for a, b in zip(begins, [*begins[1:], len(counts)], strict=True)]
+        best = least(counts, parts)
+        most, limit = max(loads), int(NEAR * best)
+        yours, budget = yours + most, budget + limit
+        if most > limit:
+            bars = Bars(limit, most, "blocks on the fullest tile")
+            place = int(np.argmax(loads))
+            words = f"tile {place} has {loads[place]} blocks"
+            asked = f"{best} would do, and {limit} are allowed"
+            advice = "which limit can all tiles keep, if each takes rows until it is full?"
+            raise refused(told, words, asked, advice, bars=bars)
+    words = f"{len(cases)} patterns"
+    unit = "blocks on the fullest tiles"
+    return Passed(words, Bars(budget, yours, unit), came)
+
+
+def _no_bands(begins: list[Any], rows: int, parts: int) -> str:
+    """What is wrong with numbers that are no first rows; nothing if they are."""
+    if len(begins) != parts:
+        return f"{counted(len(begins), 'number')}"
+    for last, here in zip([0, *begins[:-1]], begins, strict=True):
+        if not isinstance(here, int) or not last <= here <= rows or begins[0]:
+            return quoted(begins)
+    return ""
+
+
+# --- 12.3 -----------------------------------------------------------------------------------------
+
+DENSITIES = tuple(1 / 2**i for i in range(1, 8))
+
+
+@cache
+def _chip() -> Any:
+    return IPUModel("bow").create_device().target
+
+
+@cache
+def planned(size: int, n: int, block: int) -> tuple[int, dict[float, int]]:
+    """Modelled cycles of [size, size] x [size, n]: of the dense product, and of the static one by
+    density."""
+    dense = plan_mat_mul(size, size, n, _chip(), dtype=HALF, partials_type=HALF).cycles
+    blocks = {d: -(-((size // block) ** 2) // round(1 / d)) for d in DENSITIES}
+    how = (HALF, HALF), _chip()
+    sparse = {d: expected((size, size, n), block, blocks[d], *how).cycles for d in DENSITIES}
+    return dense, sparse
+
+
+def overtakes(size: int, n: int, block: int) -> float:
+    """The largest density at which the static product is quicker than the dense one."""
+    dense, sparse = planned(size, n, block)
+    found: float = max(density for density in DENSITIES if sparse[density] < dense)
+    return found
+
+
+def _both(size: int, n: int, block: int) -> Any:
+    dense, sparse = planned(size, n, block)
+    return show.crossing({"dense": dict.fromkeys(DENSITIES, dense), f"blocks of {block}": sparse})
+
+
+def _break_even(answer: Callable[..., Any]) -> Passed:
+    cases = {
+        "drawn, single values": (512, 256, 1),
+        "drawn, blocks of 4": (512, 128, 4),
+        "drawn, blocks of 16": (512, 64, 16),
+        "drawn, many columns": (256, 1024, 1),
+        "drawn, few columns": (512, 64, 1),
+        "drawn, a small matrix": (64, 1024, 16),
+        "drawn, a smaller one": (256, 256, 4),
+    }
+    known = suspects("12.3")
+    return judging.compare(answer, overtakes, cases, known, tolerance=1e-12, draws=_both)
+
+
+# --- 12.4 -----------------------------------------------------------------------------------------
+
+BUDGET, TOO_MANY = 12, (3, 8)  # blocks, and numbers of patterns that have more of them
+
+
+@cache
+def _ten() -> tuple[Array, list[CSRMatrix]]:
+    """x, and ten patterns of 5 x 6 blocks of 4 x 4."""
+    made = []
+    for number in range(10):
+        blocks = BUDGET + number // 2 if number in TOO_MANY else BUDGET - number
+        made.append(drawn(5, 6, 4, blocks, 1240 + number, range(number % 3)))
+    return np.random.default_rng(1204).permutation(96).reshape(24, 4) - 40.0, made
+
+
+def _compiled(answer: Callable[..., Any], tried: str, first_ones: int = 10) -> tuple[Any, int]:
+    """What an answer makes of the first of the ten patterns, and how many engines it takes."""
+    x, patterns = _ten()
+    (m, k), n = patterns[0].shape, x.shape[1]
+    params = dynamic.MatMulParams.create_with_num_non_zero_values(m, k, n, BUDGET * 16, (4, 4))
+    compiled, begin = [0], Engine.__init__
+
+    def begins(self: Engine, *args: Any, **how: Any) -> None:
+        compiled[0] += 1
+        begin(self, *args, **how)
+
+    with mock.patch.object(Engine, "__init__", begins):
+        made = call_made(answer, tried, params, patterns[:first_ones], x.copy())
+    return made, compiled[0]
+
+
+def _one_engine(answer: Callable[..., Any]) -> Passed:
+    tried = f"{name_of(answer)} on ten patterns, of which numbers {TOO_MANY[0]} and {TOO_MANY[1]} "
+    tried += "are beyond the budget"
+    made, engines = _compiled(answer, tried)
+    x, patterns = _ten()
+    if not isinstance(made, (list, tuple)):
+        raise NotYet(tried, returned(made, ""), "a list of ten", next_step="one entry a pattern.")
+
+    @cache
+    def hers() -> Any:
+        """Of half of the patterns, which tell mistakes apart."""
+        return _compiled(answer, tried, 5)[0]
+
+    def alike(like: Any) -> bool:
+        mine = _compiled(like, tried, 5)[0]
+        return len(mine) == len(hers()) and all(map(_same, mine, hers()))
+
+    refused = partial(refusing("12.4", alike), tried)
+    if not engines:
+        advice = "dynamic_engine(params) makes one: write into it, run it, read from it."
+        raise NotYet(tried, "no engine compiled", "one", "the device is to multiply.", advice)
+    if engines > 1:
+        why = "to compile takes longer than ten runs. The pattern is data: what the host writes."
+        advice = "make the engine before the loop, and in the loop write, run and read."
+        raise NotYet(tried, f"{counted(engines, 'engine')} compiled", "one", why, advice)
+    if len(made) != len(patterns):
+        advice = "one entry for each pattern, in their order."
+        raise refused(f"{counted(len(made), 'entry', 'entries')}", "ten", advice)
+    for number, (mine, csr) in enumerate(zip(made, patterns, strict=True)):
+        right = csr.to_dense().astype(float) @ x
+        if number in TOO_MANY:
+            if mine is not None:
+                why = f"it has {csr.num_blocks} blocks, and the budget holds {BUDGET}."
+                came = f"pattern {number}: {returned(mine, '')}"
+                advice = "encode() refuses it with a PoplibsError: catch that."
+                raise refused(came, "None", advice, why)
+        elif mine is None or (difference(mine, right, 1e-5)):
+            came = "None" if mine is None else difference(mine, right, 1e-5)
+            advice = "print what is written before each run, and compare it with the pattern."
+            raise refused(f"pattern {number}: {came}", quoted(right[0]), advice)
+    return Passed("ten patterns, one engine", evidence=[m for m in made if m is not None])
+
+
+def _same(mine: Any, hers: Any) -> bool:
+    if mine is None or hers is None:
+        return mine is hers
+    return np.shape(mine) == np.shape(hers) and np.allclose(mine, hers, atol=1e-3)
+
+
+# --- 12.5 -----------------------------------------------------------------------------------------
+
+
+def rounds(counts: Sequence[int], slots: int) -> int:
+    """How many steps buckets go round: block by block, in a ring of lists."""
+    parts = len(counts)
+    room = [slots - min(slots, n) for n in counts]
+    left = [n - min(slots, n) for n in counts]
+    step = 0
+    while sum(left):
+        step += 1
+        for part in range(parts):
+            while left[part] and room[part - step]:
+                left[part] -= 1
+                room[part - step] -= 1
+    return step
+
+
+def _steps(answer: Callable[..., Any]) -> Passed:
+    draw = np.random.default_rng(1205)
+    some = [draw.multinomial(n, draw.dirichlet([0.6] * parts)).tolist() for n, parts in
+            ((50, 12), (40, 8), (70, 13))]  # fmt: skip
+    cases = {
+        "drawn": (some[0], 6),
+        "drawn, eight": (some[1], 7),
+        "drawn, thirteen": (some[2], 7),
+        "drawn, two side by side": ([2, 9, 9, 1, 0, 3], 5),
+        "drawn, by hand": ([8, 0, 5, 0, 9, 2], 5),
+        "nothing spills": ([4, 5, 2, 0], 5),
+        "just full": ([5, 5, 5], 5),
+        "all in the first part": ([20, 0, 0, 0, 0], 4),
+        "a ring of one": ([3], 3),
+    }
+    return judging.compare(answer, rounds, cases, suspects("12.5"))
+
+
+# --- 12.6 -----------------------------------------------------------------------------------------
+
+
+LAYERS = (  # rows, columns, the length of a block, how many are there, and how many move
+    *((6, 7, 4, 18, 5), (5, 4, 2, 9, 1), (3, 8, 1, 10, 4)),
+    *((4, 4, 2, 12, 4), (4, 5, 2, 6, 0)),
+)
+
+
+def moved_blocks(there: Array, weights: Array, slopes: Array, moved: int) -> tuple[Array, Array]:
+    """What is asked, by sorting places."""
+
+    def sizes(blocks: Array, place: tuple[int, ...]) -> float:
+        return float((blocks[place] ** 2).sum())
+
+    kept = [tuple(int(i) for i in place) for place in np.argwhere(there)]
+    free = [tuple(int(i) for i in place) for place in np.argwhere(~there)]
+    kept.sort(key=lambda place: sizes(weights, place))
+    free.sort(key=lambda place: -sizes(slopes, place))
+    after, values = there.copy(), weights.copy()
+    for place in kept[:moved]:
+        after[place], values[place] = False, 0
+    for place in free[:moved]:
+        after[place] = True
+    return after, values
+
+
+@cache
+def _layer(rows: int, columns: int, b: int, blocks: int, moved: int) -> tuple[Any, ...]:
+    draw = np.random.default_rng(1206 + rows)
+    there = draw.permutation(rows * columns).reshape(rows, columns) < blocks
+    weights = draw.standard_normal((rows, columns, b, b)) * there[:, :, None, None]
+    weights += 0.3 * there[:, :, None, None]
+    slopes = draw.standard_normal((rows, columns, b, b)) * draw.random((rows, columns, 1, 1))
+    return there, weights, slopes, moved
+
+
+def _regrown(answer: Callable[..., Any]) -> Passed:
+    made = []
+    for case in (
+        (6, 7, 4, 18, 5),
+        (5, 4, 2, 9, 1),
+        (3, 8, 1, 10, 4),
+        (4, 4, 2, 12, 4),
+        (4, 5, 2, 6, 0),
+    ):
+        given = _layer(*case)
+        tried = (
+            f"{case[3]} of {case[0]} x {case[1]} blocks of {case[2]} x {case[2]}, {case[4]} to move"
+        )
+        found = call(answer, *given)
+        parts = [*found] if isinstance(found, tuple) else []
+        shapes = [np.shape(part) for part in parts]
+        if shapes != [given[0].shape, given[1].shape]:
+            came = f"shapes {shapes}" if parts else returned(found, "")
+            asked = f"there and weights, of shapes {given[0].shape} and {given[1].shape}"
+            raise NotYet(tried, came, asked, next_step="return both, with a comma between them.")
+        made.append((tried, given, np.asarray(parts[0]).astype(bool), np.asarray(parts[1])))
+
+    def alike(like: Any) -> bool:
+        pairs = ((like(*given), there, weights) for _, given, there, weights in made)
+        return all(
+            np.array_equal(mine[0], there) and np.allclose(mine[1], weights)
+            for mine, there, weights in pairs
+        )
+
+    for tried, given, there, weights in made:
+        after, values = moved_blocks(*given)
+        came = asked = ""
+        if there.sum() != after.sum():
+            came, asked = f"{there.sum()} blocks are there", f"{after.sum()}, as before"
+        elif (there != after).any():
+            row, column = np.argwhere(there != after)[0]
+            said = ("there", "not there")[:: 1 if there[row, column] else -1]
+            came, asked = f"the block in row {row}, column {column} is {said[0]}", said[1]
+        elif words := difference(weights, values):
+            came, asked = f"weights: {words}", "kept blocks as they were, and 0 elsewhere"
+        if came:
+            advice = "list the blocks by size first: which go, and which come?"
+            raise refusing("12.6", alike)(tried, came, asked, advice)
+    return Passed(f"{len(made)} layers", evidence=[weights for *_, weights in made])
+
+
+LESSON = lesson(
+    "12",
+    question(
+        "12.0",
+        (PredictedValue("blocks of 16", "times"), PredictedValue("single values", "times")),
+    ),
+    exercise(
+        "12.w1",
+        warmups.formula(
+            "12.w1",
+            lambda offsets, row: offsets[row + 1] - offsets[row],
+            ([0, 2, 2, 7, 8], 2),
+            ([0, 2, 2, 7, 8], 1),
+            ([0, 3, 4], 0),
+            ([0, 0, 5, 9], 2),
+        ),
+    ),
+    exercise("12.1", _by_hand, takes=("a codelet",)),
+    exercise("12.2", _bands),
+    question(
+        "12.3",
+        (
+            PredictedValue("single values, 1 in", whole=True, low=1),
+            PredictedValue("blocks of 16, 1 in", whole=True, low=1),
+        ),
+    ),
+    exercise("12.3", _break_even),
+    exercise("12.4", _one_engine),
+    exercise(
+        "12.w2",
+        warmups.formula(
+            "12.w2",
+            lambda blocks, buckets: -(-blocks * 13 // (10 * buckets)),
+            (60, 12),
+            (64, 12),
+            (1, 13),
+            (101, 7),
+            (40, 4),
+        ),
+    ),
+    exercise("12.5", _steps),
+    exercise("12.6", _regrown),
+)

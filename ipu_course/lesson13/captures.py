@@ -1,0 +1,26 @@
+"""Graphs of modules of torch: two that were captured once and lie beside the digits, and whatever
+module the learner has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipu_teach._support.places import bundled
+from ipu_teach.errors import ModelError, did_you_mean, shown
+from ipu_teach.frontends import ir
+
+CAPTURES = ("perceptron", "cnn")
+
+
+def captured(module: Any, *example: Any) -> ir.Ir:
+    """The graph of a stored capture, "perceptron" or "cnn"; or of a module of torch, with an
+    example of what its forward takes. Only a module needs torch. Raises `ModelError`."""
+    if example:
+        from ipu_teach.frontends.pytorch.capture import captured as capture
+
+        return capture(module, example).graph
+    if module not in CAPTURES:
+        raise ModelError(f"""captured() was given {shown(module)}.
+            next:  {did_you_mean(str(module), CAPTURES)}there are {", ".join(CAPTURES)}; a module of
+            torch comes with an example: captured(module, x, y).""")
+    return ir.load(bundled("datasets") / f"{module}.model")

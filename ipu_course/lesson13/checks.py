@@ -1,0 +1,454 @@
+"""The exercises of lesson 13, Frameworks: what is right, and mistakes by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from ipu_course.checking import judging
+from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
+from ipu_course.checking.judging import (
+    NotYet,
+    Passed,
+    call_made,
+    name_of,
+    plain,
+    refusing,
+    returned,
+)
+from ipu_course.checking.mistakes import suspects
+from ipu_course.checking.programs import device_of
+from ipu_course.lesson13.captures import captured
+from ipu_teach import HALF, Tensor, keras
+from ipu_teach.errors import counted
+from ipu_teach.frontends import ir
+from ipu_teach.frontends.keras import ipu
+from ipu_teach.types import Array
+
+# --- 13.1 and 13.3: what goes in, and what comes back ---------------------------------------------
+
+
+def samples_of(
+    batch: int, iterations: int, accumulation: int, replicas: int, stages: int, training: bool
+) -> int:
+    """Samples of a call, counted: each update takes micro-batches, on each replica."""
+    updates = range(iterations)
+    each = range(accumulation) if training else range(1)
+    return len([s for _ in updates for _ in each for _ in range(replicas) for s in range(batch)])
+
+
+def _samples(answer: Callable[..., Any]) -> Passed:
+    drawn = [(16, 4, 3, 2, 5, True), (8, 5, 2, 3, 4, False), (5, 7, 1, 1, 2, True)]
+    drawn += [(1, 1, 6, 5, 3, False), (13, 2, 9, 1, 1, True), (3, 10, 2, 4, 2, True)]
+    cases = {f"drawn, {case}": case for case in drawn}
+    cases |= {"nothing is more than 1": (1, 1, 1, 1, 1, True)}
+    return judging.compare(answer, samples_of, cases, suspects("13.1"))
+
+
+MODES = ("All", "Final", "EveryN", "Sum", "Default")
+
+
+def back_of(
+    mode: str, n: int, batch: int, micro: int, replicas: int, training: bool
+) -> tuple[int, int]:
+    """(rows of the outputs, losses) that come back, by going through the micro-batches."""
+    if mode == "Default":
+        mode = "Final" if training else "All"
+    every = {"All": range(micro), "Final": [micro - 1], "EveryN": range(n - 1, micro, n)}
+    kept = [(m, r) for m in every.get(mode, [0]) for r in range(replicas)]  # a Sum is one of each
+    return batch * len(kept), len(kept)
+
+
+def _back(answer: Callable[..., Any]) -> Passed:
+    drawn = [(mode, 4, 16, 12, 2, True) for mode in MODES]
+    drawn += [("Default", 2, 8, 6, 3, False), ("EveryN", 3, 5, 7, 1, True)]
+    drawn += [("Sum", 2, 3, 9, 1, False), ("Final", 5, 7, 4, 3, False)]
+    cases: dict[str, tuple[Any, ...]] = {f"drawn, {case}": case for case in drawn}
+    cases |= {"there are fewer micro-batches than n": ("EveryN", 8, 4, 5, 2, True)}
+    return judging.compare(answer, back_of, cases, suspects("13.3"))
+
+
+# --- 13.2: the port -------------------------------------------------------------------------------
+
+PIXELS, CLASSES = 6, 3
+
+
+def _start() -> Array:
+    return np.random.default_rng(1302).uniform(-1, 1, (PIXELS, CLASSES)).astype(np.float32)
+
+
+def _one_layer() -> Any:
+    model = keras.Sequential([keras.layers.Dense(CLASSES, input_shape=(PIXELS,))])
+    model.set_weights([_start(), np.zeros(CLASSES, np.float32)])
+    return model
+
+
+def _counted(made: list[Any]) -> Any:
+    made.append(_one_layer())
+    return made[-1]
+
+
+def plain_loop(
+    images: Array, labels: Array, epochs: int, batch: int, steps: int, rate: float = 0.5
+) -> list[Array]:
+    """The weights after descent, batch by batch, without those that fill no call."""
+    w, b = _start().astype(float), np.zeros(CLASSES)
+    usable = len(images) - len(images) % (batch * steps)
+    for begin in [*range(0, usable, batch)] * epochs:
+        x, y = images[begin : begin + batch].astype(float), labels[begin : begin + batch]
+        scores = np.exp(x @ w + b)
+        slope = (scores / scores.sum(1, keepdims=True) - np.eye(CLASSES)[y]) / batch
+        w, b = w - rate * x.T @ slope, b - rate * slope.sum(0)
+    return [w, b]
+
+
+@contextmanager
+def _machine() -> Iterator[None]:
+    """Four tiles, whatever was configured."""
+    before, config = [*ipu._configured], ipu.IPUConfig()
+    config.ipu_model.tiles_per_ipu = 4
+    config.configure_ipu_system()
+    try:
+        yield
+    finally:
+        ipu._configured[:] = before
+
+
+def _ported(answer: Callable[..., Any]) -> Passed:
+    draw = np.random.default_rng(1303)
+    reports = []
+    for many, epochs, batch, steps in ((30, 2, 4, 3), (15, 3, 5, 1)):
+        images = draw.uniform(0, 2, (many, PIXELS)).astype(np.float32)
+        labels = draw.integers(0, CLASSES, many)
+        tried = f"{many} digits, {epochs} epochs, batches of {batch}, {steps} a call"
+        with _machine():
+            keras.utils.set_random_seed(1304)
+            made = list[Any]()
+            make = partial(_counted, made)
+            given = make, images.copy(), labels.copy(), epochs, batch, steps
+            model = call_made(answer, tried, *given)
+            runs = _runs(model, tried)
+        if len(made) > 1:
+            why = "each model begins again, with the weights that make() gives it."
+            said = f"{len(made)} models were made"
+            raise NotYet(tried, said, "1", why, "make one, in front of all loops.")
+        wanted = epochs * (many // (batch * steps))
+        if len(model.compiles) > 1:
+            why = "what is compiled can run as often as one likes."
+            said = f"{len(model.compiles)} programs were compiled"
+            raise NotYet(tried, said, "1", why, "call compile() and fit() once, in front of loops.")
+        if runs != wanted:
+            raise NotYet(tried, f"{runs} runs of the device", str(wanted), *_whose(runs, wanted))
+        hers, right = model.get_weights(), plain_loop(images, labels, epochs, batch, steps)
+        if where := judging.difference(hers[0], right[0], 1e-4):
+            why, advice = _other_loop(hers, images, labels, epochs, batch, steps)
+            raise NotYet(tried, f"weights: {where}", "", why, advice)
+        reports.append(model.report)
+    return Passed("30 digits, and 15: weights as in the plain loop", evidence=reports)
+
+
+def _other_loop(
+    hers: list[Array], x: Array, y: Array, epochs: int, batch: int, steps: int
+) -> tuple[str, str]:
+    """Which loop other than the one that is asked for comes to these weights."""
+    n = len(x) // (batch * steps) * batch * steps
+    loops = {
+        f"this is descent after each {batch * steps} digits, a call at a time.": (
+            plain_loop(x, y, epochs, batch * steps, 1),
+            "a batch is an update: neither accumulate, nor make batches larger.",
+        ),
+        "this is descent by 0.01, which is taken where nobody says how far.": (
+            plain_loop(x, y, epochs, batch, steps, 0.01),
+            "keras.optimizers.SGD(0.5) goes by 0.5.",
+        ),
+        "the last digits were taken, and the first ones left out.": (
+            plain_loop(x[-n:], y[-n:], epochs, batch, steps),
+            "leave out those at the end: images[:n].",
+        ),
+    }
+    for why, (weights, advice) in loops.items():
+        if not judging.difference(hers[0], weights[0], 1e-4):
+            return why, advice
+    return (
+        "the device was run as often, and not with what the plain loop has.",
+        "the same images, in the same order, as often: does fit() shuffle?",
+    )
+
+
+def _whose(runs: int, wanted: int) -> tuple[str, str]:
+    if runs > wanted:
+        return "the loop over batches is the host's: it calls, and waits, for each.", (
+            "steps_per_execution of compile() says how many batches a call takes."
+        )
+    return "the model that came back has not seen all epochs.", (
+        "fit() takes the number of epochs."
+    )
+
+
+def _runs(model: Any, tried: str) -> int:
+    """How often the device ran a model's program."""
+    if not isinstance(model, keras.Model):
+        raise NotYet(tried, returned(model), "a model", "", "return the model.")
+    if not model.compiles:
+        why = "the device has not been used."
+        raise NotYet(tried, "a model that ran nowhere", "", why, "fit() runs what compile() says.")
+    return len(model.report.runs)
+
+
+# --- 13.4: an operation that is not there ---------------------------------------------------------
+
+SLOPES = ((0.1, (37,)), (3.0, (5, 4)), (-0.5, (1,)))
+
+
+def like(x: ir.Value, *others: ir.Value, **attrs: Any) -> ir.Out:
+    """As the first that came in."""
+    return ir.Out(x.shape, x.dtype)
+
+
+@contextmanager
+def rows(answer: Callable[..., Any]) -> Iterator[None]:
+    """Two operations that an answer lowers."""
+
+    def made(*given: Any) -> Tensor:
+        found = answer(*given)
+        if not isinstance(found, Tensor):
+            tried = f"{name_of(answer)} {'with' if len(given) > 3 else 'without'} g"
+            raise NotYet(tried, returned(found), "a tensor", "", "return what low.call gives.")
+        return found
+
+    mine = {
+        "your forward": ir.Row(like, lambda low, x, slope: made(low, x, slope)),
+        "your gradient": ir.Row(like, lambda low, x, g, slope: made(low, x, slope, g)),
+    }
+    ir.OPS.update(mine)
+    try:
+        yield
+    finally:
+        for name in mine:
+            del ir.OPS[name]
+
+
+def _x(place: int) -> Array:
+    """Numbers of both signs, no two alike, and zero."""
+    n = int(np.prod(SLOPES[place][1]))
+    drawn = np.random.default_rng(1304).permutation(n) / 8 - (n // 2) / 8
+    return drawn.reshape(SLOPES[place][1]).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """What three slopes came to: by case (the forward, the gradient, x as it is then)."""
+
+    came: list[tuple[Array, Array, Array]]
+    compute_sets: int
+    report: Any
+
+
+@cache
+def lowered(answer: Callable[..., Any]) -> Lowered:
+    """An answer's operations on 13 tiles, forward and gradient of each slope."""
+    graph = ir.Ir()
+    with rows(answer):
+        for i, (slope, _) in enumerate(SLOPES):
+            x = graph.variable(_x(i), f"x{i}")
+            g = graph.variable(_x(i)[::-1] + 0.25, f"g{i}")
+            y = graph.op("your forward", x, slope=slope)
+            back = graph.op("your gradient", x, g, slope=slope)
+            for name, value in (("y", y), ("back", back), ("x", x)):
+                graph.output(f"{name}{i}", value)
+        device = device_of()
+        run = ir.Run(ir.Lowering(graph, device), device)
+        out = run()
+    names = ("y", "back", "x")
+    (program,) = run.engine.report.compilation.programs[:1]
+    sets = sum(node.kind == "Execute" for _, node in program.walk())
+    came = [tuple(out[f"{n}{i}"][0] for n in names) for i in range(len(SLOPES))]
+    return Lowered(came, sets, run.engine.report)
+
+
+def _alike(found: Lowered, other: Any) -> bool:
+    theirs = lowered(other)
+    pairs = zip(found.came, theirs.came, strict=True)
+    same = all(np.array_equal(a, b) for one, two in pairs for a, b in zip(one, two, strict=True))
+    return same and found.compute_sets == theirs.compute_sets
+
+
+def _lowering(answer: Callable[..., Any]) -> Passed:
+    tried = f"{name_of(answer)} with slopes 0.1, 3 and -0.5"
+    with judging.answering(tried):
+        found = lowered(answer)
+    refused = refusing("13.4", partial(_alike, found))
+    for i, (slope, _) in enumerate(SLOPES):
+        x, g = _x(i), _x(i)[::-1] + 0.25
+        factor = np.where(x > 0, 1, slope)
+        wanted = {"the forward": x * factor, "the gradient": g * factor, "x, afterwards": x}
+        for (name, right), hers in zip(wanted.items(), found.came[i], strict=True):
+            if where := judging.difference(hers, right.astype(np.float32)):
+                advice = "take one number of each sign, and 0, and follow them."
+                raise refused(f"{name}, slope {slope}", where, "", advice)
+    if found.compute_sets > 2 * len(SLOPES):
+        advice = "put all of it into one expression: popops.map makes one compute set."
+        said = f"{found.compute_sets} compute sets for {2 * len(SLOPES)} operations"
+        raise refused(tried, said, "one for each", advice)
+    return Passed(tried, evidence=found.report)
+
+
+# --- 13.5: what compiles again --------------------------------------------------------------------
+
+
+@dataclass
+class StandIn:
+    """Stands for a `Run`: what it was compiled for, and what has been written to it."""
+
+    batch: int
+    iterations: int
+    held: dict[str, Any] = field(default_factory=dict)
+
+    def write(self, name: str, value: Any) -> None:
+        """As `Run.write`."""
+        self.held[name] = value
+
+
+# (batch, iterations, rate, weight) of a call, and what is new in it
+CALLS = (
+    ((16, 4, 0.5, 1.0), "nothing was compiled before"),
+    ((16, 4, 0.5, 1.0), "nothing changed"),
+    ((16, 4, 0.25, 1.0), "another rate"),
+    ((16, 4, 0.25, 2.0), "other weights"),
+    ((8, 4, 0.25, 2.0), "another batch"),
+    ((8, 2, 0.25, 2.0), "another number of iterations"),
+    ((16, 4, 0.125, 3.0), "the first batch again, with another rate and weights"),
+    ((4, 8, 0.125, 3.0), "a batch and iterations of the same product"),
+)
+
+
+def gone_on(answer: Callable[..., Any]) -> list[tuple[int, Any]]:
+    """By call (programs made so far, what the call's run is and holds)."""
+    made, cache_, found = [], dict[Any, Any](), []
+
+    def make(batch: int, iterations: int) -> StandIn:
+        made.append(StandIn(batch, iterations))
+        return made[-1]
+
+    for (batch, iterations, rate, weight), _ in CALLS:
+        run = answer(cache_, make, batch, iterations, rate, {"w": weight})
+        held = (run.batch, run.iterations, *map(run.held.get, ("rate", "w")))
+        found.append((len(made), held))
+    return found
+
+
+def _recompiled(answer: Callable[..., Any]) -> Passed:
+    tried = f"{len(CALLS)} calls of {name_of(answer)}, one after the other"
+    made = set()
+    come = dict[str, Any]()
+
+    def watched(*given: Any) -> Any:
+        run = answer(*given)
+        if not isinstance(run, StandIn):
+            advice = "return what make() made, or what the cache has of it."
+            raise NotYet(tried, returned(run), "a run", "", advice)
+        return run
+
+    with judging.answering(tried):
+        come["all"] = gone_on(watched)
+    for number, (case, new) in enumerate(CALLS):
+        made.add(case[:2])
+        programs, held = come["all"][number]
+        if programs != len(made) or held != case:
+            refused = refusing("13.5", lambda f: gone_on(f) == come["all"])
+            so_far = counted(programs, "program")
+            said = f"{so_far} so far; it is one of (batch, iterations, rate, w) = {held}"
+            right = f"{counted(len(made), 'program')}, and {case}"
+            advice = "what is part of the program, and what is only a value on it?"
+            raise refused(f"call {number + 1}: {new}", said, right, advice)
+    return Passed(tried, evidence=[n for n, _ in come["all"]])
+
+
+# --- 13.6: what the backward keeps ----------------------------------------------------------------
+
+
+def kept_by(graph: ir.Ir) -> dict[str, int]:
+    """Bytes by name of what a forward makes and a backward reads, through views: from the forward's
+    side."""
+    ops = [op for op in graph.ops if op.part == "forward"]
+    seen = {v: v for op in ops if not ir.OPS[op.kind].view for v in op.outs}
+    for op in graph.ops:
+        if ir.OPS[op.kind].view and op.inputs[0] in seen:
+            seen[op.outs[0]] = seen[op.inputs[0]]
+    later = [op for op in graph.ops if op.part == "backward" and not ir.OPS[op.kind].view]
+    read = {seen[v] for op in later for v in op.inputs if v in seen}
+    return {v.name: int(np.prod(v.shape)) * v.dtype.size for v in seen.values() if v in read}
+
+
+def _narrow() -> ir.Ir:
+    """A graph in two dtypes, of which a value is read through two views alone."""
+    graph = ir.Ir()
+    x = graph.input((6, 4), "x")
+    w = graph.variable(np.ones((2, 12), np.float16), "w")
+    half = graph.op("cast", graph.op("reshape", x, shape=(2, 12)), dtype=HALF)
+    rows = graph.op("reshape", graph.op("add", half, w), shape=(4, 6))
+    gate = graph.op("sigmoid", graph.op("reshape", graph.op("mul", half, w), shape=(4, 6)))
+    out = graph.op("matmul", graph.op("permute", rows, dims=(1, 0)), gate)
+    graph.output("loss", ir.reduced(graph, "sum", graph.op("mul", out, out)))
+    return graph
+
+
+@cache
+def graphs() -> dict[str, ir.Ir]:
+    """Graphs with their backward."""
+    several = {"the CNN": captured("cnn"), "the perceptron": captured("perceptron")}
+    several |= {"a graph of HALF": _narrow()}
+    return {name: ir.autodiff(g, g.outputs["loss"])[0] for name, g in several.items()}
+
+
+def _kept(answer: Callable[..., Any]) -> Passed:
+    came = {}
+    for name, graph in graphs().items():
+        tried = f"{name_of(answer)} of {name}"
+        made = call_made(answer, tried, graph.but())
+        if not isinstance(made, dict):
+            advice = 'return a dictionary, as {"relu9": 4608}.'
+            raise NotYet(tried, returned(made), "names with their bytes", "", advice)
+        came[name] = {str(n): plain(b) for n, b in made.items()}
+    for name, graph in graphs().items():
+        right, hers = kept_by(graph), came[name]
+        if right == hers:
+            continue
+        refused = refusing(
+            "13.6", lambda f: all(f(g.but()) == came[n] for n, g in graphs().items())
+        )
+        wrong = [n for n in (*right, *hers) if right.get(n) != hers.get(n)]
+        one = wrong[0]
+        said, wanted = (f"{b[one]} bytes" if one in b else "left out" for b in (hers, right))
+        advice = f"look for {one} in print(graph): who makes it, and who reads it?"
+        raise refused(f"{name_of(answer)} of {name}", f"{one}: {said}", wanted, advice)
+    total = sum(kept_by(graphs()["the CNN"]).values())
+    return Passed(
+        "three graphs", evidence=list(came["the CNN"].values()), figure=total, unit="bytes"
+    )
+
+
+YES = ("yes", "no")
+
+LESSON = lesson(
+    "13",
+    question("13.0", (PredictedValue("forward", low=0, high=1),)),
+    exercise("13.1", _samples),
+    exercise("13.2", _ported),
+    exercise("13.3", _back),
+    exercise("13.4", _lowering),
+    question(
+        "13.5",
+        tuple(
+            PredictedValue(f"another {name}", choices=YES)
+            for name in ("rate", "batch", "number of iterations", "set of weights")
+        ),
+    ),
+    exercise("13.5", _recompiled),
+    exercise("13.6", _kept),
+)

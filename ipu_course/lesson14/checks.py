@@ -1,0 +1,576 @@
+"""The exercises of lesson 14, stencils and graphs: what is right, and mistakes by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from ipu_course.checking import warmups
+from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
+from ipu_course.checking.judging import NotYet, Passed, call, plain, quoted, refusing, returned
+from ipu_course.checking.programs import TILES, all_of, device_of, program_of
+from ipu_course.checking.trial import (
+    Built,
+    Ran,
+    Trial,
+    Var,
+    by_rows,
+    codelet,
+    codelet_of,
+    equal,
+    refuse_growing,
+)
+from ipu_course.checking.verdict_panel import Bars
+from ipu_teach import FLOAT, INT, Graph, InOut, Input, Output, Tensor, Vector, Vertex, show
+from ipu_teach.errors import counted, shown
+from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence as Steps
+from ipu_teach.report import Recording
+from ipu_teach.types import Array
+
+Edges = Iterable[tuple[int, int]]
+PlateBlock = tuple[int, int, int, int]  # top, bottom, left, right of what lies within the rim
+NEAR = 1.05  # times the least that all tiles together can fetch
+
+
+def _ends(n: int, parts: int) -> list[tuple[int, int]]:
+    """The parts of 1 to n, each with its end."""
+    return [(1 + n * k // parts, 1 + n * (k + 1) // parts) for k in range(parts)]
+
+
+def blocks_of(rows: int, columns: int, down: int, across: int) -> list[PlateBlock]:
+    """The blocks of a plate, tile by tile."""
+    return [(*v, *level) for v in _ends(rows, down) for level in _ends(columns, across)]
+
+
+def lay(blocks: Sequence[PlateBlock], graph: Graph, plate: Tensor) -> None:
+    """Each block on its tile, and the rim with the blocks beside it."""
+    for tile, (top, bottom, left, right) in enumerate(with_rim(blocks, plate.shape)):
+        graph.set_tile_mapping(plate[top:bottom, left:right], tile)
+
+
+def with_rim(blocks: Sequence[PlateBlock], shape: Sequence[int]) -> Iterator[PlateBlock]:
+    """The blocks with what of the rim is beside them."""
+    for a, b, c, d in blocks:
+        yield a - (a == 1), b + (b == shape[0] - 1), c - (c == 1), d + (d == shape[1] - 1)
+
+
+# --- 14.1 -----------------------------------------------------------------------------------------
+
+
+def stepped(plate: Array, steps: int) -> Array:
+    """What comes of a plate, whole plates at once, in float64."""
+    rows, columns = (np.arange(n) % (n - 1) > 0 for n in plate.shape)
+    for _ in range(steps):
+        around = [np.roll(plate, by, axis) for by in (1, -1) for axis in (0, 1)]
+        plate = np.where(rows[:, None] & columns, np.mean(around, axis=0), plate)
+    return plate
+
+
+def _plate(said: str, rows: int, columns: int, blocks: Sequence[PlateBlock], pairs: int) -> Trial:
+    """Whole numbers, no two in a row alike; a step divides them by 4, and that is exact."""
+    draw = np.random.default_rng(1400 + rows)
+    start = draw.permutation((rows + 2) * (columns + 2)).reshape(rows + 2, -1) % 251 - 120.0
+    lies, right = partial(lay, blocks), [stepped(start, 2 * pairs)]
+    tensors = {"plate": Var(FLOAT, start.shape, lies, [start], right)}
+    tensors["other"] = Var(FLOAT, start.shape, lies)
+    return Trial(f"{said}, {2 * pairs} steps", tensors, more=(blocks, pairs))
+
+
+def _seen(answer: Any, trial: Trial, run: int = 0) -> Any:
+    """An answer's numbers, at the end of its first or of its last run; it is run anew for it."""
+    seen: list[Recording] = []
+
+    def watch(ran: Ran) -> None:
+        seen.append(ran.engine.record(next(iter(ran.tensors.values()))))
+
+    ran = replace(trial, ready=watch).of(answer)
+    report = ran.engine.report if run else ran.report
+    return show.run(seen[0], at=len(report.execution.steps) - 1)
+
+
+@cache
+def _plates() -> tuple[Trial, ...]:
+    """Ordinary ones first."""
+    uneven = [(1, 2, 1, 9), (2, 7, 1, 3), (2, 7, 3, 9), (7, 9, 1, 8), (7, 9, 8, 9)]
+    return (
+        _plate("13 strips of a plate of 13 x 3", 13, 3, blocks_of(13, 3, 13, 1), 1),
+        _plate("3 x 4 blocks of a plate of 7 x 9", 7, 9, blocks_of(7, 9, 3, 4), 2),
+        _plate("blocks of five sizes", 8, 8, uneven, 2),
+        _plate("a plate of one number", 1, 1, [(1, 2, 1, 2)], 2),
+    )
+
+
+def _heat(answer: Any) -> Passed:
+    reports = []
+    for trial in _plates():
+        ran = trial.through(answer, "14.1")
+        picture = partial(_seen, answer, trial)
+        if found := ran.wrong("plate"):
+            advice = "follow one number through one step: which four does it meet?"
+            raise ran.refused("14.1", found.words, "", advice, draws=picture)
+        for loop in (step for step in all_of(ran.program) if isinstance(step, Repeat)):
+            if any(isinstance(step, Copy) for step in all_of(loop.body)):
+                why = "a copy moves the whole plate in each round, and computes nothing."
+                advice = "let the second step of a round read other, and write plate."
+                raise NotYet(trial.tried, "a Copy in the loop", "none", why, advice)
+        _refuse_elsewhere(ran, len(trial.more[0]))
+        reports.append(ran.report)
+    few = _plates()[2]
+    built = {n: Trial("", few.tensors, more=(few.more[0], n)).build(answer) for n in (2, 7)}
+    why = "a loop written in Python writes every step down, and each needs room on all tiles."
+    refuse_growing(built, "pairs", why, "Repeat(pairs, …) has its body once.")
+    return Passed(f"{len(reports)} plates", evidence=reports)
+
+
+def _refuse_elsewhere(ran: Ran, blocks: int) -> None:
+    """Raise `NotYet` if not just the tiles that have a block have vertices."""
+    tables = (table for one in ran.graph.compute_sets for table in one.tables.values())
+    used = {int(tile) for table in tables for tile in table.tiles}
+    if wrong := sorted(used ^ set(range(blocks))):
+        tile, idle = wrong[0], wrong[0] < blocks
+        came = f"tile {tile} has {'a' if idle else 'no'} block and {'no' if idle else 'a'} vertex"
+        why = "a block is best computed where it lies: elsewhere all of it has to travel."
+        raise NotYet(ran.trial.tried, came, "", why, "map the vertex of blocks[t] to tile t.")
+
+
+# --- 14.2 -----------------------------------------------------------------------------------------
+
+CUTS = {
+    "a square plate": (192, 192, 64),
+    "a wide one": (60, 240, 16),
+    "a tall one": (260, 60, 12),
+    "a prime number of tiles": (40, 41, 13),
+    "fewer rows than tiles": (5, 400, 12),
+    "a number a tile": (3, 4, 12),
+    "one tile": (7, 9, 1),
+    "a chip": (1472, 1472, 1472),
+}
+
+
+def fetched(rows: int, columns: int, down: int, across: int) -> int:
+    """How many numbers all tiles together fetch: what of a block's slice lies on another tile."""
+    blocks = blocks_of(rows, columns, down, across)
+    tiles = np.empty((rows + 2, columns + 2), int)
+    for tile, (top, bottom, left, right) in enumerate(with_rim(blocks, tiles.shape)):
+        tiles[top:bottom, left:right] = tile
+    return sum(
+        int((tiles[top - 1 : bottom + 1, left - 1 : right + 1] != tile).sum())
+        for tile, (top, bottom, left, right) in enumerate(blocks)
+    )
+
+
+@cache
+def least(rows: int, columns: int, tiles: int) -> int:
+    """The least of all cuts."""
+    ways = ((d, tiles // d) for d in range(1, tiles + 1) if tiles % d == 0)
+    return min(fetched(rows, columns, d, a) for d, a in ways if d <= rows and a <= columns)
+
+
+def _drawn_cut(rows: int, columns: int, way: tuple[int, int]) -> Any:
+    """Where a plate lies, if it is small enough to be seen."""
+    if way[0] * way[1] > 64:
+        return None
+    graph = Graph(device_of(way[0] * way[1]))
+    plate = graph.add_variable(FLOAT, (rows + 2, columns + 2), "plate")
+    lay(blocks_of(rows, columns, *way), graph, plate)
+    return show.tiles(plate)
+
+
+def _cut(answer: Callable[..., Any]) -> Passed:
+    came = {case: call(answer, *case) for case in CUTS.values()}
+
+    def alike(like: Any) -> bool:
+        return all(np.array_equal(like(*case), hers) for case, hers in came.items())
+
+    refused = refusing("14.2", alike)
+    yours = budget = 0
+    for said, case in CUTS.items():
+        (rows, columns, tiles), hers = case, came[case]
+        told = f"{said}: {rows} x {columns} on {counted(tiles, 'tile')}"
+        pair = [plain(n) for n in hers] if isinstance(hers, (tuple, list, np.ndarray)) else []
+        if len(pair) != 2 or not all(isinstance(n, int) for n in pair):
+            raise refused(told, returned(hers), "(down, across)", "return two whole numbers.")
+        down, across = (int(n or 0) for n in pair)
+        if down < 1 or across < 1 or down * across != tiles or down > rows or across > columns:
+            asked = f"{counted(tiles, 'block')}, each with a row and a column at least"
+            advice = "try each down that divides tiles, and leave out those with too many parts."
+            raise refused(told, f"{down} x {across}", asked, advice)
+        mine, best = fetched(rows, columns, down, across), least(*case)
+        yours, budget = yours + mine, budget + int(NEAR * best)
+        if mine > NEAR * best:
+            bars = Bars(int(NEAR * best), mine, "numbers fetched")
+            words = f"{down} x {across}: all tiles together fetch {mine:,} numbers"
+            picture = partial(_drawn_cut, rows, columns, (down, across))
+            advice = "count what crosses each line between blocks, for every way to cut."
+            asked = f"{best:,} or so would do"
+            raise refused(told, words, asked, advice, bars=bars, draws=picture)
+    bars = Bars(budget, yours, "numbers fetched")
+    return Passed(f"{len(CUTS)} plates", bars, tuple(came.values()))
+
+
+# --- 14.3 -----------------------------------------------------------------------------------------
+
+
+def rows_of(n: int, edges: Edges) -> list[list[int]]:
+    """The sorted neighbours of each vertex."""
+    near: list[set[int]] = [set() for _ in range(n)]
+    for a, b in edges:
+        near[a].add(b)
+        near[b].add(a)
+    return [sorted(mine) for mine in near]
+
+
+def offsets_of(rows: Sequence[Sequence[int]]) -> list[int]:
+    """How many neighbours stand before each row, and how many there are."""
+    return [int(n) for n in np.cumsum([0, *map(len, rows)])]
+
+
+def distances(rows: Sequence[Sequence[int]], begin: int) -> list[int]:
+    """Of each vertex from one, by a queue; -1 for what is not reached."""
+    found, queue = {begin: 0}, [begin]
+    for here in queue:
+        new = [there for there in rows[here] if there not in found]
+        found |= dict.fromkeys(new, found[here] + 1)
+        queue += new
+    return [found.get(v, -1) for v in range(len(rows))]
+
+
+def some_edges(n: int, many: int, seed: int) -> list[tuple[int, int]]:
+    """So many edges, drawn."""
+    draw = np.random.default_rng(seed)
+    return [(int(a), int(b)) for a, b in draw.integers(0, n, (many, 2))]
+
+
+def star_of(n: int) -> list[tuple[int, int]]:
+    """Vertex 0 knows all others."""
+    return [(0, leaf) for leaf in range(1, n)]
+
+
+class Reach(Vertex):
+    """A wave on one tile: who has a neighbour at distance `level`, and none yet?"""
+
+    ends: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    before: Input[Vector[INT]]
+    level: Input[INT]
+    mine: InOut[Vector[INT]]
+    grew: Output[INT]
+
+    def compute(self) -> None:
+        grew = 0
+        for v in range(len(self.mine)):
+            for k in range(self.ends[v], self.ends[v + 1]):
+                if self.mine[v] < 0 and self.before[self.neighbours[k]] == self.level:
+                    self.mine[v] = self.level + 1
+                    grew += 1
+        self.grew = grew
+
+
+def _wave(graph: Graph, rows: Sequence[Sequence[int]], parts: Sequence[Tensor]) -> Program:
+    """One wave: it reads a copy of all distances, and writes those of its tile."""
+    distance, level, grew = parts
+    before, reach = graph.add_variable(INT, distance.shape, "before"), graph.add_compute_set("wave")
+    lists = offsets_of(rows), [b for row in rows for b in row]
+    offsets, neighbours = (graph.add_constant(INT, (len(x),), x, "rows") for x in lists)
+    for tensor in (before, offsets, neighbours):
+        graph.set_tile_mapping(tensor, 0)
+    for tile, (begin, end) in enumerate(_shares(len(rows))):
+        if begin == end:
+            graph.set_initial_value(grew[tile], 0)
+            continue
+        fields = {"ends": offsets[begin : end + 1], "neighbours": neighbours, "before": before}
+        fields |= {"level": level, "mine": distance[begin:end], "grew": grew[tile]}
+        graph.set_tile_mapping(graph.add_vertex(reach, Reach, fields), tile)
+    return Steps(Copy(distance, before), Execute(reach))
+
+
+def _shares(n: int) -> list[tuple[int, int]]:
+    """Of so many elements those of each tile, equally many."""
+    return [(n * tile // TILES, n * (tile + 1) // TILES) for tile in range(TILES)]
+
+
+def _searching(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
+    """answer(graph, wave, level, grew) returns a program."""
+    wave = _wave(graph, trial.more[0], parts)
+    return program_of(answer, trial.tried, graph, wave, *parts[1:]), []
+
+
+@cache
+def _graphs() -> tuple[Trial, ...]:
+    """Each searched twice on one engine."""
+    made = []
+    streets = [(k, k + 1) for k in range(24) if k % 5 < 4] + [(k, k + 5) for k in range(20)]
+    storeys = [pair for t in range(13) for pair in ((0, 3 * t + 1), (3 * t + 1, 3 * t + 2))]
+    for said, n, edges, begins in (
+        ("a town of 5 x 5 crossings", 25, streets, (0, 12)),
+        ("a path of 14", 14, [(k, k + 1) for k in range(13)], (0, 5)),
+        ("a star of 20", 20, star_of(20), (7, 0)),
+        ("two parts, a loop and a vertex alone", 26, [*some_edges(12, 14, 3),
+         *((a + 12, b + 12) for a, b in some_edges(12, 14, 4)), (24, 24)], (1, 24)),
+        ("a tree of three storeys", 39, storeys, (0, 1)),
+        ("6 in a ring, on 13 tiles", 6, [(k, (k + 1) % 6) for k in range(6)], (2, 5)),
+    ):  # fmt: skip
+        rows = rows_of(n, edges)
+        given = [[0 if v == begin else -1 for v in range(n)] for begin in begins]
+        right = [distances(rows, begin) for begin in begins]
+        tensors = {"distance": Var(INT, n, _evenly, given, right), "level": Var(INT, (), 0)}
+        tensors["grew"] = Var(INT, TILES, by_rows)
+        trial = Trial(f"{said}, from {begins[0]} and {begins[1]}", tensors, more=(rows,), runs=2)
+        made.append(replace(trial, form=_searching, most_rounds=60))
+    return tuple(made)
+
+
+def _evenly(graph: Graph, tensor: Tensor) -> None:
+    """As many elements on each tile."""
+    for tile, (begin, end) in enumerate(_shares(len(tensor))):
+        graph.set_tile_mapping(tensor[begin:end], tile)
+
+
+def _waves(ran: Ran) -> int:
+    """How many waves the first run took."""
+    return sum(p.executions for p in ran.report.compute_sets if p.name == "wave")
+
+
+def _search(answer: Any) -> Passed:
+    runs = [trial.through(answer, "14.3") for trial in _graphs()]
+
+    def alike(like: Any) -> bool:
+        """One graph does not tell one end of the loop from another."""
+        pairs = ((ran, ran.trial.outcome(like)) for ran in reversed(runs))  # the small ones first
+        return all(equal(ran, other) and _waves(ran) == _waves(other) for ran, other in pairs)
+
+    refused = refusing("14.3", alike)
+    yours = budget = 0
+    for ran in runs:
+        trial = ran.trial
+        if any(ran.endless):
+            advice = "what does the loop look at, and when does that become 0?"
+            raise refused(trial.tried, "waves without end", "an end", advice)
+        if found := ran.wrong("distance"):
+            told = f"{trial.tried}, {('first', 'second')[found.run]} run"
+            advice = "print level and grew in the loop, with PrintTensor."
+            picture = partial(_seen, answer, trial, found.run)
+            raise refused(told, found.words, quoted(found.right), advice, draws=picture)
+        waves, most = _waves(ran), 1 + max(trial.tensors["distance"].right[0])
+        yours, budget = yours + waves, budget + most
+        if waves > most:
+            advice = "let the device end the loop: RepeatWhileTrue looks at a number of its own."
+            asked, bars = f"{most}, of which the last reaches nobody", Bars(most, waves, "waves")
+            raise refused(trial.tried, counted(waves, "wave"), asked, advice, bars=bars)
+    reports = [ran.report for ran in runs]
+    return Passed(f"{len(runs)} graphs, each twice", Bars(budget, yours, "waves"), reports)
+
+
+# --- 14.4 -----------------------------------------------------------------------------------------
+
+# modelled cycles of a finger's step, one worker of six at work: 5 % above fingers that begin at the
+# beginnings of both rows
+PER_STEP = 85
+FIELDS = ("offsets", "neighbours", "begin", "end", "count")
+
+
+def triples(rows: Sequence[Sequence[int]]) -> int:
+    """How many triangles there are: all threes of vertices, tried."""
+    near = [set(row) for row in rows]
+    return sum(
+        c in near[a] and c in near[b]
+        for a in range(len(rows)) for b in near[a] if b > a for c in range(b + 1, len(rows))
+    )  # fmt: skip
+
+
+def finger_steps(rows: Sequence[Sequence[int]]) -> int:
+    """How far two fingers go at most, over all edges from a smaller vertex to a larger."""
+    return sum(len(row) + len(rows[b]) for a, row in enumerate(rows) for b in row if b > a)
+
+
+def _counting(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
+    """The answer is a codelet; a vertex of it for each two bounds."""
+    cls = codelet_of(answer, "a check")
+    compute_set, (*lists, bounds, counts) = graph.add_compute_set("count"), parts
+    for k in range(len(counts)):
+        fields = (*lists, bounds[k], bounds[k + 1], counts[k])
+        vertex = graph.add_vertex(compute_set, cls, dict(zip(FIELDS, fields, strict=True)))
+        graph.set_tile_mapping(vertex, k)
+    return Execute(compute_set), []
+
+
+def _total(ran: Ran) -> int:
+    return int(np.sum(ran.came[0]["counts"]))
+
+
+def _as_many(hers: Ran, other: Ran) -> bool:
+    """Whether both find as many."""
+    return bool(hers.came and other.came) and _total(hers) == _total(other)
+
+
+@cache
+def _knots() -> tuple[Trial, ...]:
+    """Ordinary ones first; in the last, cost decides."""
+    drawn = some_edges(20, 60, 5)
+    names = np.random.default_rng(6).permutation(20)
+    four = [(a, b) for a in range(4) for b in range(a)]
+    two = [(0, 1), (0, 2), (1, 2), (2, 3), (2, 4), (3, 4)]
+    loops = [*some_edges(12, 30, 9), (3, 3), (4, 4), (5, 5)]
+    made = []
+    for said, n, edges, bounds in (
+        ("20 vertices, drawn", 20, drawn, (0, 7, 20)),
+        ("the same with other numbers", 20, [(names[a], names[b]) for a, b in drawn], (0, 20)),
+        ("four that all know each other", 4, four, (0, 2, 4)),
+        ("two triangles at one vertex", 5, two, (0, 5)),
+        ("a square and its diagonal", 4, [(0, 1), (1, 2), (2, 3), (0, 3), (0, 2)], (0, 1, 2, 3, 4)),
+        ("a star of 9", 9, star_of(9), (0, 3, 9)),
+        ("a path", 4, [(0, 2), (2, 3), (3, 1)], (0, 4)),
+        ("vertices that know themselves", 12, loops, (0, 4, 8, 12)),
+        ("40 that know many", 40, some_edges(40, 600, 11), (0, 40)),
+    ):
+        rows = rows_of(n, edges)
+        lists = {"offsets": offsets_of(rows), "neighbours": [b for row in rows for b in row]}
+        lists["bounds"], parts = list(bounds), len(bounds) - 1
+        tensors = {name: Var(INT, len(x), 0, [x]) for name, x in lists.items()}
+        tensors["counts"] = Var(INT, parts, by_rows, right=[[0] * parts])
+        made.append(Trial(said, tensors, more=(rows,), form=_counting, agree=_as_many))
+    return tuple(made)
+
+
+def _triangles(answer: Any) -> Passed:
+    totals: list[int] = []
+    for trial in _knots():
+        rows, ran = trial.more[0], trial.through(answer, "14.4")
+        mine, right = _total(ran), triples(rows)
+        if mine != right or ran.unwritten("counts"):
+            why = "the ordinary graph is right, and this one is not." * bool(totals)
+            advice = "take the smallest graph that is wrong, and follow it by hand."
+            came, asked = (counted(n, "triangle") for n in (mine, right))
+            raise ran.refused("14.4", came, asked, advice, why)
+        totals.append(mine)
+    bars = Bars(PER_STEP * finger_steps(rows), ran.cycles, "modelled cycles")
+    if bars.yours > bars.budget:
+        why = "the count is right, and found by looking far more often than two sorted rows need."
+        advice = "two places, one in each row: the one with the smaller number goes on."
+        raise NotYet(trial.tried, "too many cycles", "", why, advice, bars)
+    return Passed(f"{len(totals)} graphs", bars, totals)
+
+
+# --- 14.5 -----------------------------------------------------------------------------------------
+
+FAIR = 1.1  # times the mean, or the mean rounded up
+
+
+@cache
+def _stars() -> tuple[tuple[str, list[int], int], ...]:
+    """What is said of it, the offsets, and tiles."""
+    graphs = (
+        ("a star of 200", 200, star_of(200), 13),
+        ("two hubs that know the same 38", 40, star_of(40) + [(1, k) for k in range(2, 40)], 7),
+        ("edges drawn at random", 30, some_edges(30, 70, 8), 5),
+        ("vertices without edges", 25, some_edges(9, 20, 2), 6),
+        ("twice as many tiles as edges", 4, star_of(4), 12),
+        ("one tile", 6, star_of(6), 1),
+    )
+    return tuple((said, offsets_of(rows_of(n, edges)), tiles) for said, n, edges, tiles in graphs)
+
+
+def _drawn(offsets: Sequence[int], pieces: list[list[tuple[int, int, int]]]) -> Any:
+    """The edges on their tiles."""
+    graph = Graph(device_of(len(pieces)))
+    edges = graph.add_variable(INT, (offsets[-1],), "neighbours")
+    for tile, mine in enumerate(pieces):
+        for _, begin, end in mine:
+            graph.set_tile_mapping(edges[begin:end], tile)
+    return show.tiles(edges)
+
+
+def _pieces(hers: Any) -> list[list[tuple[int, int, int]]] | None:
+    """A list of pieces for each tile; None for what is none."""
+    try:
+        found = [[tuple(plain(n) for n in piece) for piece in mine] for mine in hers]
+    except TypeError:
+        return None
+    whole = all(len(p) == 3 and all(isinstance(n, int) for n in p) for mine in found for p in mine)
+    return found if whole else None  # type: ignore[return-value]
+
+
+def _no_deal(offsets: Sequence[int], pieces: list[list[tuple[int, int, int]]]) -> tuple[str, str]:
+    """What came and what is asked, of the first piece that is wrong; nothing if none is."""
+    seen = np.zeros(offsets[-1], int)
+    for tile, mine in enumerate(pieces):
+        for vertex, begin, end in mine:
+            if not 0 <= vertex < len(offsets) - 1:
+                return f"tile {tile} has a piece of vertex {vertex}", f"0 to {len(offsets) - 2}"
+            row = offsets[vertex], offsets[vertex + 1]
+            if not row[0] <= begin < end <= row[1]:
+                asked = f"a part of its row, which is {row[0]} to {row[1]}"
+                return f"tile {tile} has {begin} to {end} of vertex {vertex}", asked
+            seen[begin:end] += 1
+    if (wrong := np.flatnonzero(seen != 1)).size:
+        edge, times = int(wrong[0]), int(seen[wrong[0]])
+        return f"neighbours[{edge}] is in {counted(times, 'piece')}", "each in one"
+    return "", ""
+
+
+def _deal(answer: Callable[..., Any]) -> Passed:
+    cases = [(offsets, tiles) for _, offsets, tiles in _stars()]
+    came = [call(answer, *case) for case in cases]
+
+    def alike(like: Any) -> bool:
+        mine = (like(list(offsets), tiles) for offsets, tiles in cases)
+        return all(_pieces(one) == _pieces(hers) for one, hers in zip(mine, came, strict=True))
+
+    refused = refusing("14.5", alike)
+    yours = budget = 0
+    for (said, offsets, tiles), hers in zip(_stars(), came, strict=True):
+        told, pieces = f"{said}, {counted(tiles, 'tile')}", _pieces(hers)
+        if pieces is None or len(pieces) != tiles:
+            words = shown(hers) if pieces is None else counted(len(pieces), "list")
+            advice = "each tile has a list, and each piece is (vertex, first, end)."
+            raise refused(told, words, f"{counted(tiles, 'list')} of pieces", advice)
+        words, asked = _no_deal(offsets, pieces)
+        if words:
+            advice = "cut where a tile is full, and where a row ends."
+            raise refused(told, words, asked, advice)
+        loads = [sum(end - begin for _, begin, end in mine) for mine in pieces]
+        mean = offsets[-1] / tiles
+        most, limit = max(loads), int(max(FAIR * mean, np.ceil(mean)))
+        yours, budget = yours + most, budget + limit
+        if most > limit:
+            advice = "deal out edges; a vertex whose row is cut stands on both tiles."
+            words = f"tile {loads.index(most)} has {counted(most, 'edge')}"
+            how = {"bars": Bars(limit, most, "edges"), "draws": partial(_drawn, offsets, pieces)}
+            raise refused(told, words, f"{limit} at most", advice, **how)
+    return Passed(f"{len(cases)} graphs", Bars(budget, yours, "edges on the fullest tiles"), came)
+
+
+LISTS = {"ends": [0, 3, 3, 5, 7, 8], "neighbours": [1, 4, 2, 1, 2, 0, 4, 3]}
+LISTS["distance"] = [0, 1, 2, -1, 1]
+LOOKED = {name: Var(INT, len(x), 0, [x]) for name, x in LISTS.items()}
+LOOKED |= {"level": Var(INT, (), 0, [1]), "hit": Var(INT, 5, 0, right=[[1, 0, 1, 1, 0]])}
+FIVE_ROWS = Trial("5 rows of neighbours, one of them empty", LOOKED, form=codelet, tiles=1)
+
+
+LESSON = lesson(
+    "14",
+    question("14.0", (PredictedValue("", "times"),)),
+    exercise(
+        "14.w1",
+        warmups.formula(
+            "14.w1",
+            lambda rows, columns: 2 * (rows + columns) + 4,
+            (5, 8),
+            (24, 24),
+            (1, 7),
+            (1, 1),
+            (12, 3),
+        ),
+    ),
+    exercise("14.1", _heat),
+    question("14.2", (PredictedValue("", "times"),)),
+    exercise("14.2", _cut),
+    exercise("14.w2", warmups.vertex("14.w2", FIVE_ROWS, "hit"), takes=("a codelet",)),
+    exercise("14.3", _search),
+    exercise("14.4", _triangles, takes=("a codelet",)),
+    exercise("14.5", _deal),
+)

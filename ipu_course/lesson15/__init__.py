@@ -1,0 +1,1 @@
+"""Lesson 15: Belief propagation and capstone."""

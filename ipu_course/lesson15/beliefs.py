@@ -1,0 +1,148 @@
+"""Gaussian belief propagation on tiles, for lesson 15: two kinds of vertices, and the programs in
+which they tell each other what they know.
+
+A Gaussian over one variable is two numbers: eta, its mean over its variance, and lam, one over its
+variance. A variable adds up what its factors tell it; a factor tells each of its two variables what
+the other one said, weaker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ipu_teach import FLOAT, Device, Engine, Graph, Input, Output, Tensor, Vector, Vertex
+from ipu_teach._support.own_code import add_library
+from ipu_teach.program import Execute, Program, Repeat, Sequence as Steps
+from ipu_teach.types import Array
+
+add_library(__name__)  # its text is an answer of lesson 15
+
+Edge = tuple[int, int, int, int]  # a variable, which of its sides, and the same of another
+
+
+class Belief(Vertex):
+    """A variable: it tells each side what all others said."""
+
+    prior: Input[Vector[FLOAT]]
+    came: Input[Vector[Vector[FLOAT]]]
+    sent: Output[Vector[Vector[FLOAT]]]
+    belief: Output[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        eta = self.prior[0] + self.came[:, 0].sum()
+        lam = self.prior[1] + self.came[:, 1].sum()
+        self.sent[:, 0] = eta - self.came[:, 0]
+        self.sent[:, 1] = lam - self.came[:, 1]
+        self.belief[0] = eta / lam
+        self.belief[1] = 1 / lam
+
+
+class Spring(Vertex):
+    """A factor that pulls its two variables together."""
+
+    from_a: Input[Vector[FLOAT]]
+    from_b: Input[Vector[FLOAT]]
+    stiff: Input[FLOAT]
+    to_a: Output[Vector[FLOAT]]
+    to_b: Output[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        self.to_b = self.from_a * (self.stiff / (self.stiff + self.from_a[1]))
+        self.to_a = self.from_b * (self.stiff / (self.stiff + self.from_b[1]))
+
+
+class Robust(Vertex):
+    """A spring that gives way: apart by more than `far`, it pulls no harder than there."""
+
+    from_a: Input[Vector[FLOAT]]
+    from_b: Input[Vector[FLOAT]]
+    mean_a: Input[FLOAT]
+    mean_b: Input[FLOAT]
+    stiff: Input[FLOAT]
+    far: Input[FLOAT]
+    to_a: Output[Vector[FLOAT]]
+    to_b: Output[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        pull = self.stiff * self.far / np.maximum(abs(self.mean_a - self.mean_b), self.far)
+        self.to_b = self.from_a * (pull / (pull + self.from_a[1]))
+        self.to_a = self.from_b * (pull / (pull + self.from_b[1]))
+
+
+def chain(n: int) -> list[Edge]:
+    """The edges of a chain: side 1 of each variable to side 0 of the next."""
+    return [(i, 1, i + 1, 0) for i in range(n - 1)]
+
+
+def grid(height: int, width: int) -> list[Edge]:
+    """The edges of an image: to the right (sides 1 and 0), then down (sides 3 and 2)."""
+    at = np.arange(height * width).reshape(height, width)
+    right = zip(at[:, :-1].ravel().tolist(), at[:, 1:].ravel().tolist(), strict=True)
+    down = zip(at[:-1].ravel().tolist(), at[1:].ravel().tolist(), strict=True)
+    return [(a, 1, b, 0) for a, b in right] + [(a, 3, b, 2) for a, b in down]
+
+
+def network(
+    graph: Graph,
+    tensors: dict[str, Tensor],
+    edges: Sequence[Edge],
+    lies: tuple[Sequence[int], Sequence[int]],
+    codelets: tuple[type[Vertex], type[Vertex]],
+    rounds: int,
+) -> Program:
+    """Rounds of messages. `tensors`: prior [n, 2], came and sent [n, sides, 2], belief [n, 2],
+    stiff [edges], far []; `lies`: the tiles of variables, and of factors; `codelets` likewise."""
+    variables, factors = graph.add_compute_set("variables"), graph.add_compute_set("factors")
+    sent, came, belief = (tensors[name] for name in ("sent", "came", "belief"))
+    for i, tile in enumerate(lies[0]):
+        fields = {name: tensors[name][i] for name in ("prior", "came", "sent", "belief")}
+        graph.set_tile_mapping(graph.add_vertex(variables, codelets[0], fields), tile)
+        for part in fields.values():
+            graph.set_tile_mapping(part, tile)
+    for k, ((a, i, b, j), tile) in enumerate(zip(edges, lies[1], strict=True)):
+        fields = {"from_a": sent[a, i], "from_b": sent[b, j], "stiff": tensors["stiff"][k]}
+        fields |= {"to_a": came[a, i], "to_b": came[b, j]}
+        if "far" in codelets[1].fields:
+            fields |= {"mean_a": belief[a, 0], "mean_b": belief[b, 0], "far": tensors["far"]}
+        graph.set_tile_mapping(graph.add_vertex(factors, codelets[1], fields), tile)
+        graph.set_tile_mapping(tensors["stiff"][k], tile)
+    step = Steps(Execute(factors), Execute(variables))
+    return Steps(Execute(variables), Repeat(rounds, step))
+
+
+def messages(
+    device: Device,
+    prior: Array,
+    edges: Sequence[Edge],
+    rounds: int,
+    codelets: tuple[type[Vertex], type[Vertex]] = (Belief, Spring),
+    *,
+    stiff: float,
+    far: float = 1.0,
+    lies: tuple[Sequence[int], Sequence[int]] | None = None,
+) -> tuple[Engine, dict[str, Tensor]]:
+    """A loaded engine, and its tensors by name. Each run has so many rounds, and goes on from the
+    last; then `read_tensor("belief")` has the means and variances, [n, 2].
+
+    `prior` [n, 2]: eta and lam of each variable. `lies`: left out, variables are dealt out in
+    order, and a factor lies with its first variable.
+    """
+    n, tiles, graph = len(prior), device.target.num_tiles, Graph(device)
+    sides = 1 + max((max(i, j) for _, i, _, j in edges), default=0)
+    shapes: dict[str, tuple[int, ...]] = {"prior": (n, 2), "belief": (n, 2), "far": ()}
+    shapes |= {"came": (n, sides, 2), "sent": (n, sides, 2), "stiff": (len(edges),)}
+    tensors = {name: graph.add_variable(FLOAT, shape, name) for name, shape in shapes.items()}
+    graph.set_tile_mapping(tensors["far"], 0)
+    if lies is None:
+        dealt = [i * tiles // n for i in range(n)]
+        lies = dealt, [dealt[a] for a, *_ in edges]
+    program = network(graph, tensors, edges, lies, codelets, rounds)
+    values: dict[str, Array | float] = {"prior": prior, "came": 0, "stiff": stiff, "far": far}
+    for name, value in values.items():
+        graph.set_initial_value(tensors[name], np.broadcast_to(value, shapes[name]))
+    graph.create_host_read("belief", tensors["belief"])
+    engine = Engine(graph, program)
+    engine.load(device)
+    return engine, tensors

@@ -1,0 +1,53 @@
+"""Six programs to make faster: what people did with the machine, small, right, and slow.
+
+Each is a file with `make(seed)`, its data; `run(target, data)`, a report and the results by name;
+and `expected(data)`, the results by numpy. `take` gives the learner a copy of one.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from ipu_course.checking.notebooks import work_folder
+from ipu_teach._support.places import not_kept, write_whole
+from ipu_teach.errors import LessonError, did_you_mean, shown
+
+__all__ = ["names", "take"]
+
+HERE = Path(__file__).parent
+
+
+def names() -> list[str]:
+    """The starters there are, in alphabetical order."""
+    return sorted(path.stem for path in HERE.glob("[a-z]*.py"))
+
+
+def take(name: str) -> ModuleType:
+    """The learner's own copy of a starter, as a module that is read anew with each call.
+
+    The first call copies `NAME.py` into the work folder; what is there is never overwritten. The
+    kit's own stays at hand for comparisons: `from ipu_course.starters import kalman`.
+    Raises `LessonError` for an unknown name, and where nothing can be written.
+    """
+    if name not in names():
+        raise LessonError(f"""There is no starter {shown(name)}.
+            next:  {did_you_mean(name, names())}take one of {", ".join(names())}.""")
+    file = work_folder() / f"{name}.py"
+    if file.exists():
+        print(f"{file.name} in your work folder, as you left it.")
+    else:
+        try:
+            write_whole(file, (HERE / file.name).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise not_kept("The starter could not be copied", file, error) from error
+        print(f"""{file.name} lies in your work folder now: right, and slow, and yours to change.
+  next:  report, found = {name}.run(target), and ask report.why().
+         After each change, {name} = take("{name}") reads your file again.""")
+    # by hand, because importing goes by the second in which a file was changed
+    sys.modules[name] = module = ModuleType(name)  # there, codelets look for their text
+    module.__file__ = str(file)
+    text = file.read_text(encoding="utf-8")
+    exec(compile(text, file, "exec", dont_inherit=True), module.__dict__)
+    return module

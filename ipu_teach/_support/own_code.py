@@ -1,0 +1,49 @@
+"""Tell the kit's own code from the user's, so that errors, warnings and tracebacks show the user's
+line.
+
+The runtime knows its own package. A package that builds on it, as the course does, registers itself
+when it is imported.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+RUNTIME = "ipu_teach"
+
+_prefixes: tuple[str, ...] = ()  # of names of modules, each followed by a dot
+_folders: tuple[str, ...] = ()
+# Of vertex classes from these modules, a report shows a sentence instead of the source text.
+_libraries: tuple[str, ...] = (f"{RUNTIME}.poplibs.",)
+
+
+def add_package(name: str, folder: Path) -> None:
+    """Register the top-level package `name`, whose files are in `folder`, as the kit's own."""
+    global _prefixes, _folders
+    _prefixes = (*_prefixes, f"{name}.")
+    _folders = (*_folders, f"{folder}{os.sep}")
+
+
+def add_library(module: str) -> None:
+    """Register a module whose vertex classes are shown without their source text."""
+    global _libraries
+    _libraries = (*_libraries, f"{module}.")
+
+
+def is_own_module(name: object) -> bool:
+    """Return whether a module of that name belongs to the kit; `name` may be `None`."""
+    return f"{name}.".startswith(_prefixes)
+
+
+def is_own_file(path: str) -> bool:
+    """Return whether a file belongs to the kit."""
+    return path.startswith(_folders)
+
+
+def is_library(module: str) -> bool:
+    """Return whether the vertex classes of a module are shown without their source text."""
+    return f"{module}.".startswith(_libraries)
+
+
+add_package(RUNTIME, Path(__file__).resolve().parents[1])

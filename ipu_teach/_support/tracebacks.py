@@ -1,0 +1,50 @@
+"""What of a traceback a notebook shows: the learner's own lines, and those of other libraries,
+without the kit's.
+
+A graph is built in a cell and checked far below it, and what is wrong is a line of the cell: the
+frames between the two say nothing to who wrote it. `%xmode Verbose` shows them all, `%debug` goes
+through them, and a script prints them as Python does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any
+
+from ipu_teach._support.own_code import is_own_module
+
+
+def shortened(error: BaseException, shell: Any) -> list[str]:
+    """The lines that IPython's `shell` shows of `error` and of what it came from."""
+    formatter = shell.InteractiveTB
+    whole = [(link, link.__traceback__) for link in _chain(error)]
+    try:
+        for link, traceback in whole if formatter.mode != "Verbose" else ():
+            link.__traceback__ = _without_the_kits(traceback)
+        lines: list[str] = formatter.structured_traceback(type(error), error, error.__traceback__)
+    finally:
+        for link, traceback in whole:
+            link.__traceback__ = traceback
+        formatter.tb = error.__traceback__  # from which %debug starts
+    return lines
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """An error, what it was raised from, and so on."""
+    seen: list[BaseException] = []
+    while error is not None and not any(error is link for link in seen):
+        yield error
+        seen.append(error)
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+
+
+def _without_the_kits(traceback: TracebackType | None) -> TracebackType | None:
+    steps = []
+    while traceback is not None:
+        if not is_own_module(traceback.tb_frame.f_globals.get("__name__", "")):
+            steps.append(traceback)
+        traceback = traceback.tb_next
+    for step in reversed(steps):
+        traceback = TracebackType(traceback, step.tb_frame, step.tb_lasti, step.tb_lineno)
+    return traceback

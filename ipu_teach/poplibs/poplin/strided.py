@@ -1,0 +1,186 @@
+"""Operands of a product whose rows are strided, as those of a transposed view are.
+
+A tile that has such a row of its block complete would gather it one element at a time, by PopLibs'
+copies within a tile. There are two ways around that, which change no value:
+
+- The blocks go to other tiles. What comes from there arrives in order, as the plan is costed.
+- If no rotation of the tiles avoids all gathering, tiles transpose the blocks first, as PopLibs
+  does between the passes of a fully connected layer.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+
+from ipu_teach.cost.rearrange import copy_cycles
+from ipu_teach.cost.vertices import transpose_grain
+from ipu_teach.graph import Graph, Tensor
+from ipu_teach.poplibs.laying import put, typed
+from ipu_teach.poplibs.poplin.matmul_codelets import SplitTranspose
+from ipu_teach.poplibs.poplin.plan import MatMulPlan, transpose_cycles
+from ipu_teach.poplibs.poputil import balanced_partition
+from ipu_teach.program import Execute, Sequence as Program
+from ipu_teach.types import FLOAT, Array
+
+Steps = tuple[int, int]  # of the inner dimension, of the columns
+Gathered = tuple[Array, Array, Array]  # of each row: a rotation, the tile that has it, elements
+
+
+def tiles_of(plan: MatMulPlan, num_tiles: int) -> Array:
+    """The tile of each block: int64 [groups, rows, columns, inner], spread evenly over all
+    tiles."""
+    numbers = np.arange(plan.num_blocks) * num_tiles // plan.num_blocks
+    return numbers.reshape(
+        plan.group_blocks, plan.row_blocks, plan.column_blocks, plan.inner_blocks
+    )
+
+
+class Strided:
+    """The operands a [groups, m, k] and b [groups, k, n] of a product, and the `tiles` that
+    multiply their blocks: int64 [groups, rows, columns, inner]."""
+
+    def __init__(self, graph: Graph, plan: MatMulPlan, a: Tensor, b: Tensor, tiles: Array) -> None:
+        self.graph, self.plan, self.a, self.b, self.tiles = graph, plan, a, b, tiles
+        self._transposed: list[str] = []
+        self._copies: dict[str, Tensor] = {}
+        self._done: set[tuple[str, tuple[int, ...]]] = set()
+        gathered = {side: self._gathered(side) for side in ("a", "b") if not self._in_order(side)}
+        rotation, cycles = self._best_rotation(gathered)
+        sides = [side for side in gathered if self._can_transpose(side)]
+        if sides and cycles > transpose_cycles(plan, graph.target, sides):
+            self._transposed = sides
+            rest = {side: rows for side, rows in gathered.items() if side not in sides}
+            rotation, _ = self._best_rotation(rest)
+        self.tiles = (tiles + rotation) % graph.target.num_tiles
+
+    def _best_rotation(self, gathered: dict[str, Gathered]) -> tuple[int, int]:
+        """(the rotation of the tiles by which they gather the fewest elements, the cycles of that).
+
+        It is none if nothing is gathered without, else of equally good ones the first from half of
+        the tiles on.
+        """
+        target = self.graph.target
+        count = target.num_tiles
+        if not gathered:
+            return 0, 0
+        rotation, owner, size = map(np.concatenate, zip(*gathered.values(), strict=True))
+        total = np.bincount(rotation, size, count)
+        if not total[0]:
+            return 0, 0
+        order = (np.arange(count) + count // 2) % count
+        best = int(order[np.argmin(total[order])])
+        selected = rotation == best
+        pieces = np.bincount(owner[selected], size[selected], count).astype(np.int64)
+        cycles, _ = copy_cycles(pieces, pieces * self.a.dtype.size, target)
+        return best, int(cycles.max())
+
+    def operands(self, steps: Steps, prog: Program, name: str) -> tuple[Tensor, Tensor]:
+        """Both operands for a step of the plan, what it takes of them transposed where needed."""
+        operands = {"a": self.a, "b": self.b} | self._copies
+        needed = [
+            (side, key)
+            for side in self._transposed
+            if (key := (side, steps if side == "b" else steps[:1])) not in self._done
+        ]
+        if not needed:
+            return operands["a"], operands["b"]
+        compute_set = self.graph.add_compute_set(name)
+        for side, key in needed:
+            self._done.add(key)
+            operand = self._operand(side)
+            if side not in self._copies:
+                variable = self.graph.add_variable(operand.dtype, operand.shape, f"{name}/{side}")
+                self._copies[side] = operands[side] = variable
+            codelet = typed(SplitTranspose, [operand.dtype], {FLOAT: operand.dtype})
+            for tile, block in self._shares(side, steps):
+                source, out = operand[block], operands[side][block]
+                self.graph.set_tile_mapping(out, tile)
+                for group in range(out.shape[0]):
+                    edges = {"x": source[group].transpose(), "out": out[group]}
+                    put(self.graph, compute_set, tile, codelet, edges)
+        prog.add(Execute(compute_set))
+        return operands["a"], operands["b"]
+
+    def _operand(self, side: str) -> Tensor:
+        return self.a if side == "a" else self.b
+
+    def _in_order(self, side: str) -> bool:
+        strides = self._operand(side).layout.strides
+        return strides is not None and strides[-1] == 1
+
+    def _can_transpose(self, side: str) -> bool:
+        operand = self._operand(side)
+        strides = operand.layout.strides
+        return strides is not None and strides[-2] == 1 and operand.dtype.size in (2, 4)
+
+    def _blocks(self, side: str, steps: Steps) -> tuple[list[tuple[int, int]], ...]:
+        """The intervals of the groups, the rows and the columns of an operand in a step."""
+        plan, (inner_step, column_step) = self.plan, steps
+        inner = plan.inner(inner_step)
+        if side == "a":
+            return plan.groups(), plan.rows(), inner
+        return plan.groups(), inner, plan.columns(column_step)
+
+    def _users(self, side: str) -> Array:
+        """The tiles that use each block of an operand: [groups, its rows, its columns, users]."""
+        axes = (0, 1, 3, 2) if side == "a" else (0, 3, 2, 1)
+        users: Array = self.tiles.transpose(axes)
+        return users
+
+    def _shares(self, side: str, steps: Steps) -> list[tuple[int, tuple[slice, slice, slice]]]:
+        """(tile, part of the operand) of what each tile transposes: the rows of a block, shared
+        among the tiles that use it."""
+        shares = []
+        users = self._users(side)
+        grain = transpose_grain(self._operand(side).dtype)
+        for (g, (g0, g1)), (r, (r0, r1)), (c, (c0, c1)) in product(
+            *map(enumerate, self._blocks(side, steps))
+        ):
+            tiles = users[g, r, c].tolist()
+            grains = balanced_partition(-(-(r1 - r0) // grain), len(tiles))
+            for tile, (begin, end) in zip(tiles, grains, strict=True):
+                low, high = r0 + begin * grain, min(r0 + end * grain, r1)
+                if low < high and c0 < c1 and g0 < g1:
+                    shares.append((tile, (slice(g0, g1), slice(low, high), slice(c0, c1))))
+        return shares
+
+    def _gathered(self, side: str) -> Gathered:
+        """The strided rows that are complete on a tile, with the rotation of the tiles by which
+        that tile would gather them."""
+        plan, count = self.plan, self.graph.target.num_tiles
+        none: Array = np.zeros(0, np.int64)
+        found = [(none, none, none)]
+        column_steps = plan.column_steps if side == "b" else 1
+        users = self._users(side)
+        for steps in product(range(plan.inner_steps), range(column_steps)):
+            groups, rows, columns = self._blocks(side, steps)
+            of_row = np.repeat(np.arange(len(rows)), [end - begin for begin, end in rows])
+            for (g, (g0, g1)), (c, (c0, c1)) in product(enumerate(groups), enumerate(columns)):
+                if c1 - c0 < 2 or g0 == g1:
+                    continue
+                part = self._operand(side)[g0:g1, rows[0][0] : rows[-1][1], c0:c1]
+                row, owner = self._complete(part)
+                rotation = (owner[:, None] - users[g, of_row[row], c]) % count
+                owners = np.broadcast_to(owner[:, None], rotation.shape).reshape(-1)
+                sizes = np.full(owners.shape, c1 - c0)
+                found.append((rotation.reshape(-1), owners, sizes))
+        rotation, owner, size = map(np.concatenate, zip(*found, strict=True))
+        return rotation, owner, size
+
+    def _complete(self, part: Tensor) -> tuple[Array, Array]:
+        """(row, tile) of the rows of a part that are complete on a tile, their elements apart."""
+        tile_map, size = self.graph.tile_map(), part.dtype.size
+        first, last = (tile_map.at(part[..., i].positions() * size) for i in (0, -1))
+        group, row = np.nonzero((first == last) & (first >= 0))
+        strides = part.layout.strides
+        if strides is None:
+            places = part.positions()[group, row]
+        else:
+            begin = part[..., 0].positions()[group, row]
+            places = begin[:, None] + strides[-1] * np.arange(part.shape[-1])
+        owner = first[group, row]
+        complete = (tile_map.at(places * size) == owner[:, None]).all(1)
+        complete &= (np.diff(places) != 1).any(1)
+        return row[complete], owner[complete].astype(np.int64)

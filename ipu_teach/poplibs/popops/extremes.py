@@ -1,0 +1,126 @@
+"""Find the largest or smallest element of rows, and its place.
+
+A worker takes 3 cycles an element (PopLibs' estimate). Workers of a tile share a row where that is
+quicker. A long row is cut into chunks on tiles of their own, and a tree takes the best of their
+results, as `sort_plan` plans it for one element. The first of equal elements is found, or the first
+NaN.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+
+from ipu_teach.cost import vertices
+from ipu_teach.graph import Graph, Input, Output, SupervisorVertex, Tensor, Vector
+from ipu_teach.poplibs.laying import Edges, shared, step, typed
+from ipu_teach.poplibs.placing import balanced_partition
+from ipu_teach.poplibs.popops.sort_plan import grid, planned
+from ipu_teach.poplibs.popops.sort_vertices import taken
+from ipu_teach.program import Sequence as Program
+from ipu_teach.target import Target
+from ipu_teach.types import UNSIGNED_INT
+
+K = TypeVar("K")
+_WORDS = {True: "largest", False: "smallest"}
+
+
+class Extreme(SupervisorVertex, Generic[K]):
+    """place = where the largest (or smallest) element of each row stands, the first of equals; best
+    = that element."""
+
+    x: Input[Vector[Vector[K]]]
+    place: Output[Vector[UNSIGNED_INT]]
+    best: Output[Vector[K]]
+    largest: ClassVar[bool]
+
+    def compute(self) -> None:
+        self.place = np.argmax(self.x, axis=1) if self.largest else np.argmin(self.x, axis=1)
+        self.best = np.max(self.x, axis=1) if self.largest else np.min(self.x, axis=1)
+
+    def cycles(self, target: Target) -> int:
+        workers, (rows, n) = target.num_worker_contexts, self.x.shape
+        alone: int = workers * -(-rows // workers) * int(vertices.max_class(n))
+        return min(alone, _cycles(self, target))
+
+
+class ExtremeOfChunk(SupervisorVertex, Generic[K]):
+    """As `Extreme` for the columns of each row from `begin` on."""
+
+    x: Input[Vector[Vector[K]]]
+    begin: UNSIGNED_INT
+    place: Output[Vector[UNSIGNED_INT]]
+    best: Output[Vector[K]]
+    largest: ClassVar[bool]
+
+    def compute(self) -> None:
+        column = np.argmax(self.x, axis=1) if self.largest else np.argmin(self.x, axis=1)
+        self.place = column + self.begin
+        self.best = taken(self.x, column.reshape((len(self.x), 1)))[:, 0]
+
+    def cycles(self, target: Target) -> int:
+        return _cycles(self, target)
+
+
+class ExtremeOfChunks(SupervisorVertex, Generic[K]):
+    """As `Extreme` for rows whose elements stand at `places`, of which the first is the lowest."""
+
+    x: Input[Vector[Vector[K]]]
+    places: Input[Vector[Vector[UNSIGNED_INT]]]
+    place: Output[Vector[UNSIGNED_INT]]
+    best: Output[Vector[K]]
+    largest: ClassVar[bool]
+
+    def compute(self) -> None:
+        column = np.argmax(self.x, axis=1) if self.largest else np.argmin(self.x, axis=1)
+        column = column.reshape((len(self.x), 1))
+        self.place = taken(self.places, column)[:, 0]
+        self.best = taken(self.x, column)[:, 0]
+
+    def cycles(self, target: Target) -> int:
+        return _cycles(self, target)
+
+
+def _cycles(vertex: Any, target: Target) -> int:
+    rows, n = vertex.x.shape
+    dtypes = (vertex.fields["x"].dtype, UNSIGNED_INT)
+    return vertices.sort_rows(rows, n, 1, 1, dtypes, target)
+
+
+def add_extremes(
+    graph: Graph, x: Tensor, largest: bool, prog: Program, name: str
+) -> tuple[Tensor, Tensor]:
+    """Return [rows] and [rows]: the places and the elements, for x of [rows, n]; n is not 0."""
+    rows, n = x.shape
+    plan = planned(rows, n, 1, (x.dtype, UNSIGNED_INT), graph.target) if rows else None
+    if plan is None or plan.chunks == 1:
+        place = graph.add_variable(UNSIGNED_INT, (rows,), f"{name}/place")
+        best = graph.add_variable(x.dtype, (rows,), f"{name}/best")
+        codelet = typed(Extreme, [x.dtype, _WORDS[largest]], {K: x.dtype}, largest=largest)
+        work = shared(graph, {"x": x, "place": place, "best": best}, graph.target.num_tiles)
+        step(graph, prog, name, codelet, work, ["place", "best"])
+        return place, best
+    tiles, blocks = grid(plan.groups, graph.target), balanced_partition(rows, plan.groups)
+    places: Tensor | None = None
+    width = -(-n // plan.chunks)
+    for fan_in in (width, *(stage.fan_in for stage in plan.stages)):
+        spans = [(b, min(b + fan_in, x.shape[1])) for b in range(0, x.shape[1], fan_in)]
+        place = graph.add_variable(UNSIGNED_INT, (rows, len(spans)), f"{name}/place")
+        best = graph.add_variable(x.dtype, (rows, len(spans)), f"{name}/best")
+        base = ExtremeOfChunk if places is None else ExtremeOfChunks
+        codelet = typed(base, [x.dtype, _WORDS[largest]], {K: x.dtype}, largest=largest)
+        pieces: list[tuple[int, Edges]] = []
+        for group, (first, last) in enumerate(blocks):
+            for part, (begin, end) in enumerate(spans):
+                edges: Edges = {"x": x[first:last, begin:end]}
+                edges |= {"place": place[first:last, part], "best": best[first:last, part]}
+                edges |= (
+                    {"begin": begin}
+                    if places is None
+                    else {"places": places[first:last, begin:end]}
+                )
+                pieces.append((tiles.tiles(group, part, len(spans))[0], edges))
+        step(graph, prog, name, codelet, pieces, ["place", "best"])
+        x, places = best, place
+    return place[:, 0], best[:, 0]

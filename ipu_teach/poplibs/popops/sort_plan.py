@@ -1,0 +1,185 @@
+"""Plan how rows are ordered over tiles: `planned` asks the cost model.
+
+Each row is cut into chunks. Each chunk is sorted on a tile of its own, and only its first k
+elements matter. Then stages make fewer and longer sorted runs of several neighbouring ones, until
+there is one:
+
+* A *merge* brings the runs to one tile. It suits few elements.
+* A *ranking* takes four steps and many tiles. For every pair of runs, a tile counts for each
+  element those of the other run that come before it; the sum of an element's counts and its place
+  in its run are its rank among all; each run is spread by its ranks over blocks of the result; and
+  blocks are combined. (Preparata, New Parallel-Sorting Schemes, IEEE Transactions on Computers,
+  1978, sorts by such counts.) So the runs are merged in as many steps for a hundred as for two.
+  PopLibs' bitonic network (lib/popops/BitonicTopK.cpp) takes log2(n) x (log2(n) + 1) / 2 steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, lru_cache
+
+from ipu_teach.cost import vertices
+from ipu_teach.cost.exchange import exchange_cycles
+from ipu_teach.target import Target
+from ipu_teach.types import UNSIGNED_INT, DType
+
+Dtypes = tuple[type[DType], ...]
+
+_FAN_INS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """`fan_in` neighbouring runs become one, by a ranking or by a merge on one tile."""
+
+    fan_in: int
+    by_ranks: bool
+
+
+@dataclass(frozen=True)
+class SortPlan:
+    """`groups`: of rows, each on tiles of its own; `chunks`: of each row, one a tile; then the
+    stages. `cycles`: modelled."""
+
+    groups: int
+    chunks: int
+    stages: tuple[Stage, ...]
+    cycles: int
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The tiles for groups of rows: groups are shared out among the IPUs, and those of an IPU
+    evenly among its tiles, so that no row crosses from one IPU to another."""
+
+    groups: int
+    ipus: int
+    tiles_per_ipu: int
+
+    @property
+    def groups_per_ipu(self) -> int:
+        """The most groups that an IPU has."""
+        return max(1, -(-self.groups // self.ipus))
+
+    @property
+    def per_group(self) -> int:
+        """The tiles of each group."""
+        return max(1, self.tiles_per_ipu // self.groups_per_ipu)
+
+    def tiles(self, group: int, part: int, parts: int) -> range:
+        """Return the tiles of a part of a group that has `parts` of them."""
+        ipu, number = divmod(group, self.groups_per_ipu)
+        first = ipu * self.tiles_per_ipu + number * self.tiles_per_ipu // self.groups_per_ipu
+        begin, end = (first + p * self.per_group // parts for p in (part, part + 1))
+        return range(begin, max(end, begin + 1))
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """How many vertices share a ranking: one or more on a tile for every pair of runs; `sums` for
+    the ranks of each run; `blocks` of the result, to which each run is spread; and `parts` of the
+    result, in which the blocks are combined."""
+
+    sums: int
+    blocks: int
+    parts: int
+
+
+def cuts(runs: int, length: int, kept: int, tiles: int, target: Target) -> Cuts:
+    """Return the cuts of a ranking of `runs` runs of `length` elements at most on so many tiles. A
+    worker has an element at least, where there are as many."""
+    workers, each = target.num_worker_contexts, max(1, tiles // runs)
+    return Cuts(
+        min(each, -(-length // workers)),
+        min(each, -(-kept // workers)),
+        min(tiles, -(-kept // workers)),
+    )
+
+
+def grid(groups: int, target: Target) -> Grid:
+    """Return the grid for that many groups of rows on the tiles of a target."""
+    return Grid(groups, target.num_ipus, target.tiles_per_ipu)
+
+
+@lru_cache(maxsize=512)
+def planned(rows: int, n: int, k: int, dtypes: Dtypes, target: Target) -> SortPlan:
+    """Return the cheapest plan for the first `k` of each of `rows` rows of `n` elements.
+
+    `dtypes`: those of the keys, and of what goes along with them.
+    """
+    plans = (_Planner(rows, n, k, c, dtypes, target).plan() for c in _chunks(n, target))
+    return min((plan for plan in plans if plan), key=lambda plan: plan.cycles)
+
+
+def _chunks(n: int, target: Target) -> list[int]:
+    """Return the numbers of chunks to try: powers of two, halves in between, and all tiles."""
+    tiles = max(1, min(n, target.tiles_per_ipu))
+    powers = [2**i for i in range(tiles.bit_length())]
+    counts = (c for c in (*powers, *(3 * p // 2 for p in powers), tiles) if c <= tiles)
+    return sorted({-(-n // -(-n // c)) for c in counts})
+
+
+class _Planner:
+    """What the stages cost for one number of chunks."""
+
+    def __init__(
+        self, rows: int, n: int, k: int, chunks: int, dtypes: Dtypes, target: Target
+    ) -> None:
+        self.n, self.k, self.chunks, self.dtypes, self.target = n, k, chunks, dtypes, target
+        self.groups = min(rows, target.num_ipus * max(1, target.tiles_per_ipu // chunks))
+        self.rows = -(-rows // self.groups)
+        self.tiles = grid(self.groups, target).per_group
+        self.best = cache(self._best)
+
+    def plan(self) -> SortPlan | None:
+        """Return the cheapest plan; None if a group has fewer tiles than chunks."""
+        if self.tiles < self.chunks:
+            return None
+        width = -(-self.n // self.chunks)
+        first = self._merge(width, 1)
+        cycles, stages = self.best(self.chunks, min(self.k, width))
+        return SortPlan(self.groups, self.chunks, stages, first + cycles)
+
+    def _best(self, runs: int, length: int) -> tuple[int, tuple[Stage, ...]]:
+        """Return the cheapest stages for so many sorted runs, and their cycles."""
+        if runs == 1:
+            return 0, ()
+        options = []
+        for fan_in in {min(f, runs) for f in (*_FAN_INS, runs)}:
+            left = -(-runs // fan_in)
+            rest, more = self.best(left, min(self.k, length * fan_in))
+            cycles = self._merge(fan_in * length, length)
+            options.append((cycles + rest, (Stage(fan_in, False), *more)))
+            if self.rows == 1:
+                cycles = self._rank(fan_in, length, self.tiles // left)
+                options.append((cycles + rest, (Stage(fan_in, True), *more)))
+        return min(options, key=lambda option: option[0])
+
+    def _merge(self, columns: int, run: int) -> int:
+        size = sum(dtype.size for dtype in self.dtypes)
+        return self._step(self.rows * columns * size) + vertices.sort_rows(
+            self.rows, columns, run, self.k, self.dtypes, self.target
+        )
+
+    def _rank(self, runs: int, length: int, tiles: int) -> int:
+        """Return the cycles of the four steps of a ranking on so many tiles."""
+        target, kept = self.target, min(self.k, runs * length)
+        cut = cuts(runs, length, kept, tiles, target)
+        key, size, rank = self.dtypes[0], sum(d.size for d in self.dtypes), UNSIGNED_INT.size
+        pairs = -(-runs * (runs - 1) // 2 // tiles)
+        cycles = self._step(2 * length * key.size * pairs)
+        cycles += pairs * vertices.rank_pair(length, length, key, target)
+        each, share = -(-runs * cut.sums // tiles), -(-length // cut.sums)
+        cycles += self._step((runs - 1) * share * rank * each)
+        cycles += each * vertices.sum_ranks(runs - 1, share, target)
+        each, slots = -(-runs * cut.blocks // tiles), -(-kept // cut.blocks)
+        cycles += self._step(length * (rank + size) * each)
+        cycles += each * sum(vertices.scatter_run(length, slots, d, target) for d in self.dtypes)
+        slots = -(-kept // cut.parts)
+        cycles += self._step(runs * slots * size)
+        return cycles + sum(vertices.combine_runs(runs, slots, d, target) for d in self.dtypes)
+
+    def _step(self, size: int) -> int:
+        """Return the cycles until a compute set starts whose busiest tile receives `size` bytes."""
+        begin = self.target.internal_sync_cycles + self.target.exchange_latency_cycles
+        return begin + int(exchange_cycles(size, self.target))

@@ -1,0 +1,174 @@
+"""The container of what is saved, executables and reports: one JSON header and columns of numbers,
+in an uncompressed zip file.
+
+Members are `header.json` and `NAME.npy`, one-dimensional arrays that need no pickle. Nothing is
+compressed, so that no file unpacks to more than its own size. `schema` says what stands in a
+header, and checks it; a fault is the error of its `Format`.
+
+It stands low in the house, beside `graph`, because reports (`report`) and executables (`engine`),
+which are floors apart, are both saved with it, and it knows of neither.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ipu_teach._support import places
+from ipu_teach.errors import InvalidOptionError, IPUTeachError, shown
+from ipu_teach.types import Array
+
+T = TypeVar("T")
+MOST_NODES = 10**6  # parts of a program, each counted as often as it stands in the tree
+_npy: Any = np.lib.format  # typed in some versions of numpy only
+
+KINDS: dict[str, np.dtype[Any]] = {
+    "int64": np.dtype("<i8"),
+    "uint8": np.dtype("u1"),
+    "uint16": np.dtype("<u2"),
+    "uint32": np.dtype("<u4"),
+    "float64": np.dtype("<f8"),
+}
+_DATE = (1980, 1, 1, 0, 0, 0)  # so that equal contents are equal files
+
+
+@dataclass(frozen=True)
+class Format:
+    """A kind of file: what it holds, the newest version, what writes it, and the errors of a bad
+    one and of none."""
+
+    noun: str
+    version: int
+    writer: str
+    error: type[IPUTeachError]
+    missing: type[IPUTeachError]
+
+    @property
+    def name(self) -> str:
+        """What the header of such a file says that it is."""
+        return f"ipu_teach {self.noun}"
+
+    def pack(self, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
+        """The file that holds `header`, with the name and the version of this format before it, and
+        `arrays` (of the dtypes in `KINDS`, one-dimensional)."""
+        header = {"format": self.name, "version": self.version, **header}
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as file:
+            text = json.dumps(header, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+            file.writestr(zipfile.ZipInfo("header.json", _DATE), text)
+            for name, array in arrays.items():
+                member = io.BytesIO()
+                little = np.ascontiguousarray(array, KINDS[array.dtype.name])
+                _npy.write_array(member, little, (1, 0), allow_pickle=False)
+                file.writestr(zipfile.ZipInfo(f"{name}.npy", _DATE), member.getvalue())
+        return buffer.getvalue()
+
+
+def unpack(data: bytes, form: Format) -> tuple[dict[str, Any], dict[str, Array]]:
+    """The header and the arrays in `data`, a file of the format `form`. Raises its error."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as file:
+            members = _members(file, len(data), form)
+            arrays = {
+                n[:-4]: _array(n, content) for n, content in members.items() if n.endswith(".npy")
+            }
+            header = json.loads(members.get("header.json", b"null"))
+    except form.error:
+        raise
+    # damaged bytes fail in as many ways as there are lines in the readers
+    except Exception as error:
+        raise form.error(
+            f"This is no {form.noun}, or it is damaged: {type(error).__name__}: "
+            f"{shown(str(error))}.",
+            next_step=f"load a file that {form.writer} wrote; if it was copied, copy it again.",
+        ) from None
+    if not isinstance(header, dict) or header.get("format") != form.name:
+        raise form.error(
+            f"This is a zip file, and no {form.noun} of this kit.",
+            next_step=f"load a file that {form.writer} wrote.",
+        )
+    return header, arrays
+
+
+def _members(file: zipfile.ZipFile, size: int, form: Format) -> dict[str, bytes]:
+    infos = file.infolist()
+    names = [info.filename for info in infos]
+    plain = all(
+        i.compress_type == zipfile.ZIP_STORED and i.compress_size == i.file_size for i in infos
+    )
+    if not plain or len(set(names)) < len(names) or sum(i.file_size for i in infos) > size:
+        raise form.error(
+            "This zip file was not written by the kit: its members are compressed, doubled or "
+            "overlap.",
+            next_step=f"load a file that {form.writer} wrote.",
+        )
+    return {name: file.read(name) for name in names}
+
+
+def _array(name: str, content: bytes) -> Array:
+    stream = io.BytesIO(content)
+    if _npy.read_magic(stream) != (1, 0):
+        raise ValueError(f"{name} has another version")
+    shape, fortran, dtype = _npy.read_array_header_1_0(stream)
+    rest = len(content) - stream.tell()
+    if (
+        dtype not in KINDS.values()
+        or len(shape) != 1
+        or fortran
+        and shape[0] > 1
+        or shape[0] * dtype.itemsize != rest
+    ):
+        raise ValueError(f"{name} holds {shape} {dtype}")
+    return np.frombuffer(content, dtype, offset=stream.tell()).astype(dtype.newbyteorder("="))
+
+
+def path_of(given: object, call: str) -> Path:
+    """The path that `call` was given. Raises `InvalidOptionError` for what is none."""
+    try:
+        path = Path(os.fsdecode(given))  # type: ignore[arg-type]
+    except TypeError:
+        path = Path()
+    if path.name and "\0" not in str(path):
+        return path
+    raise InvalidOptionError(
+        f"{call} was given the path {shown(given)}.", next_step="give the path of a file."
+    )
+
+
+def read_whole(given: object, call: str, form: Format, read: Callable[[bytes], T]) -> T:
+    """What `read` makes of a file. Raises `InvalidOptionError` for what is no path, and the error
+    of `form`, which names it."""
+    place = path_of(given, call)
+    try:
+        return read(place.read_bytes())
+    except OSError as error:
+        raise (form.missing if isinstance(error, FileNotFoundError) else form.error)(
+            f"The file {shown(str(place))} cannot be read: {error.strerror or error}.",
+            next_step=f"give the path of a file that {form.writer} wrote.",
+        ) from None
+    except form.error as error:
+        where = f"{place}, {error.where}" if error.where else str(place)
+        raise form.error(
+            error.tried, where=where, line=error.line, next_step=error.next_step
+        ) from error.__cause__
+
+
+def write_whole(given: object, data: bytes, call: str, what: str) -> None:
+    """Write one file. An old one is replaced when the new one is complete, or not at all. `what`
+    the errors call it."""
+    place = path_of(given, call)
+    try:
+        places.write_whole(place, data)
+    except OSError as error:
+        raise InvalidOptionError(f"""The {what} cannot be written to {shown(str(place))}:
+            {error.strerror or error}.
+            next:  give the path of a file in a folder that exists and may be written
+            to.""") from None

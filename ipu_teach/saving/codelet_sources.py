@@ -1,0 +1,227 @@
+"""Vertex classes by name: what a saved executable says of each, and the class that it means when it
+is loaded.
+
+Python code is never stored. A class is described by its module and name, its fields, and a hash of
+the text of its methods and of its plain constants, so that another class of the same name is not
+taken for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from collections.abc import Callable, Iterable, Iterator
+from textwrap import dedent
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from ipu_teach.errors import ExecutableLoadError, shown
+from ipu_teach.graph.vertex import SupervisorVertex, Vertex, template
+from ipu_teach.saving.schema import TEXT, HeaderValue, many, pair, whole
+from ipu_teach.types import ALL, DType, dtype_named
+
+DTYPES = {dtype.__name__: dtype for dtype in ALL}
+FIELDS = many(pair(TEXT, TEXT, TEXT, whole(most=2)))  # name, kind, dtype and depth of each
+
+
+def described(codelet: type[Vertex]) -> dict[str, Any]:
+    """What is written down of a class."""
+    result: dict[str, Any] = {
+        "module": codelet.__module__,
+        "name": codelet.__qualname__,
+        "context": codelet.context,
+        "fields": _fields(codelet),
+        "hash": _fingerprint(codelet),
+    }
+    base = _made_from(codelet)
+    if base is not None:
+        constants = {name: _encoded(value) for name, value in _constants(codelet)}
+        result["base"] = {
+            "module": base.__module__,
+            "name": base.__qualname__,
+            "constants": constants,
+        }
+    return result
+
+
+def resolve(part: HeaderValue, codelets: Iterable[type[Vertex]]) -> type[Vertex]:
+    """The class that `part` describes, among `codelets` and all of this process. Raises
+    `ExecutableLoadError`."""
+    name, module = TEXT.read(part["name"]), TEXT.read(part["module"])
+    given, known = _named(name, codelets), _named(name, _every(Vertex))
+    if not given and not known and "base" in part.value:
+        made = _remade(part, codelets)
+        given = [made] if made is not None else []
+    found = given or known
+    if not found:
+        raise ExecutableLoadError(f"""The executable uses the codelet {name}, and there is no such
+            vertex class here.
+            where: it was defined in {module}
+            next:  {"define it" if module == "__main__" else f"import {module}"}, or pass it:
+            Executable.load(path, codelets=[…]).""")
+    misfits = [(c, _misfit(c, part)) for c in found]
+    fitting = [c for c, misfit in misfits if not misfit]
+    if not fitting:
+        raise ExecutableLoadError(f"""The codelet {name} is not the one that the executable was
+            saved with.
+            where: {misfits[-1][1]}
+            next:  load it with the code that saved it, or compile the graph again.""")
+    if len({c.__module__ for c in fitting}) > 1:
+        modules = ", ".join(sorted({c.__module__ for c in fitting}))
+        raise ExecutableLoadError(f"""There are several codelets {name} that fit.
+            where: modules {modules}
+            next:  pass the one that is meant: Executable.load(path, codelets=[…]).""")
+    return fitting[-1]  # of one module: a cell was run again, and the class is the newest
+
+
+def _named(name: str, classes: Iterable[type[Vertex]]) -> list[type[Vertex]]:
+    return [c for c in dict.fromkeys(classes) if c.__qualname__ == name]
+
+
+def _every(base: type[Vertex]) -> Iterator[type[Vertex]]:
+    """All classes below `base`, in the order of their making within one parent."""
+    for child in base.__subclasses__():
+        yield child
+        yield from _every(child)
+
+
+def _misfit(codelet: type[Vertex], part: HeaderValue) -> str:
+    """How a class differs from what was written down, in words; "" if it does not."""
+    here, there = (
+        {f[0]: f for f in fields} for fields in (_fields(codelet), FIELDS.read(part["fields"]))
+    )
+    for name in [*there, *here]:
+        if here.get(name) != there.get(name):
+            return (
+                f"its field {name!r} was {_field_text(there.get(name))} and is "
+                f"{_field_text(here.get(name))}"
+            )
+    context = TEXT.read(part["context"])
+    if codelet.context != context:
+        return f"it ran as a {context} and runs as a {codelet.context}"
+    saved, now = part["hash"].value, _fingerprint(codelet)
+    if saved is not None and now is not None and saved != now:
+        return "the text of its methods has changed"
+    return ""
+
+
+def _fields(codelet: type[Vertex]) -> list[tuple[str, str, str, int]]:
+    return [(f.name, f.kind, f.dtype.__name__, f.depth) for f in codelet.fields.values()]
+
+
+def _field_text(field: Any) -> str:
+    if field is None:
+        return "not there"
+    _, kind, dtype, depth = field
+    return f"{kind} {'Vector[' * depth}{dtype}{']' * depth}"
+
+
+def _fingerprint(codelet: type[Vertex]) -> str | None:
+    """A hash of the methods' text and the plain constants of a class and its bases; None where the
+    text is not to be had."""
+    texts: dict[str, str] = {}
+    for owner in reversed(codelet.__mro__):
+        if owner in (object, Vertex, SupervisorVertex):
+            continue
+        for name, value in _constants(owner):
+            texts[name] = json.dumps(_encoded(value), sort_keys=True)
+        for name, value in vars(owner).items():
+            function = value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
+            if isinstance(function, FunctionType):
+                try:
+                    lines = dedent(inspect.getsource(function)).splitlines()
+                except (OSError, TypeError, IndentationError):  # typed at a prompt, or made by exec
+                    return None
+                texts[name] = "\n".join(line.rstrip() for line in lines if line.strip())
+    return hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()
+
+
+# Classes that graph.vertex.template made
+
+
+def _made_from(codelet: type[Vertex]) -> type[Vertex] | None:
+    """The class that `template` made this one from, if it did and could do so again."""
+    base: Any = codelet.__bases__[0]
+    own = {name: value for name, value in vars(codelet).items() if not name.startswith("__")}
+    plain = dict(_constants(codelet))
+    rest = own.keys() - plain.keys() - codelet.fields.keys() - {"fields"}
+    copied = (
+        not rest
+        and issubclass(base, Vertex)
+        and bool(codelet.fields)
+        and "__annotations__" not in vars(codelet)
+    )
+    return base if copied and base.fields.keys() == codelet.fields.keys() else None
+
+
+def _remade(part: HeaderValue, codelets: Iterable[type[Vertex]]) -> type[Vertex] | None:
+    """The class that `template` would make of the base that `part` names, if that is here."""
+    base = part["base"]
+    name, base_name, module = (
+        TEXT.read(place) for place in (part["name"], base["name"], base["module"])
+    )
+    bases = [c for c in _named(base_name, [*codelets, *_every(Vertex)]) if c.__module__ == module]
+    if not bases:
+        raise ExecutableLoadError(f"""The executable uses the codelet {name}, which is made from
+            {base_name}, and there is no such vertex class here.
+            where: it was defined in {module}
+            next:  import {module} first.""")
+    found = bases[-1]
+    dtypes: dict[type[DType], type[DType]] = {}
+    for field, _, dtype_name, _ in FIELDS.read(part["fields"]):
+        dtype = dtype_named(dtype_name)
+        if (
+            field not in found.fields
+            or dtype is None
+            or dtypes.setdefault(found.fields[field].dtype, dtype) is not dtype
+        ):
+            return None
+    constants = {key: _decoded(value) for key, value in base["constants"].entries()}
+    if any(key.startswith("_") or callable(getattr(Vertex, key, None)) for key in constants):
+        base["constants"].fail("a list of constants")
+    return template(found, name, dtypes, **constants)
+
+
+def _constants(owner: type) -> Iterator[tuple[str, Any]]:
+    """Attributes of a class that are plain values: numbers, text, dtypes and numpy's functions.
+    Fields are none."""
+    fields = getattr(owner, "fields", {})
+    for name, value in vars(owner).items():
+        plain = value is None or isinstance(value, (bool, int, float, str, np.ufunc))
+        if not name.startswith("__") and name not in fields and (plain or _is_dtype(value)):
+            yield name, value
+
+
+def _is_dtype(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, DType)
+
+
+def _encoded(value: Any) -> Any:
+    if isinstance(value, np.ufunc):
+        return {"ufunc": value.__name__}
+    if _is_dtype(value):
+        return {"dtype": value.__name__}
+    return {"float": value.hex()} if isinstance(value, float) else value
+
+
+def _ufunc_named(text: str) -> np.ufunc | None:
+    found = getattr(np, text, None)
+    return found if isinstance(found, np.ufunc) else None
+
+
+_DECODED: dict[str, Callable[[str], Any]] = {
+    "ufunc": _ufunc_named,
+    "dtype": dtype_named,
+    "float": float.fromhex,
+}
+
+
+def _decoded(part: HeaderValue) -> Any:
+    if not isinstance(part.value, dict):
+        return part.value if not isinstance(part.value, list) else part.fail("a constant")
+    kind, text = next(iter(part.value.items()), ("", ""))
+    found = _DECODED[kind](text) if kind in _DECODED and isinstance(text, str) else None
+    return found if found is not None else part.fail(f"a constant ({shown(kind)})")

@@ -1,0 +1,246 @@
+"""Datasheets: threads, memory, peaks, bandwidths. Rates come out of the cost functions, not of
+constants of their own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ipu_teach.cost import vertices
+from ipu_teach.cost.exchange import exchange_cycles
+from ipu_teach.graph.vertex import Input, Output, Vector, Vertex
+from ipu_teach.target import Target
+from ipu_teach.types import FLOAT, HALF, QUARTER, DType
+from validation.programs import machine
+from validation.row import DATASHEET, SILICON, Row, Source
+from validation.single_vertices import traced_cycles
+
+BOW_SLIDES = Source(DATASHEET, "Graphcore slides, ImageNet training in a few minutes (2024)")
+SOFTWARE_SLIDES = Source(
+    DATASHEET, "Graphcore slides, Software stack: TensorFlow PyTorch Poplar (2024)"
+)
+MACHINE_BLOG = Source(
+    DATASHEET, "Graphcore blog, Intelligent Memory for Intelligent Computing (2020)"
+)
+CITADEL = Source(DATASHEET, "Jia, Tillman, Maggioni, Scarpazza, arXiv:1912.03413")
+MEASURED = replace(CITADEL, kind=SILICON)
+POD128 = Source(DATASHEET, "Graphcore, IPU-POD128 datasheet")
+BLAKE = Source(DATASHEET, "thecharlieblake.co.uk/ipus")
+C600_SHEET = Source(DATASHEET, "Graphcore, C600 datasheet, overview")
+C600_NEWS = Source(
+    DATASHEET,
+    "gfmreview.com, Graphcore makes China push with Mk2 AI chip (2022), from Graphcore's figures",
+)
+CAMBRIAN = Source(DATASHEET, "cambrian-ai.com, Mk2 figures")
+AT_1325 = "the datasheet counts with 1.325 GHz, Graphcore's model with 1.33"
+
+
+class Add(Vertex):
+    """out = a + b: the codelet that moves most in a cycle, two loads and a store beside each
+    addition."""
+
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        self.out = self.a + self.b
+
+
+def peak(target: Target, dtype: type[DType]) -> float:
+    """FLOP/s that a very long product comes to on all tiles, with the sums that make it fastest; of
+    8-bit floats for `QUARTER`."""
+    rows, depth, columns = 6_000_000, 16_000, 16
+    if dtype is QUARTER:
+        cycles = int(vertices.conv_partial_1x1_quarter(rows, depth, columns, target))
+    else:
+        cycles = min(
+            int(vertices.conv_partial_1x1(rows, depth, columns, dtype, target, partials=sums))
+            for sums in (dtype, FLOAT)
+        )
+    return 2 * rows * depth * columns / cycles * target.num_tiles * target.tile_clock_frequency
+
+
+def memory_rate(target: Target, per_element: int) -> float:
+    """Bytes a second of all tiles' memories while `Add` runs, with `per_element` bytes counted for
+    each element."""
+    elements = 10_000
+    per_cycle = elements * per_element / traced_cycles(Add, elements)
+    return per_cycle * target.num_tiles * target.tile_clock_frequency
+
+
+def peaks() -> list[Row]:
+    """Matrix products."""
+    ipu1, ipu2, bow, c600 = (machine(version) for version in ("ipu1", "ipu2", "bow", "c600"))
+    amp = "the limit of PopLibs' estimate for a long product"
+    return [
+        CITADEL.row("GC2: fp16 peak (TFLOP/s)", 124.5, peak(ipu1, HALF) / 1e12, 0.002, amp),
+        CITADEL.row(
+            "GC2: fp32 peak (TFLOP/s)",
+            31.1,
+            peak(ipu1, FLOAT) / 1e12,
+            0.01,
+            "fixed conv_units_fp32 of ipu1",
+            calibrates=True,
+        ),
+        POD128.row("GC200: fp16 peak (TFLOP/s)", 250, peak(ipu2, HALF) / 1e12, 0.005, AT_1325),
+        CAMBRIAN.row(
+            "GC200: fp32 peak (TFLOP/s)",
+            62.5,
+            peak(ipu2, FLOAT) / 1e12,
+            0.01,
+            "fixed conv_units_fp32 of ipu2",
+            calibrates=True,
+        ),
+        BOW_SLIDES.row(
+            "Bow: fp16 peak (TFLOP/s)", 350, peak(bow, HALF) / 1e12, 0.005, "rounded in the slides"
+        ),
+        POD128.row(
+            "IPU-POD128: fp16 peak (PFLOP/s)", 31.955, 128 * peak(ipu2, HALF) / 1e15, 0.005, AT_1325
+        ),
+        POD128.row(
+            "IPU-POD128: fp32 peak (PFLOP/s)", 7.989, 128 * peak(ipu2, FLOAT) / 1e15, 0.005, AT_1325
+        ),
+        BOW_SLIDES.row(
+            "Bow-2000: fp16 peak (PFLOP/s)",
+            1.4,
+            4 * peak(bow, HALF) / 1e15,
+            0.005,
+            "four IPUs, rounded",
+        ),
+        C600_NEWS.row(
+            "C600: fp16 peak (TFLOP/s)", 280, peak(c600, HALF) / 1e12, 0.01, amp + ", at 1.5 GHz"
+        ),
+        C600_NEWS.row(
+            "C600: 8-bit floats, peak (TFLOP/s)",
+            560,
+            peak(c600, QUARTER) / 1e12,
+            0.01,
+            amp + ", at 1.5 GHz",
+        ),
+    ]
+
+
+def memories() -> list[Row]:
+    """Sizes and rates of the tiles' own memory."""
+    ipu1, ipu2, bow, c600 = (machine(version) for version in ("ipu1", "ipu2", "bow", "c600"))
+
+    def size(target: Target) -> int:
+        return target.num_tiles * target.bytes_per_tile
+
+    rounded = "rounded in the source"
+    ceiling = (
+        "two loads and a store of 64 bits a cycle, reached by an addition of vectors but for its "
+        "start"
+    )
+    return [
+        CITADEL.row("GC2: memory (MiB)", 304, size(ipu1) / 2**20, 0, "counted"),
+        MACHINE_BLOG.row(
+            "GC200: memory (MB of 1,048,576 bytes)", 900, size(ipu2) / 2**20, 0.005, rounded
+        ),
+        BOW_SLIDES.row(
+            "Bow: memory (GB)", 0.9, size(bow) / 1e9, 0.05, "0.94, cut to 0.9 in the slides"
+        ),
+        BOW_SLIDES.row(
+            "Bow-2000: memory (GB)", 3.6, 4 * size(bow) / 1e9, 0.05, "3.76, counted as 4 x 0.9"
+        ),
+        C600_SHEET.row(
+            "C600: memory (MB of 1,048,576 bytes)", 900, size(c600) / 2**20, 0.01, rounded
+        ),
+        MEASURED.row(
+            "GC2: latency of a tile's memory (cycles)",
+            6,
+            ipu1.num_worker_contexts,
+            0,
+            "what a worker loads is there at its next turn",
+        ),
+        CITADEL.row(
+            "GC2: memory bandwidth, reads (TB/s)", 31.1, memory_rate(ipu1, 8) / 1e12, 0.005, ceiling
+        ),
+        CITADEL.row(
+            "GC2: memory bandwidth, nominal (TB/s)",
+            45,
+            memory_rate(ipu1, 12) / 1e12,
+            0.05,
+            "a nominal figure, perhaps for another clock; ours is for 1.6 GHz",
+        ),
+        BLAKE.row(
+            "GC200: memory bandwidth (TB/s)", 47.5, memory_rate(ipu2, 12) / 1e12, 0.02, ceiling
+        ),
+        BOW_SLIDES.row(
+            "Bow: memory bandwidth (TB/s)", 65, memory_rate(bow, 12) / 1e12, 0.01, rounded
+        ),
+        BOW_SLIDES.row(
+            "Bow-2000: memory bandwidth (TB/s)", 260, 4 * memory_rate(bow, 12) / 1e12, 0.01, rounded
+        ),
+    ]
+
+
+def fabric() -> list[Row]:
+    """Threads, exchange and links."""
+    ipu2, bow = machine("ipu2"), machine("bow")
+    sent = 1_000_000
+    exchange = (
+        ipu2.num_tiles * sent / float(exchange_cycles(sent, ipu2)) * ipu2.tile_clock_frequency
+    )
+    threads = bow.num_tiles * bow.num_worker_contexts
+    return [
+        BOW_SLIDES.row("Bow: parallel programs", 8_832, threads, 0, "counted"),
+        SOFTWARE_SLIDES.row("Bow-2000: processor cores", 5_888, 4 * bow.num_tiles, 0, "counted"),
+        SOFTWARE_SLIDES.row(
+            "Bow-2000: parallel threads", 35_000, 4 * threads, 0.01, '"more than 35,000"'
+        ),
+        BLAKE.row(
+            "GC200: exchange, any pattern (TB/s)",
+            8,
+            exchange / 1e12,
+            0.03,
+            "7.83, rounded up in the source",
+        ),
+        BOW_SLIDES.unmodelled(
+            "GC200: IPU-Links (GB/s)",
+            320,
+            "the kit has the six links between two neighbours at 85 %, not all ten of an IPU",
+        ),
+        BLAKE.unmodelled(
+            "GC200: host link (GB/s)",
+            64,
+            "the kit has the 8 GB/s of Graphcore's model; 20 GB/s were seen on a chip (tut6)",
+        ),
+        MACHINE_BLOG.unmodelled(
+            "M2000: memory with streaming memory (GB)",
+            450,
+            "remote buffers are as large as the host's memory allows",
+        ),
+        Source(
+            SILICON, "thorbenlouw/lbm-graphcore, gaussian-blur-scaling/exchange-vs-compute.csv"
+        ).unmodelled(
+            "C2 board, one IPU: sync of a float stencil (cycles)",
+            117,
+            "how many syncs the figure counts is not stated",
+        ),
+        MEASURED.unmodelled(
+            "Citadel: slow-down of the exchange under load (%)",
+            24,
+            "the pattern that was measured is not described where we could read it",
+        ),
+        Source(SILICON, "BabelStream, pull request 70").unmodelled(
+            "BabelStream: largest array on one GC2 (elements)",
+            16_185_000,
+            "what lies beside the three arrays on a tile is not known",
+        ),
+        MEASURED.unmodelled(
+            "random numbers, GC2 against a V100 (times)",
+            4.9,
+            "the kit has no model of a V100, and cycles a draw are not published",
+        ),
+        Source(SILICON, "Graphcore, performance results").unmodelled(
+            "BERT-Large on 16 Bow IPUs (sequences a second)",
+            6_044,
+            "frameworks, and networks of that size, are beyond the kit",
+        ),
+        Source(SILICON, "Graphcore, Performance at scale (2021)").unmodelled(
+            "ResNet-50 on IPU-POD16, MLPerf 1.1 (minutes)",
+            28.3,
+            "frameworks, and networks of that size, are beyond the kit",
+        ),
+    ]

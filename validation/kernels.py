@@ -1,0 +1,338 @@
+"""Single vertices that others wrote and measured on a chip, and the STREAM benchmark."""
+
+from __future__ import annotations
+
+from ipu_teach.cost import vertices
+from ipu_teach.graph import Graph, InOut, Input, MultiVertex, Output, Vector, Vertex, template
+from ipu_teach.poplibs import popops, poputil
+from ipu_teach.program import Copy, Sequence
+from ipu_teach.target import BY_HAND, COMPILED
+from ipu_teach.types import FLOAT, HALF, DType
+from validation.programs import machine, one_vertex, profile
+from validation.row import PROGRAMS, SILICON, TOLERANCES, VERTICES, Row, Source
+
+IPU_STACK = Source(
+    SILICON, "osmarks/ipu-stack, crates/ipu-codegen/src/kernel/cost.rs, measured on a C600"
+)
+EXPLORER = Source(
+    SILICON, "markp-gc/poplar_explorer, src/codelets/OptimisingVertices/matrix4x4.cpp"
+)
+SIMEHAA = Source(SILICON, "simehaa/IPU, STREAMTriad/README.md")
+JACOBI, DOT, QR = (
+    Source(SILICON, f"graphcore-research/tessellate-ipu, tests/{file}.py")
+    for file in (
+        "linalg/test_tile_linalg_jacobi",
+        "lax/test_tile_lax_small_dot",
+        "linalg/test_tile_linalg_qr",
+    )
+)
+BABEL = Source(
+    SILICON,
+    "Louw and McIntosh-Smith, Using the Graphcore IPU for traditional HPC applications (2021), "
+    "table I",
+)
+# elements of each of three arrays, the most that fit on a GC2: BabelStream, pull request 70
+BABEL_LARGEST = 16_185_000
+# of boards with a GC2, where Graphcore's model has 1.6: UoB-HPC/ipu-hpc-cookbook
+BOARD_CLOCK = 1.3e9
+WITHIN = TOLERANCES[VERTICES]
+
+# elements: cycles between two readings of the tile's counter
+SCALED_ADD = {64: 375, 128: 467, 256: 665, 512: 1_043}
+PRODUCTS = (
+    (184, 288, 48, 48_654),
+    (182, 288, 48, 48_180),
+    (184, 288, 32, 32_538),
+    (146, 576, 32, 53_718),
+    (120, 80, 272, 55_344),
+)  # rows, depth, columns, cycles
+
+
+def libraries() -> list[Row]:
+    """popops.scaled_add_to on one tile, with the sync of its step; products of HALF in the AMP
+    units."""
+    target, rows = machine("ipu2"), []
+    for n, published in SCALED_ADD.items():
+        graph, program = Graph(target), Sequence()
+        x, y, factor = (
+            graph.add_variable(FLOAT, shape, name)
+            for name, shape in (("x", (n,)), ("y", (n,)), ("factor", ()))
+        )
+        for tensor in (x, y, factor):
+            graph.set_tile_mapping(tensor, 0)
+            graph.set_initial_value(tensor, 1)
+        popops.scaled_add_to(graph, x, y, factor, program)
+        rows.append(
+            JACOBI.row(
+                f"popops::ScaledAdd of {n} float on a tile of a Bow, with its sync (cycles)",
+                published,
+                profile(graph, program).total_cycles,
+                WITHIN,
+                "PopLibs' estimate, and the 100 cycles of a sync that the kit assumes",
+            )
+        )
+    for m, k, n, published in PRODUCTS:
+        cycles = float(vertices.conv_partial_1x1(m, k, n, HALF, target, interleaved=True))
+        rows.append(
+            IPU_STACK.row(
+                f"product of half, {m} x {k} by {k} x {n}, weights in interleaved memory, C600 "
+                "chip (cycles)",
+                published,
+                cycles,
+                WITHIN,
+                "PopLibs' estimate for ConvPartial1x1; the chip ran a kernel of that project's own",
+            )
+        )
+    return rows
+
+
+# --- vertices of one's own ------------------------------------------------------------------------
+
+
+class Transform(MultiVertex):
+    """Each four numbers of `vectors` times a 4 x 4 matrix, in place: single numbers, as plain C++
+    has it."""
+
+    matrix: Input[Vector[FLOAT]]
+    vectors: InOut[Vector[FLOAT]]
+
+    def compute(self, worker_id: int) -> None:
+        for v in range(4 * worker_id, len(self.vectors), 4 * self.num_workers):
+            x, y, z, w = (
+                self.vectors[v],
+                self.vectors[v + 1],
+                self.vectors[v + 2],
+                self.vectors[v + 3],
+            )
+            for i in range(4):
+                left = self.matrix[4 * i] * x + self.matrix[4 * i + 1] * y
+                self.vectors[v + i] = left + self.matrix[4 * i + 2] * z + self.matrix[4 * i + 3] * w
+
+
+class VectorTransform(MultiVertex):
+    """The same with pairs of numbers: two loads of a vector, and for each row two of the matrix."""
+
+    matrix: Input[Vector[FLOAT]]
+    vectors: InOut[Vector[FLOAT]]
+
+    def compute(self, worker_id: int) -> None:
+        for v in range(4 * worker_id, len(self.vectors), 4 * self.num_workers):
+            xy, zw = self.vectors[v : v + 2] * 1, self.vectors[v + 2 : v + 4] * 1
+            for i in range(4):
+                pair = self.matrix[4 * i : 4 * i + 2] * xy + self.matrix[4 * i + 2 : 4 * i + 4] * zw
+                self.vectors[v + i] = pair[0] + pair[1]
+
+
+class Rotate(MultiVertex):
+    """Two rows turned by an angle, `cs` its cosine and sine."""
+
+    cs: Input[Vector[FLOAT]]
+    row0: Input[Vector[FLOAT]]
+    row1: Input[Vector[FLOAT]]
+    out0: Output[Vector[FLOAT]]
+    out1: Output[Vector[FLOAT]]
+
+    def compute(self, worker_id: int) -> None:
+        n = len(self.row0)
+        begin, end = n * worker_id // self.num_workers, n * (worker_id + 1) // self.num_workers
+        self.out0[begin:end] = self.cs[0] * self.row0[begin:end] - self.cs[1] * self.row1[begin:end]
+        self.out1[begin:end] = self.cs[1] * self.row0[begin:end] + self.cs[0] * self.row1[begin:end]
+
+
+class RowUpdate(MultiVertex):
+    """x - s s v, Householder's update of a row."""
+
+    x: InOut[Vector[FLOAT]]
+    v: Input[Vector[FLOAT]]
+    s: Input[FLOAT]
+
+    def compute(self, worker_id: int) -> None:
+        n = len(self.x)
+        begin, end = n * worker_id // self.num_workers, n * (worker_id + 1) // self.num_workers
+        self.x[begin:end] = self.x[begin:end] - self.s * self.s * self.v[begin:end]
+
+
+class PartialSums(MultiVertex):
+    """The sum of the rows of `parts`, number by number."""
+
+    parts: Input[Vector[Vector[HALF]]]
+    out: Output[Vector[HALF]]
+
+    def compute(self, worker_id: int) -> None:
+        n = len(self.out)
+        begin, end = n * worker_id // self.num_workers, n * (worker_id + 1) // self.num_workers
+        total = self.parts[0, begin:end] + self.parts[1, begin:end]
+        for k in range(2, len(self.parts)):
+            total = total + self.parts[k, begin:end]
+        self.out[begin:end] = total
+
+
+class Triad(Vertex):
+    """a = b + alpha c on vectors, STREAM's third loop."""
+
+    b: Input[Vector[FLOAT]]
+    c: Input[Vector[FLOAT]]
+    a: Output[Vector[FLOAT]]
+    alpha: FLOAT
+
+    def compute(self) -> None:
+        self.a = self.b + self.alpha * self.c
+
+
+class LoopTriad(Vertex):
+    """The same on single numbers."""
+
+    b: Input[Vector[FLOAT]]
+    c: Input[Vector[FLOAT]]
+    a: Output[Vector[FLOAT]]
+    alpha: FLOAT
+
+    def compute(self) -> None:
+        for i in range(len(self.a)):
+            self.a[i] = self.b[i] + self.alpha * self.c[i]
+
+
+SUMS = (
+    (8, 2, 360),
+    (56, 2, 438),
+    (1_472, 2, 2_700),
+    (2_208, 4, 4_974),
+    (1_472, 4, 3_444),
+    (576, 15, 3_090),
+    (2_208, 28, 18_222),
+)  # numbers, summands, cycles
+
+
+def own() -> list[Row]:
+    """Vertices in C++ and in assembly, each on one tile; in brackets who wrote the instructions."""
+    vectors = 204  # of the 2,004 that were timed: each costs the same
+    stream = 12_000
+
+    def shapes(n: int, *names: str) -> dict[str, object]:
+        return dict.fromkeys(names, (n,))
+
+    def rate(codelet: type[Vertex]) -> float:
+        cycles = one_vertex(
+            codelet, {"matrix": (16,), "vectors": (4 * vectors,)}, codelet_prices=COMPILED
+        )
+        return vectors * 28 / cycles
+
+    def both(codelet: type[Vertex], fields: dict[str, object]) -> list[int]:
+        return [
+            one_vertex(codelet, fields, codelet_prices=prices) for prices in (BY_HAND, COMPILED)
+        ]
+
+    chip = machine("ipu2")
+    triad = one_vertex(Triad, {**shapes(stream, "a", "b", "c"), "alpha": 2}, codelet_prices=BY_HAND)
+    # numbers that all tiles have done
+    second = 6 * stream / triad * chip.num_tiles * chip.tile_clock_frequency
+    paced = "two loads, a store and f32v2axpy in one cycle, reached but for the start"
+    held = "the compiler keeps a part of the matrix in registers; ours loads it for every vector"
+    rotated, rotated_in_c = both(
+        Rotate, {"cs": (2,), **shapes(512, "row0", "row1", "out0", "out1")}
+    )
+    updated, updated_in_c = both(RowUpdate, {"s": (), **shapes(256, "x", "v")})
+    between = (
+        "written with intrinsics, and timed with its sync; ours is by hand, as compiled it comes "
+        "to {:,}"
+    )
+    loop = (
+        "its author counts 282 cycles to start, 11 around each 8 numbers, and 2 for a further "
+        "vector; ours has these 2"
+    )
+    return [
+        EXPLORER.row(
+            "4 x 4 matrix times 2,004 vectors, MultiVertex, ipu2 chip, C++ (flop a cycle)",
+            0.68,
+            rate(Transform),
+            WITHIN,
+            held,
+            explained=True,
+        ),
+        EXPLORER.row(
+            "4 x 4 matrix times 2,004 vectors, MultiVertex, ipu2 chip, intrinsics (flop a cycle)",
+            1.03,
+            rate(VectorTransform),
+            WITHIN,
+            held,
+            explained=True,
+        ),
+        SIMEHAA.row("triad, GC200, assembly (TFLOP/s)", 7.76, 2 * second / 1e12, WITHIN, paced),
+        SIMEHAA.row("triad, GC200, assembly (TB/s)", 46.55, 12 * second / 1e12, WITHIN, paced),
+        DOT.row(
+            "rotation of 2 x 512 float on a tile of an Mk2 (cycles)",
+            1_916,
+            rotated,
+            WITHIN,
+            between.format(rotated_in_c),
+            explained=True,
+        ),
+        QR.row(
+            "Householder's update of 256 float on a tile of an Mk2 (cycles)",
+            683,
+            updated,
+            WITHIN,
+            between.format(updated_in_c),
+            explained=True,
+        ),
+        *(
+            IPU_STACK.row(
+                f"sum of {parts} vectors of {n:,} half, C600 chip, assembly (cycles)",
+                published,
+                one_vertex(PartialSums, {"parts": (parts, n), "out": (n,)}, codelet_prices=BY_HAND),
+                WITHIN,
+                loop,
+                explained=True,
+            )
+            for n, parts, published in SUMS
+        ),
+    ]
+
+
+# --- STREAM ---------------------------------------------------------------------------------------
+
+
+def _with_popops(dtype: type[DType]) -> float:
+    """Cycles of BabelStream's triad on a GC2 with popops: a copy of b to a, and a scaled addition
+    of c."""
+    graph, program = Graph(machine("ipu1")), Sequence()
+    a, b, c = (graph.add_variable(dtype, (BABEL_LARGEST,), name) for name in "abc")
+    for tensor in (a, b, c):
+        poputil.map_tensor_linearly(graph, tensor)
+        graph.set_initial_value(tensor, 1)
+    program.add(Copy(b, a))
+    popops.scaled_add_to(graph, a, c, 0.4, program, options={"optimizeForSpeed": "true"})
+    return profile(graph, program).total_cycles
+
+
+def streams() -> list[Row]:
+    """BabelStream's triad on one GC2, by the clock of its host: with PopLibs, and as a plain loop
+    for each worker."""
+    chip, rows = machine("ipu1"), []
+    each = -(-BABEL_LARGEST // chip.num_tiles // chip.num_worker_contexts)
+    vectors = (
+        "timed on the host; what of PopLibs it ran is not known: as compiled, a loop over vectors "
+        "would come to about 7,500"
+    )
+    loop = "five instructions a number; BabelStream's array is taken as the largest that fits"
+    for dtype, popops_rate, loop_rate in ((FLOAT, 7_261, 3_726), (HALF, 7_490, 1_488)):
+        codelet = LoopTriad if dtype is FLOAT else template(LoopTriad, "HalfTriad", {FLOAT: HALF})
+        fields = {"a": (each,), "b": (each,), "c": (each,), "alpha": 2}
+        looped = one_vertex(codelet, fields, "ipu1", codelet_prices=COMPILED) + chip.auto_sync_delay
+        for what, cycles, published in (
+            ("popops", _with_popops(dtype), popops_rate),
+            ("C++", looped, loop_rate),
+        ):
+            rate = 3 * dtype.size * BABEL_LARGEST / cycles * BOARD_CLOCK / 1e9
+            name = "single" if dtype is FLOAT else "half"
+            rows.append(
+                BABEL.row(
+                    f"BabelStream triad, {name}, one GC2, {what} (GB/s)",
+                    published,
+                    rate,
+                    TOLERANCES[PROGRAMS],
+                    loop if what == "C++" else vectors,
+                    explained=True,
+                )
+            )
+    return rows

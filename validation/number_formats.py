@@ -1,0 +1,121 @@
+"""8-bit floats and the generator of random numbers, against published vectors."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ipu_teach.types import (
+    Array,
+    Overflow,
+    QuarterFormat,
+    QuarterMetadata,
+    from_quarter,
+    generator,
+    to_quarter,
+)
+from validation.row import FORMAT, Row, Source
+
+POPLIBS = Source(FORMAT, "graphcore/poplibs, tests/popops/QuarterTypeArithmeticTests.cpp")
+PROPOSED = Source(FORMAT, "arXiv:2206.02915, 8-bit Numerical Formats for Deep Neural Networks")
+STACK = Source(FORMAT, "osmarks/ipu-stack, docs/FP8.md")
+VIGNA = Source(
+    FORMAT,
+    "Vigna, xoroshiro128plus.c (2016), whose shifts 55, 14, 36 the chip has (James Hanlon, 2022)",
+)
+F143, F152 = QuarterFormat.F143, QuarterFormat.F152
+NAN, SATURATE = Overflow.NAN, Overflow.SATURATE
+NOT_A_NUMBER = 0x80  # the one code of a format that is no number
+
+# (format, value, scale, overflow, what it reads as at scale 0; None for not a number)
+VECTORS = [
+    (F143, 2.0**-12, 0, NAN, 0),
+    (F143, 2.0**33, 0, NAN, None),
+    (F143, 8, 0, NAN, 8),
+    (F143, -8, 0, NAN, -8),
+    (F143, 8, -10, NAN, None),
+    (F143, 8, 31, NAN, 0),
+    (F143, 2.0**33, 31, NAN, 4),
+    (F143, 2.0**33, 0, SATURATE, 240),
+    (F143, -(2.0**33), 0, SATURATE, -240),
+    (F152, 2.0**-18, 0, NAN, 0),
+    (F152, 2.0**46, 0, NAN, None),
+    (F152, 2.0**46, 0, SATURATE, 57_344),
+    (F152, -(2.0**46), 0, SATURATE, -57_344),
+    (F152, 8, 0, NAN, 8),
+    (F152, 8, -13, NAN, None),
+    (F152, 2.0**46, 31, NAN, 32_768),
+]
+
+
+def quarters() -> list[Row]:
+    """FLOAT to 8 bits and back."""
+    rows = []
+    for format, value, scale, overflow, wanted in VECTORS:
+        code = to_quarter(np.float32(value), QuarterMetadata(format, scale), overflow=overflow)
+        found = (
+            float(code) if wanted is None else float(from_quarter(code, QuarterMetadata(format)))
+        )
+        power = f"{'-' if value < 0 else ''}2**{np.log2(abs(value)):.0f}"
+        what = f"{format.name}: {power} at scale {scale}" + (
+            ", saturating" if overflow is SATURATE else ""
+        )
+        what += " (code of no number)" if wanted is None else " (read at scale 0)"
+        published = float(NOT_A_NUMBER if wanted is None else wanted)
+        rows.append(POPLIBS.row(what, published, found, 0, "exact"))
+    for format, bits, bias in ((F143, 3, 8), (F152, 2, 16)):
+        read = from_quarter(np.arange(256), QuarterMetadata(format)).astype(float)
+        right = [_by_definition(code, bits, bias) for code in range(256)]
+        agree = float(np.count_nonzero(read == right) + np.isnan(read[NOT_A_NUMBER]))
+        what = f"{format.name}: codes that stand for what their bits say (of 256)"
+        rows.append(PROPOSED.row(what, 256, agree, 0, "exact"))
+    for format, least in ((F143, 2.0**-10), (F152, 2.0**-17)):
+        found = float(from_quarter(np.uint8(1), QuarterMetadata(format)))
+        rows.append(
+            STACK.row(f"{format.name}: the smallest positive number", least, found, 0, "exact")
+        )
+    negative = float(to_quarter(np.float32(-(2.0**-12)), QuarterMetadata(F143)))
+    rows.append(
+        STACK.row("F143: code of a negative number that rounds to zero", 0, negative, 0, "exact")
+    )
+    return rows
+
+
+def _by_definition(code: int, bits: int, bias: int) -> float:
+    """The number of a byte, by whole numbers; of the one that is none, what equals nothing."""
+    exponent, mantissa = code % 128 >> bits, code % (1 << bits)
+    steps = mantissa + (1 << bits if exponent else 0)
+    power = max(exponent, 1) - bias - bits
+    size = steps * 2.0**power
+    return float("nan") if code == NOT_A_NUMBER else -size if code > NOT_A_NUMBER else size
+
+
+def generators() -> list[Row]:
+    """xoroshiro128aox: bits of a state that agree, of 128."""
+    start = np.array([1, 2], np.uint64)
+    jumped, state = np.zeros(2, np.uint64), start.copy()
+    for constant in (0xBEAC0467EBA5FACB, 0xD86B048B86AA9922):
+        for bit in range(64):
+            if constant >> bit & 1:
+                jumped ^= state
+            generator.draw(state, 1)
+    return [
+        VIGNA.row(
+            "xoroshiro128aox: state after 2**64 draws, by the published jump (bits of 128 that "
+            "agree)",
+            128,
+            _agreeing(generator.advance(start, 2**64), jumped),
+            0,
+            "our jump raises a matrix to that power instead",
+        ),
+        VIGNA.row(
+            "xoroshiro128aox: state after its period of 2**128 - 1 draws (bits of 128 that agree)",
+            128,
+            _agreeing(generator.advance(start, 2**128 - 1), start),
+            0,
+            "exact",
+        ),
+    ]
+
+
+def _agreeing(a: Array, b: Array) -> int:
+    return 128 - sum(int(word).bit_count() for word in a ^ b)

@@ -1,0 +1,97 @@
+"""Single vertices: the AMP units on a Bow, the tutorials' guess for a dot product, launches on a
+C600."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ipu_teach.cost import vertices
+from ipu_teach.cost.vertices.parts import SUPERVISOR_OVERHEAD
+from ipu_teach.graph import Vertex
+from ipu_teach.target import BY_HAND
+from ipu_teach.types import HALF
+from validation.programs import machine, one_vertex
+from validation.row import MODEL, SILICON, Row, Source
+from validation.tut6 import DotProduct, dot_cycles
+
+NOTEBOOK = Source(SILICON, "graphcore-research/tessellate-ipu, notebook IPU Peak Flops")
+TUTORIALS = Source(
+    MODEL, "graphcore/examples, tutorials/poplar/tut5_matrix_vector and tut6_matrix_vector_opt"
+)
+C600 = Source(SILICON, "osmarks/ipu-stack, crates/ipu-codegen/src/cost.rs, measured on a C600")
+
+# TFLOP/s of 1,472 tiles, each with [N, 16] x [16, 16] HALF.
+MEASURED = {16: 55.494, 64: 152.798, 256: 264.005, 512: 299.776, 1024: 322.726, 2048: 334.94}
+
+
+def amp() -> list[Row]:
+    """The notebook's sweep. One size fixed the rate at which weights are loaded."""
+    target = machine("bow")
+    rows = []
+    for n, published in MEASURED.items():
+        cycles = float(vertices.conv_partial_1x1(n, 16, 16, HALF, target))
+        rate = 2 * n * 16 * 16 * target.num_tiles * target.tile_clock_frequency / cycles / 1e12
+        fixed = n == 64
+        why = "PopLibs' estimate, with weights loaded at 8 bytes a cycle"
+        why = "fixed conv_unit_coeff_load_bytes_per_cycle: 8, not 16" if fixed else why
+        rows.append(
+            NOTEBOOK.row(
+                f"ConvPartial1x1 half, {n} x 16 by 16 x 16, Bow chip (TFLOP/s)",
+                published,
+                rate,
+                0.002 if n >= 512 else 0.02,
+                why,
+                calibrates=fixed,
+            )
+        )
+    return rows
+
+
+def traced_cycles(codelet: type[Vertex], elements: int, prices: str = BY_HAND) -> int:
+    """Worker cycles of one vertex with vectors of `elements` numbers, counted from its trace."""
+    shapes = {field.name: (elements,) * field.depth for field in codelet.fields.values()}
+    return one_vertex(codelet, shapes, codelet_prices=prices) // machine("ipu2").num_worker_contexts
+
+
+def guesses() -> list[Row]:
+    """The tutorials' formula for a dot product, against the operations of `self.a @ self.b`."""
+    why = (
+        "counted: a start of 5, two elements a cycle, and the store of the result, which the guess "
+        "leaves out"
+    )
+    return [
+        TUTORIALS.row(
+            f"dot product of {n} float, the tutorials' guess (worker cycles)",
+            dot_cycles(n),
+            traced_cycles(DotProduct, n),
+            0.05,
+            why,
+        )
+        for n in (143, 1000)
+    ]
+
+
+def launches() -> list[Row]:
+    """What a supervisor spends around its workers."""
+    return [
+        C600.row(
+            "launch of six workers, C600 chip (cycles)",
+            11,
+            SUPERVISOR_OVERHEAD,
+            0,
+            "PopLibs' estimators say the same",
+        ),
+        C600.unmodelled(
+            "local copy by six workers, C600 chip (cycles)",
+            288,
+            "the size that was copied is not given",
+        ),
+        replace(C600, kind=MODEL).row(
+            "sync of several IPUs, SDK value for a C600 (cycles)",
+            600,
+            machine("ipu2").global_sync_cycles,
+            0,
+            "is global_sync_cycles of ipu2",
+            calibrates=True,
+        ),
+    ]

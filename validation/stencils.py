@@ -1,0 +1,152 @@
+"""Grids on many tiles: halos filled by copies on Graphcore's model, and a blur on chips of the
+first generation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ipu_teach.cost.rearrange import copy_cycles
+from ipu_teach.graph.graph import Graph
+from ipu_teach.graph.vertex import template
+from ipu_teach.target import COMPILED
+from ipu_teach.types import FLOAT, HALF
+from validation import blur, halo
+from validation.profiles import LBM
+from validation.programs import machine, one_vertex, profile
+from validation.row import PROGRAMS, SILICON, TOLERANCES, VERTICES, Row, Source
+
+PHASES_OF_BLUR = Source(
+    SILICON, "thorbenlouw/lbm-graphcore, experiments/gaussian-blur-scaling/exchange-vs-compute.csv"
+)
+WITHIN = TOLERANCES[PROGRAMS]
+PHASES = (
+    ("total", 147_570),
+    ("compute including idle threads", 129_556.1),
+    ("compute excluding idle threads", 108_864.5),
+    ("exchange", 9_262.3),
+    ("sync", 8_751.6),
+)
+FIXED = (
+    "fixed a constant, START or PIECE of cost/rearrange.py, by its copy vertices, which are most "
+    "of it"
+)
+OTHERS = (
+    ("explicitManyTensors", 315_370),
+    ("explicitOneTensor", 178_569_036),
+    ("explicitOneTensorGroupedDirs", 147_530),
+)
+
+
+def halos() -> list[Row]:
+    """Copies in two waves, ten times forth and back between two grids of 100 x 100 FLOAT a tile."""
+    graph = Graph(machine("ipu1"))
+    report = profile(graph, halo.two_waves(graph))
+    average = (
+        report.compute_cycles_per_tile,
+        report.active_cycles_per_tile,
+        report.exchange_cycles_per_tile,
+        report.sync_cycles_per_tile,
+    )
+    schedule = (
+        "Poplar's schedule of sends is not published; ours is a perfect one, without collisions "
+        "between senders"
+    )
+    waits = "a handful of steps, each with the sync that the halo exchange above fixed, and waiting"
+    ours = (report.total_cycles, *(float(cycles.mean()) for cycles in average))
+    rows = [
+        LBM.row(
+            f"halo exchange, explicitOneTensor2Wave, ipu1 model: {phase} "
+            f"(cycles{', average of tiles' * (phase != 'total')})",
+            published,
+            modelled,
+            WITHIN,
+            why,
+            calibrates=why == FIXED,
+        )
+        for (phase, published), modelled, why in zip(
+            PHASES, ours, (FIXED, FIXED, FIXED, schedule, waits), strict=True
+        )
+    ]
+    apart = "Poplar runs many of its copies one after the other, by a rule that is not published"
+    return rows + [
+        LBM.unmodelled(f"halo exchange, {name}, ipu1 model: total (cycles)", published, apart)
+        for name, published in OTHERS
+    ]
+
+
+# Copy vertices of that halo exchange: pieces and bytes that we take six of them to move, and worker
+# cycles of one on average.
+COPIES = (
+    ("DstStridedCopyDA32, a column of 102", 102, 408, 801.0),
+    ("DstStridedCopyDA32, a column of 100", 100, 400, 786.0),
+    ("ShortMemcpy", 1, 4, 83.04),
+    ("DstLongStridedCopy", 100, 40_800, 1_579.2),
+)
+
+
+def copies() -> list[Row]:
+    """Vertices that move data within a tile."""
+    target, rows = machine("ipu1"), []
+    for name, pieces, size, published in COPIES:
+        ours = float(copy_cycles(np.array([pieces]), np.array([size]), target)[1][0]) / min(
+            pieces, 6
+        )
+        why = (
+            FIXED
+            if "column" in name
+            else "by the constants that the columns fixed; what it moves is our guess"
+        )
+        full = f"poplar_rt::{name}, ipu1 model (worker cycles)"
+        rows.append(
+            LBM.row(full, published, ours, TOLERANCES[VERTICES], why, calibrates=why == FIXED)
+        )
+    return rows
+
+
+def blurs() -> list[Row]:
+    """One pass of a blur over 2,200 x 1,122 pixels of four channels, measured on one IPU and on
+    sixteen."""
+    half = template(blur.VectorBlur, "HalfBlur", {FLOAT: HALF})
+    kinds = (
+        ("float", blur.Blur, 210_249, 13_152),
+        ("float2", blur.VectorBlur, 100_257, 7_914),
+        ("half4", half, 63_531, 4_446),
+    )
+    rows, first = [], 0
+    around = (
+        "counted from one loop; the chip's has nine, for corners, edges and the middle, with "
+        "addresses of their own"
+    )
+    for name, codelet, one, sixteen in kinds:
+        # A sixth of a tile's pixels: 5 rows of 69 of 1,216 tiles, 3 of 7 of 19,456.
+        for ipus, published, (height, width) in ((1, one, (5, 69)), (16, sixteen, (3, 7))):
+            shapes = {
+                "inner": ((height + 2) * (width + 2) * 4,),
+                "out": (height * width * 4,),
+                "width": width,
+            }
+            cycles = one_vertex(codelet, shapes, "ipu1", codelet_prices=COMPILED)
+            first = first or cycles  # float, on one IPU
+            rows.append(
+                PHASES_OF_BLUR.row(
+                    f"blur, {name}, {ipus} IPU{'s' * (ipus > 1)}: compute (cycles)",
+                    published,
+                    cycles,
+                    WITHIN,
+                    around,
+                    explained=True,
+                )
+            )
+    graph = Graph(machine("ipu1"))
+    report = profile(graph, blur.build(graph, FLOAT, first // 6))
+    cost = report.compute_sets[0].cost
+    rows.append(
+        PHASES_OF_BLUR.row(
+            "blur, float, 1 IPU: exchange (cycles)",
+            1_173,
+            cost.exchange_duration,
+            WITHIN,
+            "how the image was cut into blocks is not published; ours are nearly square",
+        )
+    )
+    return rows

@@ -1,0 +1,59 @@
+"""The products of a vision transformer, SigLIP of 729 tokens, as Poplar's SDK ran them on a chip of
+1,472 tiles.
+
+The recordings give, for each product, the cycles of the slowest tile in the compute set that
+multiplies. The plans are not published: ours are those of `poplin.plan_mat_mul`, without a word
+about how to cut.
+"""
+
+from __future__ import annotations
+
+from ipu_teach.poplibs.poplin import plan_mat_mul
+from ipu_teach.types import HALF, QUARTER, DType, QuarterFormat
+from validation.programs import machine
+from validation.row import PROGRAMS, SILICON, TOLERANCES, Row, Source
+
+RECORDINGS = Source(
+    SILICON,
+    "osmarks/ipu-stack, docs/SDK_ONNX_PROFILE_ANALYSIS.md, recordings of Poplar's SDK on a C600",
+)
+
+# What, sizes (groups, m, k, n), cycles with operands of HALF, and of 8-bit floats.
+PRODUCTS = (
+    ("query, key and value", (1, 729, 1_152, 3_456), 37_277, 22_415),
+    ("query times key", (16, 729, 72, 729), 8_488, 5_502),
+    ("weights times value", (16, 729, 729, 72), 12_900, 7_377),
+    ("output of attention", (1, 729, 1_152, 1_152), 14_153, 8_178),
+    ("up", (1, 729, 1_152, 4_304), 48_248, 26_425),
+    ("down", (1, 729, 4_304, 1_152), 52_187, 28_265),
+)
+
+
+def products() -> list[Row]:
+    """Six products, in two types."""
+    target, rows = machine("ipu2"), []
+    types: tuple[type[DType], ...] = HALF, QUARTER[QuarterFormat.F143, 0]
+    for name, (groups, m, k, n), *published in PRODUCTS:
+        for dtype, figure in zip(types, published, strict=True):
+            plan = plan_mat_mul(m, k, n, target, groups=groups, dtype=dtype, partials_type=HALF)
+            shape = f"{groups} x " * (groups > 1) + f"[{m:,}, {k:,}] x [{k:,}, {n:,}]"
+            blocks = plan.group_blocks, plan.row_blocks, plan.inner_blocks, plan.column_blocks
+            why = (
+                "PopLibs' plan is not published; ours has {} x {} x {} x {} blocks of groups, "
+                "rows, inner and columns"
+            )
+            name_of = (
+                f"transformer, {name}, {shape} {'half' if dtype is HALF else 'F143'}: multiplying "
+                "(cycles)"
+            )
+            rows.append(
+                RECORDINGS.row(
+                    name_of,
+                    figure,
+                    dict(plan.parts)["multiply"],
+                    TOLERANCES[PROGRAMS],
+                    why.format(*blocks),
+                    explained=True,
+                )
+            )
+    return rows
