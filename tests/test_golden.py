@@ -306,7 +306,7 @@ def test_the_table_as_text(
 
 
 def test_the_page_of_the_model_has_the_table(known: None) -> None:
-    made = runpy.run_path(str(Path(golden.__file__).parents[2] / "docs" / "make_model.py"))
+    made = runpy.run_path(str(Path(golden.__file__).parents[1] / "docs" / "make_model.py"))
     text = made["PAGE"].read_text(encoding="utf-8")
     there = text.split("<!-- golden -->\n")[1].split("\n<!-- end -->")[0]
     assert there == "\n".join(made["golden"]()), "run docs/make_model.py"
@@ -374,7 +374,7 @@ def test_it_runs_from_a_shell() -> None:
         capture_output=True,
         text=True,
         timeout=300,
-        cwd=Path(golden.__file__).parents[2],
+        cwd=Path(golden.__file__).parents[1],
     )
     assert done.returncode == 0 and done.stderr == ""
     assert {row["work"] for row in json.loads(done.stdout)["rows"]} == {"vertices"}
