@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 GROUND, JAVASCRIPT, ENGINE = "ground", "show: JavaScript", "compile and engine"
 BUDGETS = {
     "tiny": 235,
-    GROUND: 4760,
+    GROUND: 4770,
     "graph": 3960,
     ENGINE: 10640,
     "cost": 3365,
@@ -37,7 +37,7 @@ BUDGETS = {
     "lessons": 14420,
     "golden": 2295,
     "classroom": 990,
-    "frontends": 10140,
+    "frontends": 10165,
 }
 # Some 470 lines of the engine only make it quick. They could go, at the price that a row of the
 # benchmark shows: whole regions in compiled loops (130; such codelets are 45 to 131 times slower
