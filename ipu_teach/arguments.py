@@ -433,6 +433,11 @@ def checked(
     return decorated
 
 
+def is_flag(_: str, hint: Any) -> bool:
+    """Return whether an annotation says that a parameter is True or False."""
+    return hint is bool
+
+
 def _title(function: Any, args: Any) -> str:
     """Return the name of a call for an error; of a class, the name of what it makes."""
     name: str = function.__name__
