@@ -168,14 +168,14 @@ EXTRA.board = (kit) => {
       kit.framed(3, x - 2, y - 2, u + 4, v + 4);
     },
 
-    sheet({ x, y, width, height, columns, place, heading }, s, progress, frame) {
+    sheet({ x, y, width, height, columns, place, heading }, s, part, frame) {
       const now = at(before(frame)), pixel = unpack(place, n),
         side = Math.min(width / columns, height / Math.ceil(n / columns));
       const spot = (i) => [x + pixel[i] % columns * side, y + (pixel[i] / columns | 0) * side];
       write(heading, x, y - 8, 12, "left", kit.ink.soft);
       for (let i = 0; i < n; i++) {
         pen.fillStyle = kit.brushes[codeOf(texts[now[i]], row(i))];
-        pen.fillRect(...spot(i), side + 0.3, side + 0.3);
+        pen.fillRect(...spot(i), side, side);
       }
       kit.framed(2, ...spot(focus()), side, side);
     },
