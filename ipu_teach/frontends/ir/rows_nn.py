@@ -14,7 +14,7 @@ from ipu_teach.frontends.ir.values import OPS, Ir, Op, Out, Row, Value, misuse
 from ipu_teach.poplibs import poplin, popnn, popops, poputil
 from ipu_teach.poplibs.popnn.softmax_loss import softmax_cross_entropy
 from ipu_teach.poplibs.popops import expr
-from ipu_teach.types import FLOAT, HALF, INT, UNSIGNED_INT, DType
+from ipu_teach.types import FLOAT, INT, UNSIGNED_INT, DType
 
 # --- products -------------------------------------------------------------------------------------
 
@@ -213,8 +213,6 @@ def _norm_call(low: Any, kind: str, what: str, *given: Any, **more: Any) -> Any:
     name = f"{kind}_{what}" if what == "normalise" else f"{kind}_norm_{what}"
     if kind == "group" and what != "param_gradients":
         more["grouping"] = "correct"  # neighbouring channels, as frameworks have them
-    if what.endswith("gradients") and low.options.get("partialsType") == "half":
-        more["partials_type"] = HALF
     return low.call(getattr(NORMS[kind], name), *given, **more)
 
 

@@ -11,8 +11,8 @@ follow from the calls. HALF keeps more digits than in PopLibs in three places:
 
 * without `stable_algo`, the variance comes from a mean that is still FLOAT;
 * the gradients of gamma and beta are FLOAT;
-* products of gradients overflow where the result does not. They are FLOAT, and HALF as in PopLibs
-  with `partials_type=HALF`.
+* products of gradients overflow where the result does not. They and what follows from them are
+  FLOAT until the result is rounded, or HALF as in PopLibs with `partials_type=HALF`.
 """
 
 from __future__ import annotations
@@ -191,13 +191,11 @@ def sums(
 ) -> list[Tensor]:
     """Rows of matrices, reduced side by side to `dtype` by an operation, times scale; and added
     over replicas by `together`, in FLOAT."""
-    reduced = dtype if together is None else FLOAT
-    jobs = [SingleReduceOp(rows, [1], ReduceParams(op, scale), reduced) for rows, op in each]
+    jobs = [SingleReduceOp(rows, [1], ReduceParams(op, scale), FLOAT) for rows, op in each]
     options = {"accumType.interTile": partials}
     found = reduce_many(graph, jobs, prog, name, options=options)
-    if together is not None:
-        found = [narrowed(graph, t, dtype, prog, f"{name}/Cast") for t in together(found, name)]
-    return found
+    found = together(found, name) if together else found
+    return [narrowed(graph, row, dtype, prog, f"{name}/Cast") for row in found]
 
 
 def narrowed(graph: Graph, row: Tensor, dtype: type[DType], prog: Program, name: str) -> Tensor:
@@ -339,8 +337,9 @@ def _gradients(
     x, name = whitened, debug_context
     _check_like(x, dy)
     _check_row("gamma", gamma, x.shape[1], "channel")
-    given = [dy, norm.of_channels(norm.narrowed(gamma, prog, f"{name}/gamma"))]
-    slope = norm.map(lambda d, g: d * g, given, prog, f"{name}/slope")
+    scale = narrowed(graph, gamma, partials, prog, f"{name}/gamma")
+    given = [dy, norm.of_channels(scale)]
+    slope = norm.map(lambda d, g: d * g, given, prog, f"{name}/slope", partials, partials)
     product = norm.map(lambda s, x: s * x, [slope, x], prog, f"{name}/product", partials, partials)
     each = [(norm.rows(slope), "ADD"), (norm.rows(product), "ADD")]
     means = sums(norm.graph, each, 1 / size, prog, f"{name}/means", together, dtype=partials)
