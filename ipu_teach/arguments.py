@@ -366,8 +366,8 @@ class _Plan(NamedTuple):
     is_listed: bool
 
 
-def _plan(function: Any, only: type | None) -> _Plan:
-    hints = {n: hint for n, hint in hints_of(function).items() if only is None or hint is only}
+def _plan(function: Any, only: Callable[[str, Any], bool] | None) -> _Plan:
+    hints = {n: hint for n, hint in hints_of(function).items() if only is None or only(n, hint)}
     kinds = {name: kind for name, hint in hints.items() if (kind := kind_of(hint)) is not None}
     parameters = [*inspect.signature(function).parameters.values()]
     by_place = [p.name for p in parameters if p.kind in _BY_PLACE]
@@ -387,10 +387,13 @@ def _plan(function: Any, only: type | None) -> _Plan:
 _BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
-def checked(refuse: Refusal, only: type | None = None) -> Callable[[Call], Call]:
+def checked(
+    refuse: Refusal, only: Callable[[str, Any], bool] | None = None
+) -> Callable[[Call], Call]:
     """Return a decorator whose functions check their arguments before the body runs.
 
-    `refuse(sentence, advice)` makes the error. `only`: check this one annotation, by default all.
+    `refuse(sentence, advice)` makes the error. `only(parameter, annotation)` returns whether to
+    check a parameter; by default all are checked.
     """
 
     def decorated(function: Any) -> Any:
@@ -428,6 +431,11 @@ def checked(refuse: Refusal, only: type | None = None) -> Callable[[Call], Call]
         return call
 
     return decorated
+
+
+def is_flag(_: str, hint: Any) -> bool:
+    """Return whether an annotation says that a parameter is True or False."""
+    return hint is bool
 
 
 def _title(function: Any, args: Any) -> str:

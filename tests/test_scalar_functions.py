@@ -15,9 +15,14 @@ from graphs import same_bits
 from test_scalar import Built
 from test_scalar_compiled import at_once, cache
 
-from ipu_teach import FLOAT, HALF, INT, Vertex
+from ipu_teach import FLOAT, HALF, INT, InOut, Vector, Vertex
 from ipu_teach.compile.scalar import ScalarCode, scalar_code
-from ipu_teach.engine.scalar import compiled
+from ipu_teach.engine.scalar import compiled, run as scalar_run
+from ipu_teach.engine.scalar.functions import program_of
+from ipu_teach.errors import CodeletError
+from ipu_teach.report import Report
+from ipu_teach.report.summary import summary_text
+from ipu_teach.target import make_target
 from ipu_teach.types import Array, DType
 
 __all__ = ["at_once", "cache"]
@@ -121,14 +126,29 @@ def numbers(dtype: type[DType]) -> tuple[Array, Array]:
     """All pairs of special numbers, numbers of any bits, and numbers of usual size."""
     kind, rng = np.dtype(dtype.numpy), np.random.default_rng(1)
     if kind.kind == "i":
-        special = [0, 1, -1, 2, -3, 7, 100, -4000]
+        integers = [0, 1, -1, 2, -3, 7, 100, -4000]
         usual = rng.integers(-1000, 1000, (2, 200))
-        x, y = np.array(np.meshgrid(special, special)).reshape(2, -1)
+        x, y = np.array(np.meshgrid(integers, integers)).reshape(2, -1)
         return tuple(
             np.concatenate((a, b)).astype(kind) for a, b in zip((x, y), usual, strict=True)
         )  # type: ignore[return-value]
     tiny, large = np.finfo(kind).smallest_subnormal, np.finfo(kind).max
-    special = [0.0, -0.0, 1, -1, 0.5, 2, 3, -7.25, np.nan, np.inf, -np.inf, tiny, -3 * tiny, large]
+    special: list[float] = [
+        0.0,
+        -0.0,
+        1,
+        -1,
+        0.5,
+        2,
+        3,
+        -7.25,
+        np.nan,
+        np.inf,
+        -np.inf,
+        tiny,
+        -3 * tiny,
+        large,
+    ]
     pairs = np.array(np.meshgrid(special, special)).reshape(2, -1).astype(kind)
     word = np.uint16 if kind.itemsize == 2 else np.uint32
     bits = rng.integers(0, np.iinfo(word).max, (2, 200), word).view(kind)
@@ -173,3 +193,79 @@ def test_functions_have_the_bits_of_a_plain_loop_and_the_cycles_of_the_reference
         assert same_bits(found["out"][:, column], expected[:, column]), text
     reference, _ = Built(loop, values).ran(1, vertex_loop=True)
     assert engine.report.total_cycles == reference.report.total_cycles > 0
+
+
+RAISES = """
+import math
+from ipu_teach import FLOAT, Input, Output, Vertex
+
+class Loop(Vertex):
+    x: Input[FLOAT]
+    out: Output[FLOAT]
+
+    def compute(self):
+        if self.x == self.x:
+            self.out = {expression}
+"""
+
+
+@pytest.mark.parametrize(
+    ("expression", "bad", "message"),
+    [
+        ("math.acosh(self.x)", 0.5, "math domain error"),
+        ("math.atanh(self.x)", 1, "math domain error"),
+        ("math.gamma(self.x)", -3, "math domain error"),
+        ("math.gamma(self.x)", 200, "math range error"),
+        ("math.lgamma(self.x)", 0, "math domain error"),
+        ("math.fmod(self.x, 0)", 2, "math domain error"),
+        ("math.pow(self.x, 0.5)", -2, "math domain error"),
+        ("math.pow(self.x, -2.0)", 0, "math domain error"),
+        ("math.pow(self.x, 999.0)", 1e30, "math range error"),
+        ("math.trunc(float(self.x))", np.inf, "cannot convert float infinity to integer"),
+    ],
+)
+def test_an_error_of_math_is_the_learners_own(
+    expression: str, bad: float, message: str, tmp_path: Path, at_once: list[int], capfd: Any
+) -> None:
+    loop = codelet_of(RAISES.format(expression=expression), tmp_path)
+    x = np.array([bad], np.float32)
+    with pytest.raises(CodeletError) as caught:
+        Built(loop, {"x": x, "out": np.zeros(1, np.float32)}).ran(1)
+    assert message in str(caught.value) and "line 11" in str(caught.value)
+    assert "ignored" not in capfd.readouterr().err  # none was lost in a call from C
+
+
+class Ordered(Vertex):
+    x: InOut[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        if self.x[0] > 0:
+            self.x = np.sort(self.x)
+
+
+def test_a_report_says_what_keeps_a_loop_in_cpython(tmp_path: Path, at_once: list[int]) -> None:
+    engine, _ = Built(Ordered, {"x": np.ones((2, 5), np.float32)}).ran(1)
+    way = f"CPython alone: line {Ordered.compute.__code__.co_firstlineno + 2}, np.sort"
+    assert engine.report.ways() == {"Ordered": way}
+    assert Report.deserialize(engine.report.serialize()).ways() == {"Ordered": way}
+    assert f"(ran in {way})" in summary_text(engine.report)
+
+
+def test_the_time_to_compile_is_the_processors_and_grows_with_the_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    code = scalar_code(Ordered)
+    assert isinstance(code, ScalarCode)
+    functions = program_of(code, make_target("ipu2"))
+    short, long = (functions.seconds_to_compile("x" * n) for n in (2_000, 20_000))
+    assert 0.2 < short < long < 20 and long - short > 1
+
+    patience = scalar_run._Patience()
+    patience.until = 5.0
+    # hours pass on the clock while other programs have the processor
+    monkeypatch.setattr(scalar_run, "perf_counter", lambda: 9999.0)
+    monkeypatch.setattr(scalar_run, "process_time", lambda: 4.0)
+    assert patience.longer(10) == 10 + scalar_run.LOOK
+    monkeypatch.setattr(scalar_run, "process_time", lambda: 6.0)
+    with pytest.raises(scalar_run._Long):
+        patience.longer(10)

@@ -11,6 +11,7 @@ import sys
 import warnings
 import zlib
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from matplotlib.figure import Figure
 
-from ipu_teach import IPUTeachError, show
-from ipu_teach.errors import InvalidOptionError
+from ipu_teach import HALF, IPUTeachError, show
+from ipu_teach.errors import InvalidOptionError, PoplarTypeError
 from ipu_teach.show import Picture, images, picture
 from ipu_teach.types import Array
 
@@ -279,3 +280,53 @@ def test_drawing_leaves_no_figure_open() -> None:
 def test_matplotlib_waits_for_the_first_picture() -> None:
     probe = "import sys, ipu_teach.show; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", probe], timeout=120).returncode == 0
+
+
+# a report that no view looks at before it has looked at its other arguments
+REPORT: Any = None
+CURVES = {"dense": {0.5: 1.0, 0.25: 2.0}, "sparse": {0.5: 1.0, 0.25: 2.0}}
+MISUSED: dict[str, tuple[Any, tuple[Any, ...], str, tuple[Any, ...], str]] = {
+    "liveness": (show.liveness, (REPORT,), "axis", (None, 3, np.zeros(3)), "give a text"),
+    "sweep": (show.sweep, ({1: 2.0},), "parameter", (None, 3, np.zeros(3)), "give a text"),
+    "unit": (show.sweep, ({1: 2.0},), "unit", (None, 3, b"ms"), "give a text"),
+    "crossing": (show.crossing, (CURVES,), "unit", (None, 3, object()), "give a text"),
+    "explore": (show.explore, (), "build", (None, "bsp", 3), "give a function"),
+    "formats": (
+        show.formats, ([1.0], HALF), "seed", (None, -1, 2.5, "x", True, [1]),
+        "give a whole number of 0 or more",
+    ),
+    "tile": (show.tile, (REPORT,), "tile", (slice(2), "x", 1.5), "give a whole number"),
+    "step": (show.tile, (REPORT,), "step", (np.zeros(3), 1.5), "give a text, in quotes, or a whole"),
+    "picture": (Picture, (), "png", (None, "x", 3), "give bytes"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISUSED)
+def test_an_argument_of_the_wrong_kind_is_refused_before_anything_is_drawn(name: str) -> None:
+    call, args, parameter, values, advice = MISUSED[name]
+    options: dict[str, Any] = {"alt": "A dot."} if call is Picture else {}
+    options |= {"work": (1, 3)} if call is show.explore else {}
+    for value in values:
+        with pytest.raises(PoplarTypeError) as caught:
+            call(*args, **options, **{parameter: value})
+        assert f"{call.__name__}() was given" in caught.value.tried
+        assert f"as {parameter}." in caught.value.tried and advice in caught.value.next_step
+
+
+def test_a_view_takes_a_path_and_a_class_as_text(tmp_path: Path) -> None:
+    view = show.numbers(HALF)
+    for value in (None, 3, b"view.svg", ["view.svg"]):
+        with pytest.raises(PoplarTypeError, match="as path"):
+            view.save(value)  # type: ignore[arg-type]
+        with pytest.raises(PoplarTypeError, match="as role"):
+            view.html(value)  # type: ignore[arg-type]
+    assert view.save(tmp_path / "view.svg").exists() and 'class="ipu-view wide"' in view.html(
+        "wide"
+    )
+
+
+def test_numbers_refuses_what_single_precision_does_not_hold() -> None:
+    for value in (1e300, float("nan"), float("-inf"), True, 1j):
+        with pytest.raises(InvalidOptionError, match="give dtypes and a finite number"):
+            show.numbers(HALF, value=value)  # type: ignore[arg-type]
+    assert show.numbers(HALF, value=np.float32(0.5))

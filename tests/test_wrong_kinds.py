@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ipu_course
 import ipu_teach
-from ipu_course import lessons
 from ipu_teach import (
     BOOL,
     FLOAT,
@@ -303,7 +303,7 @@ def shown_names() -> Iterator[tuple[str, Any]]:
         poputil,
         show,
         datasets,
-        lessons,
+        ipu_course,
     ):
         for found in (getattr(module, name) for name in getattr(module, "__all__", vars(module))):
             yield getattr(found, "__name__", ""), found

@@ -14,10 +14,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ipu_teach.arguments import FLAG, WORDS, checked
+from ipu_teach.arguments import FLAG, WORDS, checked, is_flag
 from ipu_teach.errors import PoplarTypeError
 
-__all__ = ["FLAG", "WORDS", "flagged"]
+__all__ = ["FLAG", "WORDS", "checks", "flagged"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -42,4 +42,10 @@ def _refused(problem: str, advice: str) -> PoplarTypeError:
     return PoplarTypeError(problem, next_step=advice)
 
 
-_checked: Any = checked(_refused, bool)
+_checked: Any = checked(_refused, is_flag)
+
+
+def checks(*names: str) -> Callable[[F], F]:
+    """Return a decorator whose functions check flags and the parameters `names` by their
+    annotations before the body runs: `PoplarTypeError`. The body checks all other arguments."""
+    return checked(_refused, lambda name, hint: is_flag(name, hint) or name in names)

@@ -1,16 +1,16 @@
 """Batches of loops over single elements, which go on as compiled loops where that is quicker.
 
 Such a batch is many short array calls, or few vertices' numbers in each. It runs at once, where a
-compiled loop has to be waited for. So it runs until it has taken as long as the compiler would;
-from then on the quicker of the two does, as in the tiers of a just-in-time compiler. Both have the
-same bits.
+compiled loop has to be waited for. So it runs until it has taken as much of the processor's time as
+the compiler would; from then on the quicker of the two does, as in the tiers of a just-in-time
+compiler. Both have the same bits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
-from time import perf_counter
+from time import perf_counter, process_time
 
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.tracer import is_list
@@ -18,7 +18,7 @@ from ipu_teach.engine.backend import Call, run_all
 from ipu_teach.engine.batch.last_use import only_numbers
 from ipu_teach.engine.scalar.run import ScalarRun
 
-LOOK = 0.05  # seconds of batches after which the compiled loop is first thought of
+LOOK = 0.05  # CPU seconds of batches after which the compiled loop is first thought of
 LEAST_OPS = 64  # of a trace: below, a batch has little to lose
 # runs of the compiled loop, the first of which waits for the compiler, until it must have been the
 # quicker one
@@ -56,9 +56,10 @@ class Tiers:
                 self._trials.append(perf_counter() - begin)
                 self._compiled = len(self._trials) <= TRIALS or min(self._trials) < self._best
             return
+        spent = process_time()
         run_all(self._calls)
-        elapsed = perf_counter() - begin
-        self._best, self._spent = min(self._best, elapsed), self._spent + elapsed
+        self._spent += process_time() - spent
+        self._best = min(self._best, perf_counter() - begin)
         if self._spent > self._look and len(self._trials) <= TRIALS:
             self._look = 1.5 * self._look
             self._loop = self._loop or self._make()

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from ipu_teach._support.flags import checks
 from ipu_teach.compile.scalar import ScalarCode, scalar_code
 from ipu_teach.compile.tracer import trace_codelet
 from ipu_teach.cost.lines import (
@@ -50,6 +51,7 @@ MOST_NUMBERS = 16  # of an array among the locals
 _OWN = re.compile("g_\\d+(?:[A-Zl]$|_)|.*_m$")
 
 
+@checks("target")
 def observe(codelet: type[Vertex], target: Target | None = None, /, **values: Any) -> Observed:
     """Run one vertex on host values, as `Vertex.call` does, and tell what its lines cost and what
     its loops did.

@@ -14,6 +14,7 @@ from contextlib import suppress
 from html import escape
 from typing import Any
 
+from ipu_teach._support.flags import checks
 from ipu_teach.errors import InvalidOptionError, IPUTeachError, shown
 from ipu_teach.show.bsp import axis_of, with_axis
 from ipu_teach.show.view import View, own_script, player, with_scripts
@@ -60,6 +61,7 @@ class Explore:
         display(live | {"text/plain": self._offer()}, raw=True)
 
 
+@checks("build")
 def explore(build: Callable[..., View], **settings: Setting) -> Explore:
     """What changes in a picture when a setting changes?
 

@@ -12,6 +12,8 @@ from math import ceil, frexp, isfinite
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ipu_teach._support.flags import checks
+from ipu_teach.arguments import Natural
 from ipu_teach.errors import InvalidOptionError, counted, shown
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.show import palette
@@ -44,13 +46,14 @@ COIN, LEFT, RIGHT, BAR = 216.0, 40.0, 314.0, 28.0
 MOST_STEPS, BEYOND, MOST_DTYPES, MOST_THROWS = 16, 3, 4, 1_000_000
 
 
+@checks("seed")
 def formats(
     values: ArrayLike,
     *dtypes: type[DType],
     coin: float | None = None,
     throws: int = 10_000,
     thrown: ArrayLike | None = None,
-    seed: int = 42,
+    seed: Natural = 42,
 ) -> View:
     """Which values does a dtype keep, and which become 0 or too large?
 

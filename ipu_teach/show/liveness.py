@@ -15,7 +15,7 @@ from math import ceil
 
 import numpy as np
 
-from ipu_teach._support.flags import flagged
+from ipu_teach._support.flags import checks
 from ipu_teach.cost.ledger import BUFFERS, LANDING, VARIABLES
 from ipu_teach.errors import InvalidOptionError, counted, did_you_mean, shown
 from ipu_teach.report import Report
@@ -50,7 +50,7 @@ HIGH = 104.0  # of a curve
 PITCH = 15.0  # of a lane
 
 
-@flagged
+@checks("axis")
 def liveness(
     report: Report,
     other: Report | None = None,

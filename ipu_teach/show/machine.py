@@ -151,7 +151,7 @@ def _scene(target: Target, report: Report | None) -> Scene:
     memory_rate, *_, host_rate = pipes(target, target.num_ipus)
     return panels.scene(
         "machine",
-        _title(memory_rate, host_rate),
+        f"{called} of {target.ipu_version}: {_finding(memory_rate, host_rate)}",
         f"{title}. {'; '.join(f'{n}: {note}' for n, note in zip(names, notes, strict=True))}."
         + sentence,
         foot=16,
@@ -168,13 +168,13 @@ def _scene(target: Target, report: Report | None) -> Scene:
     )
 
 
-def _title(memory: int, host: int) -> str:
+def _finding(memory: int, host: int) -> str:
     """How much faster one path is than the other."""
     fast, slow = max(memory, host), max(1, min(memory, host))
     times = f"{fast / slow:,.0f}" if fast >= 10 * slow else f"{fast / slow:.2g}"
     if memory >= host:
-        return f"The tiles' memory is {times} times as fast as the links to the host"
-    return f"The links to the host are {times} times as fast as the tiles' memory"
+        return f"the tiles' memory is {times} times as fast as the links to the host"
+    return f"the links to the host are {times} times as fast as the tiles' memory"
 
 
 def _source(target: Target, figure: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ipu_teach.arguments import is_finite
 from ipu_teach.errors import InvalidOptionError, counted, shown
 from ipu_teach.show import palette
 from ipu_teach.show.palette import Code
@@ -94,12 +95,7 @@ def numbers(*dtypes: type[DType], value: float = 0.1) -> View:
     Raises `InvalidOptionError` for no dtype and for a value that is not finite, `PoplarTypeError`
     for a dtype that has no such line.
     """
-    if (
-        not dtypes
-        or isinstance(value, bool)
-        or not isinstance(value, (int, float))
-        or not isfinite(value)
-    ):
+    if not dtypes or not is_finite(value):
         what = f"the value {shown(value)}" if dtypes else "no dtype"
         raise InvalidOptionError(f"""show.numbers() was given {what}.
             next:  give dtypes and a finite number: show.numbers(FLOAT, HALF, value=0.1).""")

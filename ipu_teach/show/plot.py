@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ipu_teach._support.flags import flagged
+from ipu_teach._support.flags import checks, flagged
 from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.types import Array
 
@@ -27,6 +27,7 @@ class Picture:
     """A drawn figure and its alternative text, which may not be empty. A notebook shows it as the
     last value of a cell."""
 
+    @checks("png")
     def __init__(self, png: bytes, alt: str) -> None:
         _check_alt(alt)
         self.png = png

@@ -214,13 +214,9 @@ def _title(
     leaves = [place for place in places if place.node.step >= 0]
     if not total or not leaves:
         return "Nothing that takes time has run"
-    sums = dict[str, float]()
-    for place in leaves:
-        sums[place.title] = sums.get(place.title, 0) + max(spent[place])
-    title, cycles = max(sums.items(), key=lambda item: item[1])
-    often = len({id(place) for place in leaves if place.title == title})
-    where = f", at {often} places," * (often > 1)
-    return f"{label(title, 48)}{where} takes {100 * cycles / total:.1f} % of the cycles"
+    worst = max(leaves, key=lambda place: max(spent[place]))
+    share = 100 * max(spent[worst]) / total
+    return f"{label(worst.title, 48)} takes most, {share:.1f} % of the cycles"
 
 
 def _sentence(

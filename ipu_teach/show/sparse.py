@@ -13,6 +13,7 @@ from math import isfinite
 
 import numpy as np
 
+from ipu_teach._support.flags import checks
 from ipu_teach.errors import InvalidOptionError, counted, shown
 from ipu_teach.poplibs.popsparse import CSRMatrix
 from ipu_teach.poplibs.popsparse.buckets import EMPTY, PLACES, Cut
@@ -197,6 +198,7 @@ def _steps(cut: Cut, rounds: int, done: int) -> tuple[Shape, ...]:
     return (*found, Words(wide, BAR + 14, "modelled cycles, planned", 11, "end", "soft"))
 
 
+@checks("unit")
 def crossing(cycles: Mapping[str, Mapping[float, float]], unit: str = "modelled cycles") -> View:
     """At which density does each sparse product overtake the dense one?
 

@@ -13,7 +13,7 @@ from numbers import Real
 
 import numpy as np
 
-from ipu_teach._support.flags import flagged
+from ipu_teach._support.flags import checks
 from ipu_teach.errors import InvalidOptionError, counted, shown
 from ipu_teach.report import Report
 from ipu_teach.show import palette
@@ -42,7 +42,7 @@ WIDE, HIGH = 652.0, 190.0  # of the picture
 Run = tuple[str, str, Report | float | None]
 
 
-@flagged
+@checks("parameter", "unit")
 def sweep(
     found: Sweep | Mapping[object, Report | float],
     *,

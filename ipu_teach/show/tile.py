@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ipu_teach._support.flags import checks
 from ipu_teach.compile.groups import Group
 from ipu_teach.cost.ledger import VARIABLES
 from ipu_teach.cost.lines import line_cycles, start_of
@@ -63,6 +64,7 @@ class Held(NamedTuple):
     start: int
 
 
+@checks("tile", "step")
 def tile(report: Report, tile: int | None = None, step: str | int | None = None) -> View:
     """What keeps the workers of a tile busy, and which of them is last?
 

@@ -54,6 +54,7 @@ from ipu_teach.types import Array
 REST = STATES.index(palette.REST)
 
 MOST_STEPS = 3000  # of a run
+MOST_OF_IPUS = 12_000  # steps of IPUs, where there are several
 MOST_LANES = 64
 MOST_ROWS = 12  # of nested programs
 MOST_IPUS = 16  # with a row of their own
@@ -89,7 +90,8 @@ def timeline(
     Of several IPUs each has a row with its steps in place of the programs, up to 16 of them, and
     what is chosen is a stretch: all that the IPUs do until they wait for each other.
 
-    Up to 3,000 supersteps are shown, and fewer of a run whose scene would be larger than 150 kB;
+    Up to 3,000 supersteps are shown, of more than four IPUs 12,000 divided by them, and fewer of a
+    run whose scene would be larger than 150 kB;
     more than 64 tiles share 64 lanes, in each phase sorted by their time, of which a lane shows a
     mean; programs nested more than 12 deep are shown up to there. The view says so. Raises
     `InvalidOptionError` for something that is no report or has no step in it that takes time.
@@ -97,7 +99,7 @@ def timeline(
     if which and (blocks is None or not which.keys() <= set(WHICH)):
         raise InvalidOptionError(f"""show.timeline() was given {", ".join(sorted(which))}.
             next:  say whose blocks, blocks=0, and pick them with {", ".join(WHICH)}.""")
-    reports = [checked(one, "timeline") for one in (report, other or report)]
+    reports = [checked(one, "timeline") for one in (report, report if other is None else other)]
     seen_whole("timeline", other, at)
     if blocks is not None and other is not None:
         raise InvalidOptionError("""show.timeline() was given blocks of two reports.
@@ -108,7 +110,8 @@ def timeline(
             return linked(_Maker(report, most, blocks, which).scene(at=at), report, ("tiles",))
         return _below(*(_Maker(each, most, None, {}).scene(False) for each in reports))
 
-    return fitting(scene, min(MOST_STEPS, max(len(each.step_numbers) for each in reports)))
+    most = min(MOST_STEPS, MOST_OF_IPUS // max(each.target.num_ipus for each in reports))
+    return fitting(scene, min(most, max(len(each.step_numbers) for each in reports)))
 
 
 def _below(first: Scene, second: Scene) -> Scene:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any, overload
 
+from ipu_teach.arguments import WHOLE
 from ipu_teach.cost.lines import Observed, Turn, told
 from ipu_teach.errors import InvalidOptionError, counted, shown
 from ipu_teach.graph.vertex import Vertex, unknown_field
@@ -135,6 +136,9 @@ def _wrote(seen: Observed, element: Any) -> tuple[str, list[Turn]]:
         name for name, field in seen.codelet.fields.items() if field.kind in ("output", "inout")
     ]
     given = element if isinstance(element, tuple) else (element,)
+    if not all(isinstance(part, (str, *WHOLE)) for part in given):
+        raise InvalidOptionError(f"""show.turns() was asked who wrote {shown(element)}.
+            next:  give an index, the name of a field, or a tuple of the name and the indices.""")
     if given and isinstance(given[0], str):
         field, *index = given
     elif len(fields) == 1:

@@ -18,7 +18,7 @@ from importlib import resources
 from pathlib import Path
 from urllib.parse import quote
 
-from ipu_teach._support.flags import flagged
+from ipu_teach._support.flags import checks, flagged
 from ipu_teach.errors import InvalidOptionError, NotHereImportError, did_you_mean, shown
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.show.scene import WIDTH, Painted, Scene
@@ -68,6 +68,7 @@ class View:
     def _repr_html_(self) -> str:
         return self.html()
 
+    @checks("role")
     def html(self, role: str = "") -> str:
         """The view as an HTML element; `role` is one more class for it."""
         # An end of an element within an attribute is what cleaners of pages take for an attack.
@@ -80,6 +81,7 @@ class View:
         live = re.sub(r"(?<=\d) %", "\u00a0%", table(self.scene) + script(self.scene))
         return f'<div class="ipu-view{" " + role if role else ""}">{image}{live}</div>'
 
+    @checks("path")
     def save(
         self,
         path: str | Path,

@@ -174,6 +174,7 @@ LEGAL: dict[str, set[str]] = {
     "float": {"whole", "number", "huge"},
     "Rate": {"whole", "number", "huge"},
     "str": {"text"},
+    "bytes": {"bytes"},
     "None": {"none"},
     "Ints": {"whole", "huge", "wholes", "list"},
     "Operand": {"whole", "number", "huge", "infinite", "flag"},
@@ -220,6 +221,8 @@ LEGAL: dict[str, set[str]] = {
     "Pair": {"whole", "huge", "wholes"},
     "Size": {"whole", "huge"},
     "Switch": {"whole", "flag"},
+    "At": {"whole", "text", "none"},
+    "Setting": {"wholes", "texts", "list"},
 }  # fmt: skip
 # Parameters annotated with Any or object, and what they take; for those not listed all is taken.
 TAKEN: dict[str, str] = {}

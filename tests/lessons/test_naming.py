@@ -145,7 +145,9 @@ def course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         *(lesson for lesson in catalogue() if lesson.number != "07b"),
         Lesson("07b", "More", 10, tuple(replace(first, name=name) for name in NAMES)),
     )
-    for module in [module for name, module in sys.modules.items() if name.startswith("ipu_teach.")]:
+    for module in [
+        module for name, module in sys.modules.items() if name.startswith("ipu_course.")
+    ]:
         if getattr(module, "catalogue", None) is catalogue:
             monkeypatch.setattr(module, "catalogue", lambda: lessons)
     monkeypatch.setattr(notebooks, "NOTEBOOKS", tmp_path / "notebooks")

@@ -1,9 +1,9 @@
 """Run a scalar loop for every vertex of a group, by CPython's text and by the compiled one.
 
-A run starts with CPython's, vertex by vertex, and watches the clock. When what is left would take
-longer than compiling does, the compiled loop goes on from there: no vertex sees another, so that a
-run may change hands between two of them. So it may within one vertex of very many turns, which is
-put back and begun again.
+A run starts with CPython's, vertex by vertex, and watches the processor's time, which no other
+program on the machine lengthens. When what is left would take longer than compiling does, the
+compiled loop goes on from there: no vertex sees another, so that a run may change hands between two
+of them. So it may within one vertex of very many turns, which is put back and begun again.
 
 Where the compiled loop cannot go on with a vertex, that one is put back and CPython's text runs it.
 Where that fails, the plain loop does, and raises the learner's own error. An interruption puts back
@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from math import inf
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
@@ -63,13 +63,13 @@ class _Long(BaseException):
 
 
 class _Patience:
-    """`until` when CPython's text may go on with a vertex."""
+    """`until` when, by the processor's time, CPython's text may go on with a vertex."""
 
     until = inf
 
     def longer(self, cycles: int) -> int:
         """Called now and then at the heads of its loops: after how many cycles to call again."""
-        if perf_counter() > self.until:
+        if process_time() > self.until:
             raise _Long
         return cycles + LOOK
 
@@ -121,13 +121,13 @@ class ScalarRun:
                 raise race_of(self.group, *met)
 
     def _all(self) -> None:
-        begin, first = perf_counter(), 0
+        begin, first = process_time(), 0
         if not self.pays():
             first = self._by_python(0, self.count, self._wait())
         if first < self.count:
             self._by_compiled(first)
         else:
-            self.program.spent += perf_counter() - begin
+            self.program.spent += process_time() - begin
 
     # By CPython
 
@@ -147,7 +147,7 @@ class ScalarRun:
     def _by_python(self, first: int, last: int, wait: float = inf) -> int:
         """Run some vertices. Returns with which a loop that runs after `wait` seconds had better go
         on."""
-        begin = perf_counter()
+        begin = process_time()
         look = FIRST_LOOK
         end = first
         calls = self.calls
@@ -164,7 +164,7 @@ class ScalarRun:
             except Exception:
                 self._by_referee(v)
             end = v + 1
-            if wait < inf and (elapsed := perf_counter() - begin) > look:
+            if wait < inf and (elapsed := process_time() - begin) > look:
                 if elapsed / (end - first) * (last - end) > wait:
                     break
                 look = 1.5 * elapsed

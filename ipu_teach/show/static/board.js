@@ -168,17 +168,16 @@ EXTRA.board = (kit) => {
       kit.framed(3, x - 2, y - 2, u + 4, v + 4);
     },
 
-    sheet(mark, s, progress, frame) {
-      const now = at(before(frame)), pixel = array(mark, "place", mark.place, n),
-        side = Math.min(mark.width / mark.columns, mark.height / Math.ceil(n / mark.columns));
-      const corner_ = (i) => [mark.x + of(pixel, i) % mark.columns * side,
-        mark.y + Math.floor(of(pixel, i) / mark.columns) * side];
-      write(mark.heading, mark.x, mark.y - 8, 12, "left", kit.ink.soft);
+    sheet({ x, y, width, height, columns, place, heading }, s, part, frame) {
+      const now = at(before(frame)), pixel = unpack(place, n),
+        side = Math.min(width / columns, height / Math.ceil(n / columns));
+      const spot = (i) => [x + pixel[i] % columns * side, y + (pixel[i] / columns | 0) * side];
+      write(heading, x, y - 8, 12, "left", kit.ink.soft);
       for (let i = 0; i < n; i++) {
         pen.fillStyle = kit.brushes[codeOf(texts[now[i]], row(i))];
-        pen.fillRect(...corner_(i), side + 0.3, side + 0.3);
+        pen.fillRect(...spot(i), side, side);
       }
-      kit.framed(2, ...corner_(focus()), side, side);
+      kit.framed(2, ...spot(focus()), side, side);
     },
 
     detail(mark, s, progress, frame) {

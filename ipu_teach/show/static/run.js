@@ -140,11 +140,11 @@ EXTRA.run = (kit) => {
   // row, and more rows.
   const home = { width: board.width, across: board.across }, one = (board.width + 6) / board.across;
   function lay() {
-    const [wide, high] = scene.size, [own] = scene.home,
-      detail = scene.marks.find((m) => m.kind === "detail"), narrow = wide < NARROW;
-    const more = Math.max(0, wide - own) / 2;
-    if (!narrow)
-      Object.assign(detail, { x: detail.home.x + more, width: detail.home.width + more });
+    const [wide, high] = scene.size, [own] = scene.home, narrow = wide < NARROW,
+      more = Math.max(0, wide - own) / 2;
+    for (const m of scene.marks)
+      if (!narrow && (m.kind === "detail" || m.kind === "sheet"))
+        Object.assign(m, { x: m.home.x + more, width: m.home.width + more });
     board.width = narrow ? wide - 32 : home.width + more;
     board.across = Math.min(home.across, Math.max(1, Math.floor((board.width + 6) / one)));
     const grown = shown.tall() - board.height;
