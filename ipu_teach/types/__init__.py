@@ -1,9 +1,10 @@
 """The numbers of a tile machine: element types, rounding, 8-bit floats, and random numbers.
 
-`dtypes` has the element types of graphs, with Poplar's names, sizes and ranges. `half`, `quarter`
-and `generator` are plain functions on numpy arrays: rounding as the chip does it, also stochastic,
-8-bit floats with their scales, and the random number generator of the workers, bit for bit.
-`numbers` shows which of some values a dtype would lose, and finds the best scale.
+Beside `tiny`, whose elements are numpy's, this package has the element types of graphs (`dtypes`),
+with Poplar's names, sizes and ranges. `half`, `quarter` and `generator` are plain functions on
+numpy arrays: rounding as the chip does it, also stochastic, 8-bit floats with their scales, and
+the random number generator of the workers, bit for bit. `numbers` shows which of some values a
+dtype would lose, and finds the best scale.
 """
 
 from ipu_teach.types.dtypes import (
