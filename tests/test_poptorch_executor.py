@@ -985,6 +985,19 @@ def test_a_returned_loss_is_otherwise_a_plain_tensor() -> None:
     assert net(loss.detach_().reshape(1, 1)).shape == (1, 1)
 
 
+class Unmeasured(tuple):  # type: ignore[type-arg]
+    """A tuple whose length means something else, as in packages of physics."""
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+
+def test_an_attribute_may_be_a_tuple_without_a_length() -> None:
+    net = nn.Linear(6, 3)
+    net.kinds = Unmeasured((1, 2))
+    torch.testing.assert_close(poptorch.inferenceModel(net, options())(X), net(X))
+
+
 def test_a_returned_loss_is_an_input_of_the_next_call() -> None:
     pair = Pair(new())
     loss = pair.executor(X, Y)[1]

@@ -73,7 +73,10 @@ class Snapshot:
         if isinstance(value, (list, deque, set, dict)):
             return self._container(name, value)
         if isinstance(value, (tuple, frozenset)):
-            return [(name, v) for v in value] if len(value) <= _LIMIT else ()
+            # the len() of a subclass may mean something else, or raise
+            kind: Any = tuple if isinstance(value, tuple) else frozenset
+            is_small = kind.__len__(value) <= _LIMIT
+            return [(name, v) for v in kind.__iter__(value)] if is_small else ()
         if _is_users(type(value).__module__) and hasattr(value, "__dict__"):
             return self._dict(name, vars(value), is_object=True)
         return ()
