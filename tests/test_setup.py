@@ -889,7 +889,8 @@ def test_what_others_join_with_agrees() -> None:
     assert commands == ["python run.py test --quick", "python run.py test"]
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert citation["version"] == ipu_teach.__version__ and citation["license"] == "MIT"
-    assert f"\n## {ipu_teach.__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert "\n## [Unreleased]" in changes and f", {ipu_teach.__version__}:" in changes
 
 
 def test_readme_has_the_links_of_the_one_address() -> None:
