@@ -158,16 +158,22 @@ LISTS = ("poplar", "poplibs", "operations", "performance")
 
 
 def there(name: str) -> Any:
-    """What a dotted name of the kit means, if anything; the course may stand below the runtime: poptorch is nothing without torch. Where a
-    function has the name of its module, it is the function (pydoc's `locate` finds the module since
-    Python 3.12)."""
+    """Return the object that a dotted name of the kit means, or None.
+
+    The name of the course may follow that of the runtime. poptorch is None without torch. A
+    function that has the name of its module is preferred to the module, which pydoc's `locate`
+    returns since Python 3.12.
+    """
     parts = name.split(".")
     what: Any = ipu_course if "ipu_course" in parts[:2] else ipu_teach
     for part in parts[parts.index(what.__name__) + 1 :]:
-        if isinstance(what, ModuleType) and not hasattr(what, part):
-            with suppress(ImportError):
-                import_module(f"{what.__name__}.{part}")
-        what = getattr(what, part, None)
+        try:
+            if isinstance(what, ModuleType) and not hasattr(what, part):
+                with suppress(ImportError):
+                    import_module(f"{what.__name__}.{part}")
+            what = getattr(what, part, None)
+        except ImportError:  # ipu_teach.poptorch imports torch
+            return None
     return what
 
 
