@@ -40,7 +40,13 @@ else:  # a type checker is to complain about unknown names
         if name in names:
             return names[name]
         if is_module:
-            return import_module(f"{__name__}.{name}")
+            errors = import_module("ipu_teach.errors")
+            try:
+                return import_module(f"{__name__}.{name}")
+            except errors.NotHereImportError as missing:  # so that hasattr() is False
+                raise errors.NotOfferedError(
+                    missing.tried, where=missing.where, next_step=missing.next_step
+                ) from None
         raise import_module("ipu_teach._support.elsewhere").not_in(
             "ipu_teach",
             name,

@@ -98,3 +98,11 @@ def test_an_unknown_name_is_an_error_with_the_next_step() -> None:
         ipu_teach.nonsense  # type: ignore[attr-defined]  # noqa: B018
     with pytest.raises(ImportError, match="no tile computes in 64 bits"):
         from ipu_teach import DOUBLE  # type: ignore[attr-defined]  # noqa: F401
+
+
+def test_poptorch_is_no_attribute_without_torch() -> None:
+    code = (
+        "import sys; sys.modules['torch'] = None; import ipu_teach; "
+        "print(hasattr(ipu_teach, 'poptorch'))"
+    )
+    assert run(code).strip() == "False"

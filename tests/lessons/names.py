@@ -167,13 +167,10 @@ def there(name: str) -> Any:
     parts = name.split(".")
     what: Any = ipu_course if "ipu_course" in parts[:2] else ipu_teach
     for part in parts[parts.index(what.__name__) + 1 :]:
-        try:
-            if isinstance(what, ModuleType) and not hasattr(what, part):
-                with suppress(ImportError):
-                    import_module(f"{what.__name__}.{part}")
-            what = getattr(what, part, None)
-        except ImportError:  # ipu_teach.poptorch imports torch
-            return None
+        if isinstance(what, ModuleType) and not hasattr(what, part):
+            with suppress(ImportError):
+                import_module(f"{what.__name__}.{part}")
+        what = getattr(what, part, None)
     return what
 
 
