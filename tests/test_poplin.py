@@ -597,7 +597,7 @@ def test_a_plan_prints_and_draws_itself() -> None:
 
 REFUSED = """
 poplin.plan_mat_mul(3, 3, 3, graph.target, transpose_a=1)
-plan_mat_mul() was given transpose_a=1.
+plan_mat_mul() was given 1 as transpose_a.
   next:  give True or False.
 
 poplin.mat_mul(graph, i, i, prog)

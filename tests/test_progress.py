@@ -361,7 +361,7 @@ def test_the_count_ends_with_its_cell(screen: Screen, monkeypatch: pytest.Monkey
 
 ON_A_TERMINAL = """
 import time
-from ipu_teach import progress
+from ipu_teach._support import progress
 with progress.working("compile"):
     time.sleep(1.5)
 print("done")

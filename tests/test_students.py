@@ -33,6 +33,7 @@ class Student(Vertex):
 
     def compute(self):
 """
+BODY_LINE = HEAD.count("\n") + 1  # the first line of the body of compute()
 SCALE = 3.0
 _numbers = count()
 
@@ -279,17 +280,17 @@ CASES = {
         "if self.n > 3: self.y[self.y < 0] = 0",
     ),
     "where behind a branch": (
-        "scalar",
+        f"CPython alone: line {BODY_LINE}, np.where",
         "a branch",
         "if self.n > 3: self.y = np.where(self.y < 0, 0, self.y)",
     ),
     "sort behind a branch": (
-        "scalar",
+        f"CPython alone: line {BODY_LINE}, np.sort",
         "a branch",
         "if self.n > 3: self.y = np.sort(self.x)\nself.out = np.median(self.x) + np.argmax(self.y)",
     ),
     "numpy's methods": (
-        "scalar",
+        f"CPython alone: line {BODY_LINE}, self.x.clip",
         "a branch",
         "if self.n > 3: self.y = self.x.clip(-1, 1)\nself.out = self.x.max() + self.x.mean() + "
         "self.x.sum()",

@@ -47,7 +47,7 @@ def texts(nodes: Iterable[ast.AST]) -> list[str]:
 
 def printed() -> Iterator[str]:
     yield from texts(ast.walk(RUN))
-    for folder in ("ipu_teach", "deploy"):
+    for folder in ("ipu_teach", "ipu_course", "deploy"):
         for path in (ROOT / folder).rglob("*.py"):
             yield from texts(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
     for _, said in SAID.values():  # run.py passes it on, as tests/test_setup.py sees
@@ -123,7 +123,8 @@ def test_whatever_stops_a_set_up_has_a_row() -> None:
 def test_whatever_cannot_be_kept_has_a_row() -> None:
     found = [
         texts(ast.walk(call.args[0]))
-        for path in (ROOT / "ipu_teach").rglob("*.py")
+        for folder in ("ipu_teach", "ipu_course")
+        for path in (ROOT / folder).rglob("*.py")
         for call in calls(ast.parse(path.read_text(encoding="utf-8")), "not_kept")
     ]
     assert len(found) == 6 and [said for said in found if not has_a_row(said)] == []

@@ -51,6 +51,7 @@ KIT = str(Path(ipu_teach.__file__).parent)
 TRIES = 2  # of each parameter
 # What the kit calls itself, and no learner: they take what the kit has checked.
 OWN = {
+    "add_columns",
     "listed",
     "constants_in",
     "describe",
@@ -60,6 +61,7 @@ OWN = {
     "take",
     "take_each",
     "like",
+    "map_pieces",
 }
 OWN |= {"tile_pieces"}
 OWN |= {"counted_loop"}  # what a body does is its own affair

@@ -248,9 +248,10 @@ def _check(
         if appends:
             check_prog(given["prog"])
             check_name(given.get("debug_context", ""))
-        for name in flags:
-            if not isinstance(given[name], FLAG):
-                raise as_given(given[name], name, WORDS)
+    for name in flags:
+        if not isinstance(given[name], FLAG):
+            raise as_given(given[name], name, WORDS)
+    if graph is not given:
         for name, wants in tensors.items():
             check_tensor(graph, name, given[name], wants.ranks)
         for name, wants in tensors.items():

@@ -231,9 +231,6 @@ def plan_mat_mul(
     product = product_of((int(groups), int(m), int(k), int(n)), dtype, out_type, wish)
     plan = planned(product, target, wish)
     assert plan is not None, "every size is 1 or more"
-    for name, flag in (("transpose_a", transpose_a), ("transpose_b", transpose_b)):
-        if not isinstance(flag, (bool, np.bool_)):
-            raise refused(f"was given {name}={shown(flag)}.", next_step="give True or False.")
     sides = "a" * bool(transpose_a) + "b" * bool(transpose_b)
     return _with_transposes(plan, target, sides) if sides else plan
 
