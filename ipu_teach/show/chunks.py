@@ -187,7 +187,7 @@ class Chunks:
 
 
 def _keys(columns: tuple[Array, ...]) -> Array:
-    """A number for each row of these columns, equal for equal rows: numbers sort faster than rows."""
+    """A number for each row of these columns, as numbers are sorted faster than rows are."""
     keys: Array = np.zeros_like(columns[0], np.int64)
     for column in columns:
         keys = keys * (1 + int(column.max(initial=0))) + column
