@@ -45,7 +45,8 @@ def pictures(path: Path) -> list[Picture]:
                 drawing = base64.b64decode(drawn).decode("utf-8") if packed else unquote(drawn)
                 lines = re.findall(r"<text[^>]*>(.*?)</text>", drawing)
                 words = " ".join(re.sub("<[^>]*>", "", line) for line in lines)
-                found.append((above, source, unescape(f"{words} {said}")))
+                # a space before a percent sign may be one at which no line breaks
+                found.append((above, source, " ".join(unescape(f"{words} {said}").split())))
     return found
 
 

@@ -327,7 +327,7 @@ def test_blocks_on_the_axis_of_time() -> None:
         f"tile {b.tile}: {b.name}" for b in both
     ]
     codes = {
-        b.name: view.scene.codes[c].name for b, c in zip(both, flame.code.tolist(), strict=True)
+        b.name: view.scene.codes[c].light for b, c in zip(both, flame.code.tolist(), strict=True)
     }
     assert len(set(codes.values())) == len(codes) == 3  # each name has a colour of its own
     assert [float(row["modelled cycles"].replace(",", "")) for row in view.data] == [

@@ -41,10 +41,12 @@ from ipu_course.checking.programs import (
 )
 from ipu_course.checking.trial import Built, Ran, Trial, Var, appends, equal, linearly, on_ipu
 from ipu_course.checking.verdict_panel import Bars
-from ipu_teach import FLOAT, Graph, Tensor, concat, show
+from ipu_teach import FLOAT, Graph, Report, Tensor, concat, show
+from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.poplibs import popops
 from ipu_teach.program import Copy, Program, Sequence as Steps
 from ipu_teach.schedules import BACKWARD, FORWARD, SCHEDULES, pipeline_schedule
+from ipu_teach.show.ring import bytes_between_ipus
 from ipu_teach.types import Array
 
 LINKS = "modelled cycles on the links"
@@ -210,6 +212,30 @@ def _as_costly(trial: Trial, ran: Ran, like: Any) -> bool:
     return trial.agree(ran, other) and bool(np.allclose(pairs[0], pairs[-1], rtol=0.02))
 
 
+def _senders(report: Report) -> show.Picture | None:
+    """Which IPUs send in each round, None if none sends to another."""
+    compiled = (step.step for step in report.steps())
+    sends = [{a for a, _ in found} for s in compiled if (found := bytes_between_ipus(report, s))]
+    if not sends:
+        return None
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    alone = sum(len(ipus) == 1 for ipus in sends)
+    figure = Figure(figsize=(6, 0.8 + 0.25 * report.target.num_ipus), layout="constrained")
+    axes = figure.add_subplot(
+        xlabel="round", ylabel="IPU that sends", yticks=range(report.target.num_ipus)
+    )
+    places = [(k, ipu) for k, ipus in enumerate(sends, 1) for ipu in ipus]
+    rounds, rows = zip(*places, strict=True)
+    axes.barh(rows, 0.8, left=np.array(rounds) - 0.4, color="#0072b2")
+    axes.set(xlim=(0.5, len(sends) + 0.5), ylim=(report.target.num_ipus - 0.5, -0.5))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    return show.picture(
+        figure, f"{counted(len(sends), 'round')} of IPUs: in {alone} of them one IPU sends alone."
+    )
+
+
 def _built(answer: Callable[..., Any]) -> Passed:
     for stages, batches in ((3, 2), (4, 8)):
         tried = f"{name_of(answer)} with {stages} stages and {batches} micro-batches"
@@ -217,7 +243,7 @@ def _built(answer: Callable[..., Any]) -> Passed:
         ran = trial.through(answer, "10.3")
         came, right = ran.came[0]["results"], trial.tensors["results"].right[0]
         off = np.argwhere(~(np.abs(came - right) <= 1e-4))
-        draws = partial(show.ring, ran.report)
+        draws = partial(_senders, ran.report)
         for b, i, j in off[:1].tolist():
             advice = "follow micro-batch 0, then micro-batch 1, tick by tick."
             value = came[b, i, j]
@@ -336,12 +362,20 @@ def ring_cycles(numbers: int, ipus: int) -> tuple[int, int]:
     return (ipus - 1) * (2 * move + add), 2 * (ipus - 1) * report.global_exchange_cycles
 
 
+def _rounds(report: Report) -> show.View:
+    """The rounds of a ring; of a program without one, which IPUs the others wait for."""
+    try:
+        return show.ring(report)
+    except InvalidOptionError:
+        return show.bsp(report)
+
+
 def _reduced(answer: Callable[..., Any]) -> Passed:
     for numbers, ipus in ((30, 4), (3, 4), (520, 2), (52_000, 4)):
         tried = f"{name_of(answer)} with {numbers:,} numbers on each of {ipus} IPUs"
         trial = _reducing(tried, numbers, ipus)
         ran = trial.through(answer, "10.5")
-        draws = partial(show.ring, ran.report)
+        draws = partial(_rounds, ran.report)
         for found in filter(None, map(ran.wrong, trial.tensors)):
             advice = "follow one chunk round the ring: who has it, and who has added to it?"
             raise ran.refused("10.5", found.came, quoted(found.expected), advice, draws=draws)

@@ -86,7 +86,7 @@ class Chunks:
                 self.of[at] = labels
         there, here = self._moved(number, step)
         labels = self.of[there]
-        self._note(sent, self.ipu[there], self.ipu[here], labels, there)
+        self._note(sent, there, self.ipu[here])
         self.of[here] = self._arrived(labels, self.ipu[there] != self.ipu[here], round_)
         for destination in _from_host(step):
             at = _bytes(destination)
@@ -105,22 +105,22 @@ class Chunks:
             self._moves[number] = there, here
         return self._moves[number]
 
-    def _note(
-        self, sent: Counter[tuple[int, int, int]], a: Array, b: Array, labels: Array, at: Array
-    ) -> None:
-        """Count the bytes that go from IPU to IPU, each once for an IPU that receives it."""
-        away = a != b
-        rows = np.unique(np.stack((a, b, labels, at))[:, away], axis=1)
-        keys, counts = np.unique(rows[:3], axis=1, return_counts=True)
-        for key, count in zip(keys.T.tolist(), counts.tolist(), strict=True):
+    def _note(self, sent: Counter[tuple[int, int, int]], at: Array, to: Array) -> None:
+        """Count the bytes `at` that go to other IPUs, each once for an IPU that receives it."""
+        away = self.ipu[at] != to
+        to, at = _distinct((to[away], at[away]))
+        rows = self.ipu[at], to, self.of[at]
+        keys, counts = np.unique(_keys(rows), return_counts=True)
+        for *key, count in zip(*_columns(keys, rows), counts.tolist(), strict=True):
             sent[key[0], key[1], key[2]] += count
 
     def _arrived(self, labels: Array, away: Array, round_: int) -> Array:
         """The labels of what was copied: of what comes from another IPU with this round."""
-        found: Array = labels.copy()
+        known = self.labels
+        arrived: Array = np.arange(len(known))
         for label in np.unique(labels[away]).tolist():
-            new = self._number(self.labels[label]._replace(round=round_))
-            found[away & (labels == label)] = new
+            arrived[label] = self._number(known[label]._replace(round=round_))
+        found: Array = np.where(away, arrived[labels], labels)
         return found
 
     def _vertices(
@@ -134,9 +134,8 @@ class Chunks:
             which, at = expand(found.start, found.stop - found.start)
             row = found.row[which]
             if field.kind in ("input", "inout"):
-                labels = self.of[at]
-                self._note(sent, self.ipu[at], ipu[row], labels, at)
-                labels = self._arrived(labels, self.ipu[at] != ipu[row], round_)
+                self._note(sent, at, ipu[row])
+                labels = self._arrived(self.of[at], self.ipu[at] != ipu[row], round_)
                 reads.append((row, labels))
             if field.kind in ("output", "inout"):
                 writes.append((row, at))
@@ -152,20 +151,22 @@ class Chunks:
         """Labels joined element by element, on these IPUs; whether a part meets itself."""
         labels, again = parts[0], False
         for other in parts[1:]:
-            keys, place = np.unique(np.stack((labels, other, ipu)), axis=1, return_inverse=True)
+            rows = labels, other, ipu
+            keys = _keys(rows)
+            distinct = np.unique(keys)
             known, joined = self.labels, list[int]()
-            for a, b, here in keys.T.tolist():
+            for a, b, here in zip(*_columns(distinct, rows), strict=True):
                 x, y = known[a], known[b]
                 again |= bool(round_ in (x.round, y.round) and x.parts & y.parts)
                 joined.append(self._number(self._join(x, y, here)))
-            labels = np.array(joined, np.int64)[place.reshape(-1)]
+            labels = np.array(joined, np.int64)[np.searchsorted(distinct, keys)]
         return labels, again
 
     def _all_read(self, reads: list[tuple[Array, Array]], row: Array, ipu: Array, _: int) -> Array:
         """Labels of what vertices write that read more, or less, than they write."""
         known, of_row = self.labels, dict[int, set[int]]()
         for rows, labels in reads:
-            for r, label in np.unique(np.stack((rows, labels)), axis=1).T.tolist():
+            for r, label in np.stack(_distinct((rows, labels)), axis=1).tolist():
                 of_row.setdefault(r, set()).add(label)
         written = dict[int, int]()
         for r in np.unique(row).tolist():
@@ -183,6 +184,28 @@ class Chunks:
         first = max(x, y, key=lambda one: (one.round, one.parts.bit_count(), one.began != here))
         began = here if parts == self.group.get(here, 0) else first.began
         return Label(began, parts, first.round)
+
+
+def _keys(columns: tuple[Array, ...]) -> Array:
+    """A number for each row of these columns, as numbers are sorted faster than rows are."""
+    keys: Array = np.zeros_like(columns[0], np.int64)
+    for column in columns:
+        keys = keys * (1 + int(column.max(initial=0))) + column
+    return keys
+
+
+def _columns(keys: Array, columns: tuple[Array, ...]) -> list[list[int]]:
+    """The rows of these keys, column by column."""
+    shape = [1 + int(column.max(initial=0)) for column in columns]
+    return [part.tolist() for part in np.unravel_index(keys, shape)]
+
+
+def _distinct(columns: tuple[Array, Array]) -> tuple[Array, Array]:
+    """The rows of two columns, each once."""
+    keys = np.sort(_keys(columns))
+    keys = keys[np.concatenate((np.ones(min(1, keys.size), bool), keys[1:] != keys[:-1]))]
+    first, second = np.divmod(keys, 1 + int(columns[1].max(initial=0)))
+    return first, second
 
 
 _NONE: tuple[Array, Array] = (np.zeros(0, np.int64), np.zeros(0, np.int64))

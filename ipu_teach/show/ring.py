@@ -47,7 +47,7 @@ def ring(given: Report | Recording) -> View:
     sends to as many others as send to it.
     """
     report = checked(given.report if isinstance(given, Recording) else given, "ring")
-    sent = cache(lambda step: _sent(report, step))
+    sent = cache(lambda step: bytes_between_ipus(report, step))
     crossing = [
         (step.index, step.cycles, found) for step in report.steps() if (found := sent(step.step))
     ]
@@ -94,7 +94,7 @@ def _groups(pairs: Iterable[Pair]) -> list[set[int]]:
     return groups
 
 
-def _sent(report: Report, step: int) -> Counter[Pair]:
+def bytes_between_ipus(report: Report, step: int) -> Counter[Pair]:
     """Bytes from each IPU to each other in a compiled step; what several tiles of one hear crosses
     once."""
     each, found = report.target.tiles_per_ipu, Counter[Pair]()
