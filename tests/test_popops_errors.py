@@ -212,6 +212,10 @@ encode_one_hot() was given two numbers of rows that differ: 3 and 4.
   where: indices Tensor(a view of 'labels', UNSIGNED_INT, shape (3,)) and encoded Tensor('x', FLOAT, shape (4, 3))
   next:  give an index for each row.
 
+popops.encode_one_hot(graph, labels, x, prog, on=float("nan"))
+encode_one_hot() was given nan as on.
+  next:  give a number that is neither NaN nor infinite.
+
 popops.all_true(graph, x, prog)
 all_true() works on BOOL; x is FLOAT.
   where: Tensor('x', FLOAT, shape (4, 3))

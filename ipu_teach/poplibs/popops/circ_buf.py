@@ -66,7 +66,7 @@ class CircBuf:
         graph: Graph,
         dtype: type[DType],
         size: int,
-        shape: Sequence[int],
+        shape: int | Sequence[int],
         debug_context: str = "circ_buf",
     ) -> None:
         if not is_whole(size) or size < 1:

@@ -21,6 +21,7 @@ from ipu_teach.poplibs.library import (
     library,
 )
 from ipu_teach.poplibs.popops.elementwise_codelets import codelet, per_tile
+from ipu_teach.poplibs.popops.operands import check_finite
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT
@@ -133,6 +134,8 @@ def encode_one_hot(
     where = f"indices {indices!r} and encoded {encoded!r}"
     check_same("numbers of rows", indices.shape[0], rows, where, "give an index for each row.")
     numbers = {n: check_number(n, v, encoded.dtype) for n, v in (("on", on), ("off", off))}
+    for argument, number in numbers.items():
+        check_finite(argument, number)
     made = codelet(EncodeOneHot, encoded.dtype, "", indices.dtype)
     name = f"{debug_context}/classes"
     numbered = beside(graph, encoded, indices.dtype, np.arange(classes), name)
