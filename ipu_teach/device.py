@@ -94,7 +94,7 @@ class Device(WithoutSome):
 
     @property
     def has_gateway(self) -> bool:
-        """Whether a gateway connects the IPUs and their host: False, the model has a host link."""
+        """Always False: the simulated IPUs have a direct link to the host, and no gateway."""
         return False
 
     @property

@@ -263,7 +263,7 @@ class StreamConnectionError(PoplarError):
 
 
 class TensorIOStateError(PoplarError):
-    """The host used device memory before it existed, or by an unknown handle."""
+    """The host used device memory before an engine was loaded, or by an unknown handle."""
 
 
 class VertexDefinitionError(PoplarError):

@@ -60,7 +60,7 @@ class Program(WithoutSome):
         return "\n".join([self._title(), *("  " + line for line in inner)])
 
     def _title(self, *inside: Program) -> str:
-        """Return the line of text for this program, which shows the programs `inside` too."""
+        """Return this program as one line of text, in which the programs `inside` appear too."""
         values = (*(getattr(self, name) for name in self._said), *inside)
         words = (v.graph.describe(v) if isinstance(v, Tensor) else repr(v) for v in values)
         return f"{type(self).__name__}({', '.join(words)})"
@@ -452,7 +452,11 @@ class Switch(Program):
     def switch_with_unreachable_default(
         cls, control: Tensor, cases: Mapping[int, Program] | Iterable[tuple[int, Program]] = ()
     ) -> Switch:
-        """Return a Switch whose author promises that a case always fits; the kit checks it."""
+        """Return a Switch for a `control` that always equals the number of a case.
+
+        As that is checked, it is the same as `switch_with_bounds_checking`: if no case fits during
+        a run, the run stops with an `ApplicationRuntimeError`.
+        """
         return cls.switch_with_bounds_checking(control, cases)
 
     def add(self, number: int, program: Program) -> Switch:
@@ -633,10 +637,11 @@ class ErrorProgram(Program):
 
 
 class CycleStamp(Program):
-    """Write the modelled cycles since load into `tensor`, less those in `since` if it is given.
+    """Write the time in modelled cycles into `tensor`, as (low word, high word).
 
-    The cycles are written as (low word, high word). With several IPUs, the clock is that of the
-    IPU on which `tensor` is mapped. `cycle_count` and `cycle_stamp` make such programs.
+    It is the number of cycles since load. With `since`, the tensor of an earlier stamp, it is the
+    number of cycles between the two stamps. With several IPUs, the clock is that of the IPU on
+    which `tensor` is mapped. `cycle_count` and `cycle_stamp` make such programs.
     """
 
     _said = ("tensor",)

@@ -35,7 +35,7 @@ from ipu_teach import (
     observe,
     show,
 )
-from ipu_teach.errors import IPUTeachError
+from ipu_teach.errors import IPUTeachError, shown
 from ipu_teach.poplibs import poplin
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 from ipu_teach.report import Recording
@@ -536,6 +536,10 @@ def test_what_turns_of_a_run_do_not_take() -> None:
     ):
         assert told(show.turns, recording, asked, step=step) == (
             f"show.turns() was asked for {said} while it was recorded.{advice}"
+        )
+    for step in (object(), "2", [1]):
+        assert told(show.turns, recording, one, step=step).startswith(
+            f"show.turns() was given step={shown(step)}.\n  next:  give the number of a step"
         )
     assert told(show.turns, kept("x")[0], ("kept", 0)) == (
         "Vertex 0 of kept reads or writes what was not recorded: y (its y).\n  next:  "

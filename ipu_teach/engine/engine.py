@@ -172,7 +172,9 @@ class Engine(WithoutSome):
 
         Without `device`, load it again on the device of the last call. `StreamCallback`s discard
         their prefetched data; connected arrays and iterators continue where they were. Raises
-        `TensorIOStateError`, and `GraphMemoryAllocationError` if the program does not fit.
+        `TensorIOStateError` if there is no device, or if the graph was built for a different
+        machine. Raises `GraphMemoryAllocationError` if the program does not fit into the memory of
+        the tiles.
         """
         with tracepoint("load", ENGINE), working("load") as work:
             self._load(self._device if device is None else device, work)
@@ -425,9 +427,10 @@ class Engine(WithoutSome):
     def copy_to_remote_buffer(
         self, values: ArrayLike, handle: str, row: int = 0, replica: int = 0
     ) -> None:
-        """Write one row, `num_elements` values, of the remote buffer `handle` of a replica.
+        """Write one row of a remote buffer.
 
-        Raises `TensorIOStateError`.
+        `handle` names the buffer, and `row` and `replica` are numbers from 0. `values` has the
+        `num_elements` elements of a row. Raises `TensorIOStateError`.
         """
         buffer, number = find_buffer(
             self._compiled.remote_buffers, handle, row, replica, "copy_to_remote_buffer()"
@@ -439,10 +442,11 @@ class Engine(WithoutSome):
         )
 
     def copy_from_remote_buffer(self, handle: str, row: int = 0, replica: int = 0) -> Array:
-        """Return one row of the remote buffer `handle` of a replica.
+        """Return one row of a remote buffer.
 
-        The new array has the shape (num_elements,) and the buffer's dtype. Raises
-        `TensorIOStateError`, and `UninitialisedReadError` for a row that nothing has written.
+        `handle` names the buffer, and `row` and `replica` are numbers from 0. The new array has the
+        shape (num_elements,) and the buffer's dtype. Raises `TensorIOStateError`, and
+        `UninitialisedReadError` for a row that nothing has written.
         """
         buffer, number = find_buffer(
             self._compiled.remote_buffers, handle, row, replica, "copy_from_remote_buffer()"

@@ -166,14 +166,15 @@ def feed(stream: DataStream, source: Any, wrap: bool = True, replica: int = 0) -
 
     A transfer is an array of `num_elements` values of the stream's dtype. `source` is one of:
 
-    * an array: each transfer takes the next part, and starts again at the end. With `wrap=False`
-      each takes the first part;
+    * an array. Each transfer takes the next part of it; after the last part, the first one follows.
+      With `wrap=False`, every transfer takes the first part;
     * a `StreamCallback`, or an iterable of arrays;
-    * a function without parameters that returns the array, or with one parameter, the array to
-      fill.
+    * a function without parameters, which returns an array, or a function with one parameter, which
+      fills the array that it gets.
 
-    With several replicas, a function is called once for each, and gets the number of the replica if
-    it has a parameter `replica`. For data that all replicas receive, it is called once. Raises
+    `replica` is the number of the replica for which the stream is fed. In a stream of several
+    replicas, a function is called once for each of them. If it has a parameter `replica`, it gets
+    the number. For data that all replicas receive, it is called once. Raises
     `StreamConnectionError`.
     """
     if stream.replicas > 1 and stream.mode is ReplicatedStreamMode.BROADCAST:
@@ -338,7 +339,10 @@ def _from_function(stream: DataStream, function: Callable[..., Any]) -> Feed:
 
 
 def _takes_array(function: Callable[..., Any]) -> bool:
-    """Return whether a function has one required parameter: the array to fill, as in Poplar."""
+    """Return whether a function has exactly one required parameter.
+
+    Such a function fills the array that it gets, as the callbacks of Poplar do.
+    """
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # some built-in functions have no signature

@@ -65,6 +65,7 @@ class Wants(NamedTuple):
 
 Row = Annotated[Tensor, Wants((1,))]
 Matrix = Annotated[Tensor, Wants((2,))]
+AnyNumber = float  # NaN and infinities are permitted
 Rows = Annotated[Tensor, Wants(tuple(range(2, 10)))]  # and perhaps more dimensions
 Loose = Annotated[Tensor, Wants(mapped=False)]  # need not lie on tiles
 Free = Annotated[Tensor, None]  # the function checks it by itself

@@ -591,13 +591,14 @@ class Execution(WithoutSome):
         """Return all executions of `Block` programs on `tile`, in the order in which they begin.
 
         A block begins when the tile has finished its part of the programs before the block, and
-        ends when it has finished its part of the block. Waiting for other tiles in between belongs
-        to the block. An outer block comes before the blocks inside it.
+        ends when it has finished its part of the block. The time that the tile waits for other
+        tiles within the block counts too. An outer block comes before the blocks inside it.
 
         `block_filter` is a regular expression that selects blocks by their names. Programs whose
-        names match `program_filter` count as blocks too. Blocks without a step are left out, and so
-        are blocks after the steps whose order was recorded. The defaults are the engine's options
-        `profiler.*`: tile 0, all blocks, no other programs.
+        names match `program_filter` count as blocks too. A block in which nothing ran is left out.
+        A long run records the order of its first steps only, and blocks after these are left out as
+        well. The defaults are the engine's options `profiler.*`: tile 0, all blocks, no other
+        programs.
 
         Raises `PoplarIndexError`, `InvalidOptionError` and `ProfilingDisabledError`.
         """

@@ -13,6 +13,7 @@ from ipu_teach.cost.lines import Observed
 from ipu_teach.engine.backend import Backend
 from ipu_teach.engine.tile_arrays import Memory
 from ipu_teach.errors import InvalidOptionError, shown
+from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.tensor import Layout
 from ipu_teach.graph.vertex import VectorList, run_on
 from ipu_teach.graph.vertex_table import VertexRef
@@ -42,6 +43,9 @@ def ran(recording: Recording, vertex: object, step: int | None = None) -> Vertex
     Raises `InvalidOptionError` for what did not run, where the recording lacks a tensor that the
     vertex reads or writes, and where what it wrote is not what it writes now.
     """
+    if step is not None and not is_whole(step):
+        raise InvalidOptionError(f"""show.turns() was given step={shown(step)}.
+            next:  give the number of a step of the report, such as 0, or leave it out.""")
     model = model_of(recording.report, "turns")
     graph = recording.compiled.graph
     report = recording.report

@@ -261,7 +261,8 @@ def _meant(given: object) -> str:
 def metadata_of(dtype: type[DType], where: str) -> QuarterMetadata:
     """Return the format and scale of an 8-bit dtype.
 
-    Raises `TensorMetadataError`, which names `where`, for other dtypes.
+    Raises `TensorMetadataError` for other dtypes. `where` is the place that the error message
+    names.
     """
     if issubclass(dtype, QUARTER):
         return dtype.metadata

@@ -47,7 +47,10 @@ class Grid:
 
     @property
     def limit(self) -> float:
-        """The smallest number that is too large: halfway between `largest` and the next step."""
+        """The smallest number that rounding to nearest makes infinite.
+
+        It is halfway between `largest` and the number that would follow it.
+        """
         return self.largest + float(_power(self.largest)) * 2.0 ** (-self.mantissa_bits - 1)
 
     def round(self, values: Array, words: Array | None = None) -> Array:

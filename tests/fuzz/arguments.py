@@ -179,6 +179,7 @@ LEGAL: dict[str, set[str]] = {
     "Ints": {"whole", "huge", "wholes", "list"},
     "Operand": {"whole", "number", "huge", "infinite", "flag"},
     "Factor": {"whole", "number", "huge", "infinite"},
+    "AnyNumber": {"whole", "number", "huge", "infinite", "flag"},
     "Expr": {"whole", "number", "huge", "infinite", "flag"},  # a number is an expression
     "UpdateComputation": {"function"},
     "Into": {"list"},

@@ -13,6 +13,7 @@ from ipu_teach.graph import Graph, Input, Output, SupervisorVertex, Tensor, Vect
 from ipu_teach.poplibs.laying import beside
 from ipu_teach.poplibs.library import (
     OWN,
+    AnyNumber,
     Matrix,
     Row,
     check_dtype,
@@ -85,8 +86,13 @@ class EncodeOneHot(SupervisorVertex):
 
 
 @library
-def fill(graph: Graph, x: Tensor, prog: Program, value: float, debug_context: str = OWN) -> None:
-    """Write `value` into every element of x. Costs PopLibs' Fill, on one worker of each tile."""
+def fill(
+    graph: Graph, x: Tensor, prog: Program, value: AnyNumber, debug_context: str = OWN
+) -> None:
+    """Write `value`, which may be NaN or infinite, into every element of x.
+
+    Costs PopLibs' Fill, on one worker of each tile.
+    """
     number = check_number("value", value, x.dtype)
     per_tile(graph, codelet(Fill, x.dtype), x, {"out": x}, prog, debug_context, value=number)
 
