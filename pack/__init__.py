@@ -128,13 +128,15 @@ def chosen(systems: Sequence[str] | None, pythons: Sequence[str] | None) -> list
 
 
 def lesson_packages() -> list[str]:
-    """Return what pyproject.toml asks for to run the lessons: its dependencies and the extra lab.
+    """Return the packages that lessons need: dependencies, the extra lab, and the build backend.
 
-    It is read by patterns, as Python 3.10 has no reader for such files.
+    Without the backend pip cannot install the kit from its folder. pyproject.toml is read by
+    patterns, as Python 3.10 has no reader for such files.
     """
     text = (pack_folder.ROOT / "pyproject.toml").read_text(encoding="utf-8")
     lists = re.findall(r"^(dependencies|lab) = \[\n(.*?)^\]", text, re.MULTILINE | re.DOTALL)
-    return [name for _, block in lists for name in re.findall(r'^    "([\w.-]+)', block, re.M)]
+    names = [name for _, block in lists for name in re.findall(r'^    "([\w.-]+)', block, re.M)]
+    return names + re.findall(r'^requires = \["([\w.-]+)', text, re.MULTILINE)
 
 
 def make(

@@ -61,7 +61,7 @@ def test_each_target_needs_the_lines_whose_markers_hold() -> None:
 
 def test_a_pack_carries_what_lessons_need_and_tests_are_asked_for() -> None:
     text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
-    assert {"numpy", "tqdm", "jupyterlab", "numba"} <= {*lesson_packages()}
+    assert {"numpy", "tqdm", "jupyterlab", "numba", "hatchling"} <= {*lesson_packages()}
     assert not {"pytest", "mypy"} & {*lesson_packages()}
     names = needed_names(text, lesson_packages())
     assert {"numpy", "jupyterlab", "anyio", "argon2-cffi-bindings"} <= names
