@@ -65,7 +65,7 @@ def test_a_pack_carries_what_lessons_need_and_tests_are_asked_for() -> None:
     assert not {"pytest", "mypy"} & {*lesson_packages()}
     names = needed_names(text, lesson_packages())
     assert {"numpy", "jupyterlab", "anyio", "argon2-cffi-bindings"} <= names
-    assert not {"pytest", "scipy", "mypy", "ruff", "hypothesis", "pluggy"} & names
+    assert not {"pytest", "scipy", "mypy", "ruff", "hypothesis"} & names
     target = Target(SYSTEMS["linux"], "3.12")
     small, large = (
         {pin.partition("==")[0] for pin in target.pins(LOCK, chosen)} for chosen in (names, None)
