@@ -354,6 +354,10 @@ def test_what_timeline_does_not_take() -> None:
     kinds = "say whose blocks, blocks=0, and pick them with block_filter, program_filter."
     for how, text in (
         ({"blocks": []}, f"show.timeline() was asked for the blocks of 0 tiles.\n  next:  {none}"),
+        (
+            {"blocks": [None]},
+            f"show.timeline() was asked for the blocks of [None].\n  next:  {none}",
+        ),
         ({"block_filter": "a"}, f"show.timeline() was given block_filter.\n  next:  {kinds}"),
         ({"blocks": 0, "odd": 1}, f"show.timeline() was given odd.\n  next:  {kinds}"),
         (

@@ -26,9 +26,9 @@ class Blocks:
 
     def __init__(self, report: Report, tiles: object, total: float, which: dict[str, Any]) -> None:
         listed: list[Any] = list(tiles) if isinstance(tiles, (list, tuple, range)) else [tiles]
-        if not 1 <= len(listed) <= MOST_TILES:
-            raise InvalidOptionError(f"""show.timeline() was asked for the blocks of
-                {counted(len(listed), "tile")}.
+        if not 1 <= len(listed) <= MOST_TILES or None in listed:
+            asked = shown(tiles) if None in listed else counted(len(listed), "tile")
+            raise InvalidOptionError(f"""show.timeline() was asked for the blocks of {asked}.
                 next:  give one tile, or from 1 to {MOST_TILES} of them: blocks=[0, 3].""")
         found = [report.execution.blocks(tile, **which) for tile in listed]
         self.tiles = [int(tile) if is_whole(tile) else tile for tile in listed]

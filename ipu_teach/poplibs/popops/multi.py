@@ -22,6 +22,7 @@ from ipu_teach.poplibs.popops.rows import (
     update_rows,
     windows,
 )
+from ipu_teach.poplibs.popops.scaled import Factor
 from ipu_teach.poplibs.popops.slice_plans import OPTIONS, SlicePlan, check_plan
 from ipu_teach.program import Sequence as Program
 from ipu_teach.types import FLOAT, HALF
@@ -118,7 +119,7 @@ def multi_update_add(
     x: Tensor,
     updates: Tensor,
     offsets: Matrix,
-    scale: Tensor | float,
+    scale: Factor,
     dims: Sequence[int],
     sizes: Sequence[int],
     prog: Program,
