@@ -218,3 +218,35 @@ def test_random_numbers_have_the_moments_and_bounds_that_torch_has() -> None:
     assert wide.min() >= -1 and wide.max() < 3 and sorted(order.tolist()) == list(range(64))
     assert set(chosen.unique().tolist()) == {0, 2, 3}
     assert len(kept.unique()) == 2 and abs((kept == 0).double().mean() - 0.25) < 0.03
+
+
+def test_all_halves_are_rounded_to_decimals_as_torch_rounds_them() -> None:
+    class Rounds(torch.nn.Module):  # type: ignore[misc,name-defined]
+        def forward(self, x: Any) -> Any:
+            return torch.round(x, decimals=1), torch.round(x, decimals=-2)
+
+    halves = torch.arange(-(2**15), 2**15, dtype=torch.int16).view(torch.float16)
+    expected = Rounds()(halves)
+    for actual, reference in zip(poptorch.inferenceModel(Rounds())(halves), expected, strict=True):
+        torch.testing.assert_close(actual, reference, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0])
+@pytest.mark.parametrize("is_in_place", [False, True])
+def test_dropout_that_drops_nothing_returns_its_input(p: float, is_in_place: bool) -> None:
+    class Model(torch.nn.Module):  # type: ignore[misc,name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(4))
+
+        def forward(self, x: Any) -> Any:
+            scaled = x * self.weight
+            dropped = f.dropout(scaled, p, inplace=is_in_place)
+            return f.hardtanh(scaled, -1, 1, inplace=True), scaled, dropped, dropped.sum()
+
+    module = Model()
+    training = poptorch.trainingModel(module, None, torch.optim.SGD(module.parameters(), 0.0))
+    results = training(X)
+    training.detachFromDevice()
+    for actual, expected in zip(results, Model()(X), strict=True):
+        torch.testing.assert_close(actual, expected.detach())

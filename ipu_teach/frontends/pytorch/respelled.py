@@ -131,6 +131,22 @@ def _grid_sampled(
     return spelled(input, grid, *places)
 
 
+# --- dropout --------------------------------------------------------------------------------------
+
+
+def _dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Return the input itself where nothing is dropped, as eager torch does.
+
+    torch copies it when a graph is traced. An operation in place on the result changes the input
+    too, so the difference is visible.
+    """
+    if not 0 <= p <= 1:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not training or p == 0 or input.numel() == 0:
+        return input
+    return (torch.ops.aten.dropout_ if inplace else torch.ops.aten.dropout)(input, p, training)
+
+
 # --- losses ---------------------------------------------------------------------------------------
 
 
@@ -168,6 +184,8 @@ def _multi_margin_loss(
 RESPELLED: dict[Any, Callable[..., Tensor]] = {
     torch._weight_norm: _weight_norm,
     torch.cdist: _cdist,
+    torch.dropout: _dropout,
+    functional.dropout: _dropout,
     functional.embedding_bag: _embedding_bag,
     functional.grid_sample: _grid_sampled,
     functional.multi_margin_loss: _multi_margin_loss,

@@ -112,7 +112,7 @@ def _relu(graph: Ir, results: Results, x: Value) -> Value:
 
 @row("round")
 def _round(graph: Ir, results: Results, x: Value, decimals: int = 0) -> Value:
-    """To the nearest, halves to even."""
+    """To the nearest, halves to even. With decimals it is computed in FLOAT, as in torch."""
     if not x.floating:
         if decimals < 0:
             raise Unfit("integers are not rounded to tens", "x.float().round(decimals=-1).")
@@ -121,7 +121,8 @@ def _round(graph: Ir, results: Results, x: Value, decimals: int = 0) -> Value:
         return graph.op("nearby_int", x)
     scale, inverse = ("mul", "div") if decimals > 0 else ("div", "mul")
     power = 10.0 ** abs(decimals)
-    return graph.op(inverse, graph.op("nearby_int", graph.op(scale, x, power)), power)
+    scaled = graph.op("nearby_int", graph.op(scale, graph.cast(x, FLOAT), power))
+    return graph.cast(graph.op(inverse, scaled, power), x.dtype)
 
 
 @row("isnan")
