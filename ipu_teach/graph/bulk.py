@@ -99,7 +99,7 @@ def numbered(*keys: Array) -> tuple[Array, list[tuple[int, ...]]]:
 
     The keys are whole numbers of 0 or more.
     """
-    combined = np.zeros(len(keys[0]), np.int64)
+    combined: Array = np.zeros(len(keys[0]), np.int64)
     for key in keys:
         combined = combined * (int(key.max(initial=0)) + 1) + key
     _, first, inverse = np.unique(combined, return_index=True, return_inverse=True)

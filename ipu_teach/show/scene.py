@@ -595,7 +595,8 @@ class Scene:
         for a, b, place in ((0.0, begin, 0), (end, self.begins[-1], len(parts) + 1)):
             count = max(1, round(MOST_COLUMNS * (b - a) / whole))
             parts.insert(place, np.linspace(a, b, count + 1)[:-1])
-        return np.unique(np.append(np.concatenate(parts), self.begins[-1]))
+        columns: Array = np.unique(np.append(np.concatenate(parts), self.begins[-1]))
+        return columns
 
     @cached_property
     def legend(self) -> list[int]:

@@ -442,7 +442,8 @@ def _add_by_group(
 def _elements(places: Array, first: Array, columns: int, rows: int, across: int) -> Array:
     """The positions of columns from place `first` on: [vertices, rows, columns], or [vertices,
     columns, rows] if `across`."""
-    positions = places[first[:, None] + np.arange(columns * rows)].reshape(-1, columns, rows)
+    flat = places[first[:, None] + np.arange(columns * rows)]
+    positions: Array = flat.reshape(-1, columns, rows)
     return positions if across else positions.transpose(0, 2, 1)
 
 
