@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ipu_teach.graph.layouts import Layout, ListLayout
-from ipu_teach.graph.tile_map import expand, order_of
+from ipu_teach.graph.tile_map import distinct, expand, order_of
 from ipu_teach.types import Array
 
 
@@ -64,7 +64,7 @@ def touched_runs(layouts: Sequence[Layout | ListLayout]) -> Runs:
     runs = _runs(
         parts.layouts,
         [layout.listed is not None for layout in parts.layouts],
-        _ascending,
+        distinct,
         lambda layout: layout.extent,
     )
     region, run = expand(runs.pointers[parts.index], runs.count[parts.index])
@@ -128,13 +128,6 @@ def _listed_runs(
     first = np.flatnonzero(np.append(True, np.diff(keys) != 1)[: len(keys)])
     owner, start = np.divmod(keys[first], span)
     return owner, start + low, np.diff(np.append(first, len(keys)))
-
-
-def _ascending(keys: Array) -> Array:
-    keys = np.sort(keys)
-    # not np.unique, whose hash table is several times slower
-    distinct: Array = keys[np.append(True, np.diff(keys) > 0)[: len(keys)]]
-    return distinct
 
 
 def _first_occurrences(keys: Array) -> Array:

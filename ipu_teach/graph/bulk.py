@@ -14,7 +14,7 @@ from ipu_teach.errors import GraphConnectionError, GraphObjectCreationError, sho
 from ipu_teach.graph.layouts import Form, Layout, Shape
 from ipu_teach.graph.mapping import Tiles
 from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.tile_map import order_of
+from ipu_teach.graph.tile_map import combined, order_of
 from ipu_teach.graph.vertex import Field, unknown_field
 from ipu_teach.graph.vertex_table import UNCONNECTED, VertexRange, VertexTable
 from ipu_teach.types import Array, DType, to_host_array
@@ -99,10 +99,7 @@ def numbered(*keys: Array) -> tuple[Array, list[tuple[int, ...]]]:
 
     The keys are whole numbers of 0 or more.
     """
-    combined: Array = np.zeros(len(keys[0]), np.int64)
-    for key in keys:
-        combined = combined * (int(key.max(initial=0)) + 1) + key
-    _, first, inverse = np.unique(combined, return_index=True, return_inverse=True)
+    _, first, inverse = np.unique(combined(*keys), return_index=True, return_inverse=True)
     order = np.argsort(first)
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))

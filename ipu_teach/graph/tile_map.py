@@ -224,6 +224,24 @@ def ascending(numbers: Array) -> Array:
     return np.sort(numbers, kind="stable") if np.any(numbers[1:] < numbers[:-1]) else numbers
 
 
+def distinct(numbers: Array) -> Array:
+    """Return the different numbers, ascending; np.unique's hash table is several times slower."""
+    numbers = np.sort(numbers)
+    different: Array = numbers[np.append(True, numbers[1:] != numbers[:-1])[: len(numbers)]]
+    return different
+
+
+def combined(*columns: Array) -> Array:
+    """Return a number for each row of some columns of whole numbers of 0 or more.
+
+    Rows are equal, and in order, as their numbers are. Numbers are sorted faster than rows.
+    """
+    keys: Array = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        keys = keys * (int(column.max(initial=0)) + 1) + column
+    return keys
+
+
 def meet(start: Array, stop: Array, low: Array, high: Array) -> tuple[int, int, int] | None:
     """Whether some [low, high) has a byte in common with one of the disjoint, ascending [start,
     stop).
@@ -286,8 +304,7 @@ def _overlapping(log: Array) -> bool:
 
 def _flatten(log: Array) -> Array:
     """Overlapping rows painted one over the other: disjoint rows, ascending."""
-    # The counts make numpy sort, which is quicker than its hash table.
-    cuts = np.unique(log[:, :2], return_counts=True)[0]
+    cuts = distinct(log[:, :2].reshape(-1))
     tile: Any = np.full(len(cuts) - 1, UNMAPPED)
     for begin, end, number in zip(
         np.searchsorted(cuts, log[:, 0]),

@@ -1,10 +1,14 @@
-"""Where the bytes that IPUs send each other began, and which IPUs have added to them: followed byte
-by byte through the copies and compute sets of a run.
+"""The origin of the bytes that IPUs send each other, and the IPUs that have added to them.
 
-A byte begins on the IPU of its tile. A copy hands its label on. A vertex whose fields are equally
-long joins them element by element, another one all that it reads. A sum that holds a part of every
-IPU of its group is complete: from then on it counts as begun where it was completed. A part that
-meets itself in a sum belongs to a new collective, before which all labels are those of the tiles.
+Bytes are followed through the copies and compute sets of a run by labels:
+
+* A byte begins on the IPU of its tile, and a copy passes its label on.
+* A vertex whose fields are equally long joins their labels element by element. Any other vertex
+  joins the labels of all that it reads.
+* A sum with a part of every IPU of its group is complete, and has its origin on the IPU that
+  completed it.
+* If a part is added to a sum that contains it already, a new collective has begun, and all labels
+  start again.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from ipu_teach.compile.freeze import FrozenTable
 from ipu_teach.cost import CostModel
 from ipu_teach.graph.stream import DataStream
 from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.tile_map import expand
+from ipu_teach.graph.tile_map import combined, distinct, expand
 from ipu_teach.types import Array
 
 Pair = tuple[int, int]  # from an IPU to an IPU
@@ -37,7 +41,7 @@ class Label(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """A part of a message: where it began or, of a sum of all, was completed; and its bytes."""
+    """A part of a message: the IPU where it began or was completed, and its bytes."""
 
     began: int
     complete: bool
@@ -45,8 +49,10 @@ class Chunk(NamedTuple):
 
 
 class Chunks:
-    """Follows the bytes of the compiled steps of `model`. `group`: for each IPU the bits of those
-    with which it shares a collective."""
+    """The labels of all bytes, which follow the compiled steps of `model`.
+
+    `group` has, for each IPU, one bit for each IPU of its collective.
+    """
 
     def __init__(self, model: CostModel, tiles_per_ipu: int, group: Mapping[int, int]) -> None:
         self.model, self.graph, self.group = model, model.compiled.graph, group
@@ -60,20 +66,23 @@ class Chunks:
     def forget(self) -> None:
         """Let every byte begin on the IPU of its tile."""
         ipus = range(int(self.ipu.max(initial=0)) + 1)
-        own: Array = np.array([self._number(Label(i, 1 << i, -1)) for i in ipus], np.int64)
-        self.of = own[self.ipu]
+        numbers: Array = np.array([self._number(Label(i, 1 << i, -1)) for i in ipus], np.int64)
+        self.of = numbers[self.ipu]
 
     def _number(self, label: Label) -> int:
         return self._numbers.setdefault(label, len(self._numbers))
 
     @property
     def labels(self) -> list[Label]:
-        """All labels by their numbers."""
+        """All labels, in the order of their numbers."""
         return list(self._numbers)
 
     def step(self, number: int, round_: int) -> tuple[dict[Pair, list[Chunk]], bool]:
-        """(what goes from IPU to IPU in compiled step `number`; whether a part that arrived in the
-        current round `round_` meets itself in a sum)."""
+        """Return the chunks that a compiled step sends between IPUs, by pair of IPUs.
+
+        The second value is whether a part that arrived in the current round, `round_`, is added to
+        a sum that contains it.
+        """
         sent: Counter[tuple[int, int, int]] = Counter()
         meets_itself, step = False, self.model.compiled_step(number)
         if (compute_set := self.model.compute_set(number)) is not None:
@@ -84,10 +93,10 @@ class Chunks:
                     meets_itself |= again
             for at, labels in changed:
                 self.of[at] = labels
-        there, here = self._moved(number, step)
-        labels = self.of[there]
-        self._note(sent, there, self.ipu[here])
-        self.of[here] = self._arrived(labels, self.ipu[there] != self.ipu[here], round_)
+        source, target = self._moved(number, step)
+        labels = self.of[source]
+        self._note(sent, source, self.ipu[target])
+        self.of[target] = self._arrived(labels, self.ipu[source] != self.ipu[target], round_)
         for destination in _from_host(step):
             at = _bytes(destination)
             self.of[at] = [self._number(Label(i, 1 << i, -1)) for i in self.ipu[at].tolist()]
@@ -95,44 +104,44 @@ class Chunks:
         for (a, b, label), size in sent.items():
             complete = known[label].parts == self.group.get(a, 0)
             chunks.setdefault((a, b), []).append(Chunk(known[label].began, complete, size))
-        return {pair: _merged(some) for pair, some in chunks.items()}, meets_itself
+        return {pair: _merged(parts) for pair, parts in chunks.items()}, meets_itself
 
     def _moved(self, number: int, step: p.Step) -> tuple[Array, Array]:
-        """The bytes that the copies of a step read, and those to which they go."""
+        """Return the bytes that the copies of a step read, and the bytes that they write."""
         if number not in self._moves:
             sides = [(_bytes(a), _bytes(b)) for a, b in p.moves(step)] or [_NONE]
-            there, here = (np.concatenate(side) for side in zip(*sides, strict=True))
-            self._moves[number] = there, here
+            source, target = (np.concatenate(side) for side in zip(*sides, strict=True))
+            self._moves[number] = source, target
         return self._moves[number]
 
     def _note(self, sent: Counter[tuple[int, int, int]], at: Array, to: Array) -> None:
-        """Count the bytes `at` that go to other IPUs, each once for an IPU that receives it."""
+        """Count the bytes `at` that go to other IPUs, once for each IPU that receives them."""
         away = self.ipu[at] != to
-        to, at = _distinct((to[away], at[away]))
+        to, at = _distinct_rows(to[away], at[away])
         rows = self.ipu[at], to, self.of[at]
-        keys, counts = np.unique(_keys(rows), return_counts=True)
+        keys, counts = np.unique(combined(*rows), return_counts=True)
         for *key, count in zip(*_columns(keys, rows), counts.tolist(), strict=True):
             sent[key[0], key[1], key[2]] += count
 
     def _arrived(self, labels: Array, away: Array, round_: int) -> Array:
-        """The labels of what was copied: of what comes from another IPU with this round."""
+        """Return the labels of copied bytes; those from another IPU get this round."""
         known = self.labels
         arrived: Array = np.arange(len(known))
         for label in np.unique(labels[away]).tolist():
             arrived[label] = self._number(known[label]._replace(round=round_))
-        found: Array = np.where(away, arrived[labels], labels)
-        return found
+        result: Array = np.where(away, arrived[labels], labels)
+        return result
 
     def _vertices(
         self, table: FrozenTable, round_: int, sent: Counter[tuple[int, int, int]]
     ) -> Iterator[tuple[Array, Array, bool]]:
-        """(bytes, their labels, whether a part meets itself) of each field that vertices write."""
+        """Yield (bytes, labels, whether a sum repeats a part) of each field that vertices write."""
         ipu = table.tiles.astype(np.int64) // self.per_ipu
         reads, writes = [], []
         for name, field in table.fields.items():
-            found = self.graph.intervals(table, name)
-            which, at = expand(found.start, found.stop - found.start)
-            row = found.row[which]
+            intervals = self.graph.intervals(table, name)
+            index, at = expand(intervals.start, intervals.stop - intervals.start)
+            row = intervals.row[index]
             if field.kind in ("input", "inout"):
                 self._note(sent, at, ipu[row])
                 labels = self._arrived(self.of[at], self.ipu[at] != ipu[row], round_)
@@ -140,87 +149,80 @@ class Chunks:
             if field.kind in ("output", "inout"):
                 writes.append((row, at))
         for row, at in writes:
-            alike = [labels for other, labels in reads if np.array_equal(other, row)]
-            if len(alike) == len(reads) and reads:
-                labels, again = self._joined(alike, ipu[row], round_)
+            parts = [labels for rows, labels in reads if np.array_equal(rows, row)]
+            if len(parts) == len(reads) and reads:
+                labels, again = self._joined(parts, ipu[row], round_)
             else:
-                labels, again = self._all_read(reads, row, ipu, round_), False
+                labels, again = self._all_read(reads, row, ipu), False
             yield at, labels, again
 
     def _joined(self, parts: list[Array], ipu: Array, round_: int) -> tuple[Array, bool]:
-        """Labels joined element by element, on these IPUs; whether a part meets itself."""
+        """Join labels element by element, on these IPUs; return whether a sum repeats a part."""
         labels, again = parts[0], False
-        for other in parts[1:]:
-            rows = labels, other, ipu
-            keys = _keys(rows)
-            distinct = np.unique(keys)
+        for added in parts[1:]:
+            rows = labels, added, ipu
+            keys = combined(*rows)
+            different = np.unique(keys)
             known, joined = self.labels, list[int]()
-            for a, b, here in zip(*_columns(distinct, rows), strict=True):
+            for a, b, own_ipu in zip(*_columns(different, rows), strict=True):
                 x, y = known[a], known[b]
                 again |= bool(round_ in (x.round, y.round) and x.parts & y.parts)
-                joined.append(self._number(self._join(x, y, here)))
-            labels = np.array(joined, np.int64)[np.searchsorted(distinct, keys)]
+                joined.append(self._number(self._join(x, y, own_ipu)))
+            labels = np.array(joined, np.int64)[np.searchsorted(different, keys)]
         return labels, again
 
-    def _all_read(self, reads: list[tuple[Array, Array]], row: Array, ipu: Array, _: int) -> Array:
-        """Labels of what vertices write that read more, or less, than they write."""
+    def _all_read(self, reads: list[tuple[Array, Array]], row: Array, ipu: Array) -> Array:
+        """Return the labels that vertices write whose fields are not equally long."""
         known, of_row = self.labels, dict[int, set[int]]()
         for rows, labels in reads:
-            for r, label in np.stack(_distinct((rows, labels)), axis=1).tolist():
+            for r, label in np.stack(_distinct_rows(rows, labels), axis=1).tolist():
                 of_row.setdefault(r, set()).add(label)
         written = dict[int, int]()
         for r in np.unique(row).tolist():
-            here = int(ipu[r])
-            some = [known[label] for label in sorted(of_row.get(r, ()))]
-            some = some or [Label(here, 1 << here, -1)]
-            written[r] = self._number(reduce(lambda x, y: self._join(x, y, here), some))
+            own_ipu = int(ipu[r])
+            joined = [known[label] for label in sorted(of_row.get(r, ()))]
+            joined = joined or [Label(own_ipu, 1 << own_ipu, -1)]
+            written[r] = self._number(reduce(lambda x, y: self._join(x, y, own_ipu), joined))
         return np.array([written[r] for r in row.tolist()], np.int64)
 
-    def _join(self, x: Label, y: Label, here: int) -> Label:
-        """The label of what is made of two on an IPU: it goes on as the part that came last."""
+    def _join(self, x: Label, y: Label, own_ipu: int) -> Label:
+        """Return the label of two parts that an IPU joins, with the origin of the newer part."""
         if x == y:
             return x
         parts = x.parts | y.parts
-        first = max(x, y, key=lambda one: (one.round, one.parts.bit_count(), one.began != here))
-        began = here if parts == self.group.get(here, 0) else first.began
-        return Label(began, parts, first.round)
-
-
-def _keys(columns: tuple[Array, ...]) -> Array:
-    """A number for each row of these columns, as numbers are sorted faster than rows are."""
-    keys: Array = np.zeros_like(columns[0], np.int64)
-    for column in columns:
-        keys = keys * (1 + int(column.max(initial=0))) + column
-    return keys
+        newer = max(
+            x, y, key=lambda part: (part.round, part.parts.bit_count(), part.began != own_ipu)
+        )
+        began = own_ipu if parts == self.group.get(own_ipu, 0) else newer.began
+        return Label(began, parts, newer.round)
 
 
 def _columns(keys: Array, columns: tuple[Array, ...]) -> list[list[int]]:
-    """The rows of these keys, column by column."""
+    """Return the rows of which `combined` made these keys, column by column."""
     shape = [1 + int(column.max(initial=0)) for column in columns]
     return [part.tolist() for part in np.unravel_index(keys, shape)]
 
 
-def _distinct(columns: tuple[Array, Array]) -> tuple[Array, Array]:
-    """The rows of two columns, each once."""
-    keys = np.sort(_keys(columns))
-    keys = keys[np.concatenate((np.ones(min(1, keys.size), bool), keys[1:] != keys[:-1]))]
-    first, second = np.divmod(keys, 1 + int(columns[1].max(initial=0)))
-    return first, second
+def _distinct_rows(first: Array, second: Array) -> tuple[Array, Array]:
+    """Return the rows of two columns, each once."""
+    keys = distinct(combined(first, second))
+    firsts, seconds = np.divmod(keys, 1 + int(second.max(initial=0)))
+    return firsts, seconds
 
 
 _NONE: tuple[Array, Array] = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 def _bytes(tensor: Tensor) -> Array:
-    """The bytes of a tensor, element by element."""
+    """Return the byte addresses of a tensor, element by element."""
     size = tensor.dtype.size
     start = tensor.positions().reshape(-1, 1) * size
-    found: Array = (start + np.arange(size)).reshape(-1)
-    return found
+    addresses: Array = (start + np.arange(size)).reshape(-1)
+    return addresses
 
 
 def _from_host(step: p.Step) -> Iterator[Tensor]:
-    """What a step writes with data of the host or of streaming memory."""
+    """Yield the tensors that a step fills from the host or from streaming memory."""
     for part in p.remote(step):
         if not part.store:
             yield part.tensor
@@ -230,7 +232,7 @@ def _from_host(step: p.Step) -> Iterator[Tensor]:
 
 
 def _merged(chunks: list[Chunk]) -> list[Chunk]:
-    """One for each origin, the largest first."""
+    """Join the chunks of each origin; return the largest first."""
     sizes: Counter[tuple[int, bool]] = Counter()
     for chunk in chunks:
         sizes[chunk.began, chunk.complete] += chunk.size

@@ -292,9 +292,8 @@ class _Walks:
 
     def _message(self, k: int, pair: Pair) -> str:
         size, origin = self.rounds[k][2][pair], self._origin(k, pair)
-        return f"IPU {pair[0]} to IPU {pair[1]}: {counted(size, 'byte')}" + f", {origin}" * bool(
-            origin
-        )
+        words = f"IPU {pair[0]} to IPU {pair[1]}: {counted(size, 'byte')}"
+        return f"{words}, {origin}" if origin else words
 
     def _still(self, k: int) -> Still:
         _, cycles, found = self.rounds[k]

@@ -181,7 +181,7 @@ NUMBERS = frozenset(type(sample) for sample in SAMPLES.values())
 
 
 class Functions(Arrays):
-    """What a function of numbers comes to."""
+    """The results of functions of single numbers in a scalar loop."""
 
     def is_compiled(self, f: Any, args: list[Any]) -> bool:
         """Return whether `f`, one of numpy's functions of arrays, has a form for these numbers."""
@@ -189,7 +189,7 @@ class Functions(Arrays):
         return len(args) == count and all(isinstance(a, Num) for a in args)
 
     def of_numbers(self, f: Any, args: list[Any], node: ast.Call) -> Any:
-        """One of Python's functions or numpy's, of numbers; of numpy's also of whole regions."""
+        """Return the result of a function of Python or numpy, the latter also of whole regions."""
         make, ufunc = self._make_of(f, args, node), f is abs or isinstance(f, np.ufunc)
         if make is None or len(args) != (getattr(f, "nin", 1) if ufunc else len(node.args)):
             self.refuse(
@@ -219,7 +219,7 @@ class Functions(Arrays):
         return Num(slots, form.format(*(a.py for a in nums)), tag, data, bound=bound)
 
     def _make_of(self, f: Any, args: list[Any], node: ast.AST) -> Make | None:
-        """How the compiled text works it out; None for what it does not know."""
+        """Return the function that writes the compiled text, or None if there is no form."""
         if f in EXACT:
             return lambda ts, xs: self._exact(f, ts[0], xs[0], node)
         if f in TESTS:

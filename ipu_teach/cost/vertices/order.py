@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import log
 
-from ipu_teach.cost.vertices.parts import SUPERVISOR_OVERHEAD, is_float
+from ipu_teach.cost.vertices.parts import SUPERVISOR_OVERHEAD, ceil_div, is_float, share
 from ipu_teach.cost.vertices.popnn import max_class
 from ipu_teach.target import Target
 from ipu_teach.types import DType
@@ -22,10 +22,6 @@ _START = 20  # to read the vertex's pointers and counts: PopLibs' vertex takes 2
 _MERGE_START = 8  # two pointers, two ends, the two first keys, a count and the branch to the loop
 _BISECTION = 7  # a middle, two loads, a comparison, a branch, and a new end
 _INSERTION = 6  # a place in a list that is sorted: its end, and the smallest key that is kept
-
-
-def _ceil_div(a: int, b: int) -> int:
-    return -(-a // b)
 
 
 def compare_cycles(dtype: type[DType]) -> int:
@@ -40,7 +36,7 @@ def merge_cycles(dtypes: Sequence[type[DType]]) -> int:
 
 
 def _load_cycles(dtype: type[DType]) -> int:
-    return _ceil_div(dtype.size, 4)
+    return ceil_div(dtype.size, 4)
 
 
 def _move_cycles(dtype: type[DType]) -> int:
@@ -60,7 +56,7 @@ def merge_runs(
     worker = full * alone
     if rest:  # the six share them; a share may end in one merge and begin in the next
         begin = _MERGE_START + _BISECTION * length.bit_length()
-        worker += min(alone, min(rest, 2) * begin + _ceil_div(rest * outputs, workers) * each)
+        worker += min(alone, min(rest, 2) * begin + ceil_div(rest * outputs, workers) * each)
     return _of_workers(worker, target)
 
 
@@ -87,12 +83,12 @@ def sort_rows(
 def _merge_all(
     rows: int, n: int, run: int, k: int, dtypes: Sequence[type[DType]], target: Target
 ) -> int:
-    runs, length = max(_ceil_div(n, run), 1), min(run, k)
+    runs, length = max(ceil_div(n, run), 1), min(run, k)
     total = 0 if runs > 1 else merge_runs(rows, min(n, k), length, dtypes, target)
     while runs > 1:
         kept = min(k, 2 * length)
         total += merge_runs(rows * (runs // 2), kept, length, dtypes, target)
-        runs, length = _ceil_div(runs, 2), kept
+        runs, length = ceil_div(runs, 2), kept
     return total
 
 
@@ -101,16 +97,16 @@ def _merge_apart(
 ) -> int:
     """Each worker merges all runs of a row, or inserts its elements one by one."""
     workers, each = target.num_worker_contexts, merge_cycles(dtypes)
-    runs, length, row = max(_ceil_div(n, run), 1), min(run, k), 0
+    runs, length, row = max(ceil_div(n, run), 1), min(run, k), 0
     while runs > 1:
         length = min(k, 2 * length)
         row += runs // 2 * (_MERGE_START + length * each)
-        runs = _ceil_div(runs, 2)
+        runs = ceil_div(runs, 2)
     if not row:
         row = _MERGE_START + n * each
     elif run == 1:  # half of the elements before each are larger, on average
         row = min(row, n * (compare_cycles(dtypes[0]) + _INSERTION) + n * n // 4 * each)
-    return _of_workers(_ceil_div(rows, workers) * row, target)
+    return _of_workers(ceil_div(rows, workers) * row, target)
 
 
 def _select(rows: int, n: int, k: int, dtypes: Sequence[type[DType]], target: Target) -> int:
@@ -118,11 +114,11 @@ def _select(rows: int, n: int, k: int, dtypes: Sequence[type[DType]], target: Ta
     order take on average, of which the one with number i passes with probability k / i."""
     workers = target.num_worker_contexts
     parts = max(1, workers // rows)
-    part = _ceil_div(n, parts)
+    part = ceil_div(n, parts)
     passed = part if part <= k else k + int(k * log(part / k))
-    insertion = _INSERTION + _ceil_div(k, 2) * merge_cycles(dtypes)
+    insertion = _INSERTION + ceil_div(k, 2) * merge_cycles(dtypes)
     scan = part * compare_cycles(dtypes[0]) + passed * insertion
-    total = SUPERVISOR_OVERHEAD + workers * (_START + _ceil_div(rows * parts, workers) * scan)
+    total = SUPERVISOR_OVERHEAD + workers * (_START + ceil_div(rows * parts, workers) * scan)
     if parts > 1:
         total += _merge_all(rows, parts * min(k, part), min(k, part), k, dtypes, target)
     return total
@@ -132,12 +128,12 @@ def _first(rows: int, n: int, dtypes: Sequence[type[DType]], target: Target) -> 
     """Each worker searches a row; or a share of one, and then one worker the best of the shares."""
     workers = target.num_worker_contexts
     move = sum(map(_move_cycles, dtypes))
-    whole = workers * _ceil_div(rows, workers) * (int(max_class(n)) + move)
+    whole = workers * ceil_div(rows, workers) * (int(max_class(n)) + move)
     parts = workers // rows
     if parts < 2:
         return SUPERVISOR_OVERHEAD + whole
     best = workers * (int(max_class(parts)) + move)
-    split = SUPERVISOR_OVERHEAD + workers * (int(max_class(_ceil_div(n, parts))) + move) + best
+    split = SUPERVISOR_OVERHEAD + workers * (int(max_class(ceil_div(n, parts))) + move) + best
     return SUPERVISOR_OVERHEAD + min(whole, split)
 
 
@@ -146,29 +142,25 @@ def rank_pair(first: int, second: int, dtype: type[DType], target: Target) -> in
     the other run that come before it."""
     each = compare_cycles(dtype) + 2  # a count, and the store of the other one
     begin = _MERGE_START + _BISECTION * min(first, second).bit_length()
-    return _of_workers(begin + _share(first + second, target) * each, target)
+    return _of_workers(begin + share(first + second, target) * each, target)
 
 
 def sum_ranks(counts: int, n: int, target: Target) -> int:
     """Tile cycles to add up so many counts for each of `n` elements, and its place in its run."""
-    return _of_workers(_share(n, target) * (2 * counts + 2), target)
+    return _of_workers(share(n, target) * (2 * counts + 2), target)
 
 
 def scatter_run(length: int, slots: int, dtype: type[DType], target: Target) -> int:
     """Tile cycles to put those of `length` sorted elements that belong there into `slots`, by their
     ranks, and zeros between them."""
-    fill = _share(_ceil_div(slots * dtype.size, 8), target)
-    moves = _share(min(length, slots), target) * (2 + _move_cycles(dtype))
+    fill = share(ceil_div(slots * dtype.size, 8), target)
+    moves = share(min(length, slots), target) * (2 + _move_cycles(dtype))
     return _of_workers(fill + _BISECTION * length.bit_length() + moves, target)
 
 
 def combine_runs(runs: int, n: int, dtype: type[DType], target: Target) -> int:
     """Tile cycles to combine by OR so many rows of `n` elements, of which one at most is not 0."""
-    return _of_workers(_share(_ceil_div(n * dtype.size, 4), target) * (2 * runs + 1), target)
-
-
-def _share(n: int, target: Target) -> int:
-    return _ceil_div(n, target.num_worker_contexts)
+    return _of_workers(share(ceil_div(n * dtype.size, 4), target) * (2 * runs + 1), target)
 
 
 def _of_workers(cycles: int, target: Target) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, overload
 
 import numpy as np
 
@@ -30,13 +30,21 @@ BESIDE = ("vector", "loads", "stores")
 COUNTERS = ("scalar", STARTS, WORDS, *BESIDE)
 
 
+@overload
+def ceil_div(a: int, b: int) -> int: ...
+@overload
+def ceil_div(a: Size, b: Size) -> Size: ...
 def ceil_div(a: Size, b: Size) -> Size:
-    """a / b, rounded up."""
+    """Return a / b, rounded up."""
     return -(-a // b)
 
 
+@overload
+def share(n: int, target: Target) -> int: ...
+@overload
+def share(n: Size, target: Target) -> Size: ...
 def share(n: Size, target: Target) -> Size:
-    """What the busiest worker of a tile gets of `n` things."""
+    """Return the number of `n` items that the busiest worker of a tile gets."""
     return ceil_div(n, target.num_worker_contexts)
 
 

@@ -77,7 +77,7 @@ class Strided:
         return best, int(cycles.max())
 
     def operands(self, steps: Steps, prog: Program, name: str) -> tuple[Tensor, Tensor]:
-        """Both operands for a step of the plan, what it takes of them transposed where needed."""
+        """Return both operands for a step of the plan, with its blocks transposed if needed."""
         operands = {"a": self.a, "b": self.b} | self._copies
         needed = [
             (side, key)

@@ -158,7 +158,9 @@ def _expected_cycles(rows: int, target: Target) -> int:
 
 def _widening(elements: int, dtype: type[DType], target: Target) -> int:
     """The conversion of scores to FLOAT."""
-    return sum(map(int, vertices.cast_loop(elements, dtype, FLOAT, target))) * (dtype is HALF)
+    if dtype is not HALF:
+        return 0
+    return sum(map(int, vertices.cast_loop(elements, dtype, FLOAT, target)))
 
 
 def _row_cycles(rows: int, classes: int, dtype: type[DType], target: Target) -> int:

@@ -17,13 +17,12 @@ from ipu_teach.graph import Graph, Input, Output, SupervisorVertex, Tensor, Vect
 from ipu_teach.poplibs.laying import Edges, shared, step, typed
 from ipu_teach.poplibs.placing import balanced_partition
 from ipu_teach.poplibs.popops.sort_plan import grid, planned
-from ipu_teach.poplibs.popops.sort_vertices import taken
+from ipu_teach.poplibs.popops.sort_vertices import WORDS, taken
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import UNSIGNED_INT
 
 K = TypeVar("K")
-_WORDS = {True: "largest", False: "smallest"}
 
 
 class Extreme(SupervisorVertex, Generic[K]):
@@ -97,7 +96,7 @@ def add_extremes(
     if plan is None or plan.chunks == 1:
         place = graph.add_variable(UNSIGNED_INT, (rows,), f"{name}/place")
         best = graph.add_variable(x.dtype, (rows,), f"{name}/best")
-        codelet = typed(Extreme, [x.dtype, _WORDS[largest]], {K: x.dtype}, largest=largest)
+        codelet = typed(Extreme, [x.dtype, WORDS[largest]], {K: x.dtype}, largest=largest)
         work = shared(graph, {"x": x, "place": place, "best": best}, graph.target.num_tiles)
         step(graph, prog, name, codelet, work, ["place", "best"])
         return place, best
@@ -109,7 +108,7 @@ def add_extremes(
         place = graph.add_variable(UNSIGNED_INT, (rows, len(spans)), f"{name}/place")
         best = graph.add_variable(x.dtype, (rows, len(spans)), f"{name}/best")
         base = ExtremeOfChunk if places is None else ExtremeOfChunks
-        codelet = typed(base, [x.dtype, _WORDS[largest]], {K: x.dtype}, largest=largest)
+        codelet = typed(base, [x.dtype, WORDS[largest]], {K: x.dtype}, largest=largest)
         pieces: list[tuple[int, Edges]] = []
         for group, (first, last) in enumerate(blocks):
             for part, (begin, end) in enumerate(spans):

@@ -11,6 +11,7 @@ from ipu_teach.poplibs.laying import Edges, put, step, typed
 from ipu_teach.poplibs.placing import balanced_partition, dealt
 from ipu_teach.poplibs.popops.sort_plan import Cuts, Grid, Stage, cuts, grid, planned
 from ipu_teach.poplibs.popops.sort_vertices import (
+    WORDS,
     CombineRuns,
     K,
     RankPair,
@@ -33,7 +34,6 @@ Rows = dict[str, Tensor]  # [rows, n] each: "keys", and "values" if there are an
 Spans = list[tuple[int, int]]  # of columns or rows: begin and end
 
 OUTPUTS = {"keys": "out", "values": "picked"}
-_WORDS = {True: "largest", False: "smallest"}
 _BITS = {d.size: d for d in (UNSIGNED_CHAR, UNSIGNED_SHORT, UNSIGNED_INT, UNSIGNED_LONGLONG)}
 
 
@@ -105,7 +105,7 @@ class Ordering:
         results = {f: self._new(f, t.dtype, shape) for f, t in rows.items()}
         descending = self.descending if is_last else self.largest
         dtypes = [t.dtype for t in rows.values()]
-        words = [*dtypes, _WORDS[self.largest], "reversed" * (descending != self.largest)]
+        words = [*dtypes, WORDS[self.largest], "reversed" * (descending != self.largest)]
         codelet = typed(
             SortRowsKV if "values" in rows else SortRows,
             [*words, f"run={run}" if run > 1 else ""],
@@ -162,7 +162,7 @@ class Ordering:
     ) -> None:
         """counts [runs - 1, n]: for each element of a run, a row for each other run in turn."""
         codelet = typed(
-            RankPair, [keys.dtype, _WORDS[self.largest]], {K: keys.dtype}, largest=self.largest
+            RankPair, [keys.dtype, WORDS[self.largest]], {K: keys.dtype}, largest=self.largest
         )
         pairs = [(i, j) for j in range(len(runs)) for i in range(j)]
         for place, (i, j) in dealt(pairs, len(tiles)):

@@ -30,7 +30,7 @@ _FAN_INS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 
 @dataclass(frozen=True)
 class Stage:
-    """`fan_in` neighbouring runs become one, by a ranking or by a merge on one tile."""
+    """A stage that joins `fan_in` neighbouring runs, by a ranking or by a merge on one tile."""
 
     fan_in: int
     by_ranks: bool
@@ -38,8 +38,11 @@ class Stage:
 
 @dataclass(frozen=True)
 class SortPlan:
-    """`groups`: of rows, each on tiles of its own; `chunks`: of each row, one a tile; then the
-    stages. `cycles`: modelled."""
+    """The plan of an ordering.
+
+    The rows are in `groups`, each on different tiles. Each row is cut into `chunks`, one for each
+    tile, and then the stages join them. `cycles` are modelled.
+    """
 
     groups: int
     chunks: int
@@ -76,9 +79,11 @@ class Grid:
 
 @dataclass(frozen=True)
 class Cuts:
-    """How many vertices share a ranking: one or more on a tile for every pair of runs; `sums` for
-    the ranks of each run; `blocks` of the result, to which each run is spread; and `parts` of the
-    result, in which the blocks are combined."""
+    """The numbers of vertices that share a ranking.
+
+    Each pair of runs has a vertex. `sums` vertices add up the ranks of each run, each run is spread
+    over `blocks` of the result, and the blocks are combined in `parts` of the result.
+    """
 
     sums: int
     blocks: int
@@ -86,8 +91,10 @@ class Cuts:
 
 
 def cuts(runs: int, length: int, kept: int, tiles: int, target: Target) -> Cuts:
-    """Return the cuts of a ranking of `runs` runs of `length` elements at most on so many tiles. A
-    worker has an element at least, where there are as many."""
+    """Return the cuts of a ranking of `runs` runs of at most `length` elements on `tiles` tiles.
+
+    Each worker has at least one element, if there are as many elements as workers.
+    """
     workers, each = target.num_worker_contexts, max(1, tiles // runs)
     return Cuts(
         min(each, -(-length // workers)),
@@ -105,7 +112,7 @@ def grid(groups: int, target: Target) -> Grid:
 def planned(rows: int, n: int, k: int, dtypes: Dtypes, target: Target) -> SortPlan:
     """Return the cheapest plan for the first `k` of each of `rows` rows of `n` elements.
 
-    `dtypes`: those of the keys, and of what goes along with them.
+    `dtypes` are those of the keys and of the values that are moved with them.
     """
     plans = (_Planner(rows, n, k, c, dtypes, target).plan() for c in _chunks(n, target))
     return min((plan for plan in plans if plan), key=lambda plan: plan.cycles)
@@ -120,7 +127,7 @@ def _chunks(n: int, target: Target) -> list[int]:
 
 
 class _Planner:
-    """What the stages cost for one number of chunks."""
+    """The modelled cycles of the stages, for one number of chunks."""
 
     def __init__(
         self, rows: int, n: int, k: int, chunks: int, dtypes: Dtypes, target: Target

@@ -18,6 +18,7 @@ from ipu_teach.types import UNSIGNED_INT
 
 K = TypeVar("K")
 V = TypeVar("V")
+WORDS = {True: "largest", False: "smallest"}  # in the names of codelets, by their `largest`
 
 
 def order_of(keys: Any, k: int, largest: bool, descending: bool) -> Any:
