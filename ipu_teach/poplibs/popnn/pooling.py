@@ -196,7 +196,7 @@ class SumPooling(_Windows):
     divisor: UNSIGNED_INT  # the number, not its inverse, which would be rounded before the product
 
     def compute(self) -> None:
-        self.out = np.sum(self.x.astype(np.float32), axis=0) / np.float32(self.divisor)
+        self.out = np.sum(self.x.astype(np.float32), axis=0) / self.divisor.astype(np.float32)
 
 
 class SelectiveScaling(SupervisorVertex):
