@@ -13,9 +13,10 @@ from graphs import same_bits
 from hypothesis import given, strategies as st
 from test_exact import DEVICE, RANDOMLY, cut, normal
 
-from ipu_teach import FLOAT, Engine, Graph, InOut, Input, Output, Vector, Vertex
+from ipu_teach import FLOAT, HALF, Engine, Graph, InOut, Input, Output, Vector, Vertex
 from ipu_teach.engine import views
 from ipu_teach.engine.batch import batch_plan
+from ipu_teach.engine.batch.wide_items import wide_items
 from ipu_teach.engine.views import find_nests
 from ipu_teach.program import Execute, Repeat
 from ipu_teach.types import Array
@@ -48,6 +49,33 @@ def test_nests_are_the_starts_that_they_were_made_of(rng: Random) -> None:
             np.testing.assert_array_equal(found, starts[:, first : first + nest.count])
             first += nest.count
         assert first == starts.shape[1]
+
+
+@RANDOMLY
+@given(st.randoms(use_true_random=False))
+def test_wide_items_move_the_elements_that_their_positions_name(rng: Random) -> None:
+    dtype = rng.choice([np.float16, np.float32, np.int64, np.uint8])
+    flat = np.arange(400).astype(dtype)
+    run, phase = rng.choice([1, 2, 3, 4, 8, 16]), rng.randrange(9)
+    starts = np.array(rng.sample(range(0, 380 // run), rng.randint(1, 380 // run))) * run + phase
+    index = (starts[:, None] + np.arange(run)).reshape(-1)
+    spoiled = rng.random() < 0.2
+    if spoiled:
+        index[rng.randrange(len(index))] = 0
+    buffer = np.zeros(len(index), dtype)
+    wide = wide_items(flat, index, buffer)
+    if wide is None:
+        assert spoiled or run in (1, 3)
+        return
+    items, positions, into = wide
+    assert items.itemsize > flat.itemsize
+    np.take(items, positions, None, into, "clip")
+    np.testing.assert_array_equal(buffer, flat[index])
+    buffer[...] = np.arange(len(index))[::-1]
+    expected = flat.copy()
+    expected[index] = buffer
+    np.put(items, positions, into, "clip")
+    np.testing.assert_array_equal(flat, expected)
 
 
 def test_a_regular_graph_is_one_nest() -> None:
@@ -111,6 +139,61 @@ def test_pieces_of_a_picture(
     near = picture[:-2, 1:-1] + picture[2:, 1:-1]
     expected = (near + picture[1:-1, :-2] + picture[1:-1, 2:]) * np.float32(0.25)
     assert same_bits(engine.read_tensor("out"), expected)
+
+
+class RowsOfFloat(Vertex):
+    x: Input[Vector[Vector[FLOAT]]]
+    out: Output[Vector[FLOAT]]
+    share: Output[Vector[Vector[FLOAT]]]
+
+    def compute(self) -> None:
+        squares = self.x * self.x
+        self.out = np.sum(squares, axis=0) - np.max(self.x, axis=0)
+        first = np.argmax(self.x, axis=0) == np.arange(len(self.x)).reshape(-1, 1)
+        self.share = np.where(first, self.x, 0) + np.where(squares <= 1, 0, self.x)
+
+
+class RowsOfHalf(Vertex):
+    x: Input[Vector[Vector[HALF]]]
+    out: Output[Vector[HALF]]
+    share: Output[Vector[Vector[HALF]]]
+
+    def compute(self) -> None:
+        self.out = np.sum(self.x, axis=0)
+        self.share = np.where(self.x > 0, -0.0, self.x)
+
+
+@pytest.mark.parametrize(("codelet", "dtype"), [(RowsOfFloat, FLOAT), (RowsOfHalf, HALF)])
+@pytest.mark.parametrize("shape", [(3, 4), (12, 2), (2, 24), (9, 1), (1, 5)])
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_rows_are_summed_in_their_order(
+    codelet: type[Vertex], dtype: Any, shape: tuple[int, int], shuffled: bool
+) -> None:
+    """The rows of all vertices are side by side in a buffer, and the bits are those of the plain
+    loop: also of -0.0, infinities and NaN, gathered or in place."""
+    count, (rows, columns) = 40, shape
+    values = normal(count, rows, columns) * 100
+    values.flat[::7], values.flat[::11], values.flat[::97] = -0.0, np.inf, np.nan
+    order = np.random.default_rng(1).permutation(count) if shuffled else np.arange(count)
+    outputs: list[list[Array]] = []
+    for vertex_loop in (False, True):
+        graph = Graph(DEVICE.target)
+        x = graph.add_constant(dtype, values.shape, values)
+        out, share = (graph.add_variable(dtype, size) for size in ((count, columns), values.shape))
+        cs = graph.add_compute_set()
+        for tensor, name in ((x, ""), (out, "out"), (share, "share")):
+            graph.set_tile_mapping(tensor, 0)
+            if name:
+                graph.create_host_read(name, tensor)
+        for number in range(count):
+            source = x[int(order[number])]
+            edges = {"x": source, "out": out[number], "share": share[number]}
+            graph.set_tile_mapping(graph.add_vertex(cs, codelet, edges), 1)
+        engine = Engine(graph, Execute(cs), vertex_loop=vertex_loop)
+        engine.load_and_run(DEVICE)
+        outputs.append([engine.read_tensor(name) for name in ("out", "share")])
+    for batch, loop in zip(*outputs, strict=True):
+        assert same_bits(batch, loop)
 
 
 class Elementwise(Vertex):

@@ -4,7 +4,7 @@ one."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -67,10 +67,15 @@ class Buffers:
         return view
 
     def hand_over(
-        self, number: int, op: Op, values: dict[int, Array], lead: tuple[int, ...]
+        self,
+        number: int,
+        op: Op,
+        values: dict[int, Array],
+        lead: tuple[int, ...],
+        down: Mapping[int, int],
     ) -> None:
         """Give back the buffer of an operand that dies here: element by element, the result may
-        take its place."""
+        take its place. `down`: values in an order of their own; see `GroupPlacement`."""
         sample = np.asarray(self._trace.samples[op.result])
         if op.kind != "ufunc" or not layout_independent(op.fn, sample.dtype):
             return
@@ -82,6 +87,7 @@ class Buffers:
                 own.shape == sample.shape
                 and own.strides == sample.strides
                 and own.dtype == sample.dtype
+                and down.get(root) == down.get(op.result)
             )
             if alike and self._last[root] == number and values[root].shape[: len(lead)] == lead:
                 self._give_back(root)

@@ -12,6 +12,7 @@ from ipu_teach.compile.trace import Op, Ref, is_ref, item_of, layout_independent
 from ipu_teach.engine.batch.buffers import by_stride
 from ipu_teach.engine.batch.kernels import check_fits, gather_windows, scatter, store_unsigned
 from ipu_teach.engine.batch.operations import Operations
+from ipu_teach.engine.batch.wide_items import LEAST_PUT, wide_items
 from ipu_teach.engine.views import Nest, Region
 from ipu_teach.types import Array
 
@@ -80,9 +81,12 @@ class Chunk(Operations):
                     (self.xp.copyto, (self.placement.place(root, self.piece), buffer))
                 )
             else:
-                flat = self.plan.memory.flat(region.field.dtype)
-                index = self.xp.array(region.index(self.rows))
-                self.calls.append((scatter, (flat, index, buffer)))
+                flat, index = self.plan.memory.flat(region.field.dtype), region.index(self.rows)
+                wide = wide_items(flat, index, buffer, LEAST_PUT) if self.xp.on_host else None
+                if wide is not None:
+                    self.calls.append((np.put, (*wide, "clip")))
+                else:
+                    self.calls.append((scatter, (flat, self.xp.array(index), buffer)))
 
     def _result(self, number: int, op: Op, done: set[int]) -> Array:
         """Append the call of a computation and return where its result will be.
@@ -94,19 +98,25 @@ class Chunk(Operations):
         lead = np.broadcast_shapes(*leads) if leads else self.lead
         store = self._direct(number, op)
         if store is None and lead == self.lead:
-            self.buffers.hand_over(number, op, self.values, lead)
+            self.buffers.hand_over(number, op, self.values, lead, self.placement.down)
         if store is not None and lead == self.lead:
             done.add(store)
             out = self.values[self.trace.ops[store].args[0].id]
         else:
             out = self.buffers.take(
-                op.result, self.lead if op.result in self.plan.stores else lead, self.order
+                op.result,
+                self.lead if op.result in self.plan.stores else lead,
+                self._order_of(op.result),
             )
         first = out[tuple(slice(n) for n in lead)]
         self.compute(op, first)
         if first.shape != out.shape:
             self.calls.append((self.xp.copyto, (out, first)))
         return out
+
+    def _order_of(self, value: int) -> list[int]:
+        """Return the order of all axes in memory of a buffer; see `Buffers.take`."""
+        return self.order or self.placement.order(value, self.axes)
 
     # Regions, and views of values
 
@@ -125,7 +135,7 @@ class Chunk(Operations):
         lead = self.lead
         if root in self.placement.column and not region.field.written:
             lead = self.placement.place(root, self.piece).shape[: self.axes]
-        buffer = self.buffers.take(root, lead, self.order)
+        buffer = self.buffers.take(root, lead, self._order_of(root))
         written = self.trace.written.get(root)
         if region.size and (written is None or not written.all()):
             self._gather(root, region, buffer)
@@ -136,10 +146,13 @@ class Chunk(Operations):
     def _gather(self, root: int, region: Region, buffer: Array) -> None:
         """Append the call that copies a region of every vertex into a buffer."""
         flat = self.plan.memory.flat(region.field.dtype)
-        if root in self.placement.column:
+        # rows that are next to each other for all vertices, unless vertices share a region
+        down = root in self.placement.down and buffer.shape[: self.axes] == self.lead
+        if root in self.placement.column and not down:
             self.calls.append((self.xp.copyto, (buffer, self.placement.place(root, self.piece))))
         elif (
             region.contiguous
+            and not down
             and region.size >= WINDOW
             and self.xp.on_host
             and not self.placement.side_by_side
@@ -154,9 +167,10 @@ class Chunk(Operations):
             index = np.ascontiguousarray(
                 region.index(self.rows).reshape(buffer.shape).transpose(order)
             )
-            self.calls.append(
-                (self.xp.take, (flat, self.xp.array(index), None, buffer.transpose(order), "clip"))
-            )
+            into = buffer.transpose(order)
+            wide = wide_items(flat, index, into) if self.xp.on_host else None
+            source, index, into = (flat, self.xp.array(index), into) if wide is None else wide
+            self.calls.append((self.xp.take, (source, index, None, into, "clip")))
 
     def _view(self, op: Op) -> Array:
         """A view of a root, by the distance and strides that the sample's view has from the

@@ -54,6 +54,11 @@ def gather_windows(windows: Array, starts: Array, buffer: Array) -> None:
     buffer[...] = windows[starts].reshape(buffer.shape)
 
 
+def bits_unless(bits: Array, condition: Array, out: Array) -> None:
+    """Write numbers, as unsigned integers, where a condition is false, and 0 elsewhere."""
+    np.multiply(bits, np.logical_not(condition), out)
+
+
 def apply(fn: Callable[..., Any], args: list[Any], out: Array) -> None:
     """Call what takes no `out`."""
     out[...] = fn(*args)

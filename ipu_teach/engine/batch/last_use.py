@@ -65,6 +65,54 @@ def soft_roots(trace: Trace, exact: bool) -> set[int]:
     return set(trace.roots) - hard
 
 
+def summed_down(trace: Trace) -> dict[int, int]:
+    """Return the axis that comes first in memory where many vertices are side by side, by root.
+
+    These roots meet only operations on single elements and reductions over one axis that is not
+    their last. Such a reduction goes from one row to the next, whatever is between the rows. So
+    its bits are the same where the rows of all vertices are next to each other, which numpy adds
+    in one long loop instead of many short ones.
+    """
+    hard: set[int] = set()
+    axes: dict[int, int] = {}
+    shapes: dict[tuple[int, ...], int] = {}
+    for op in trace.ops:
+        refs = [trace.roots[a.id] for a in op.args if isinstance(a, Ref)]
+        if op.kind == "reduce" and _goes_down(trace, op):
+            sample = trace.samples[op.args[0].id]
+            axis = op.kwargs["axis"] % sample.ndim
+            if shapes.setdefault(sample.shape, axis) != axis:
+                hard.add(refs[0])
+            axes[refs[0]] = axis
+        elif op.kind == "ufunc":
+            if not layout_independent(op.fn, np.asarray(trace.samples[op.result]).dtype):
+                hard.update(refs, [trace.roots[op.result]])
+        elif op.kind == "store":
+            hard.add(trace.roots[op.args[0].id])
+        elif not (op.kind in ("region", "read") or op.fn is np.where or along_an_axis(trace, op)):
+            hard.update(refs)
+            if op.result >= 0:
+                hard.add(trace.roots[op.result])
+    for op in trace.ops:
+        sample = np.asarray(trace.samples[op.result]) if op.result >= 0 else None
+        if sample is not None and sample.flags.c_contiguous and sample.shape in shapes:
+            axes[trace.roots[op.result]] = shapes[sample.shape]
+    return {root: axis for root, axis in axes.items() if root not in hard}
+
+
+def _goes_down(trace: Trace, op: Op) -> bool:
+    """Return whether a reduction adds one row after the other."""
+    sample, axis = trace.samples[op.args[0].id], op.kwargs["axis"]
+    return (
+        type(axis) is int
+        and sample.ndim > 1
+        and sample.flags.c_contiguous
+        and sample.shape[-1] > 1
+        and axis % sample.ndim != sample.ndim - 1
+        and sample.shape[axis] > 1
+    )
+
+
 def live_bytes(trace: Trace, last: dict[int, int]) -> int:
     """Bytes that the results of one vertex take at the time when they take most."""
     live = most = 0

@@ -14,7 +14,7 @@ import numpy as np
 
 from ipu_teach.compile.trace import ELEMENTWISE, Op, Ref, Trace, layout_independent
 from ipu_teach.engine.backend import Call
-from ipu_teach.engine.batch.kernels import apply, call_dense, call_each, call_rows
+from ipu_teach.engine.batch.kernels import apply, bits_unless, call_dense, call_each, call_rows
 from ipu_teach.engine.batch.last_use import alone_or_backwards, along_an_axis, by_rows
 from ipu_teach.engine.batch.products import Products
 from ipu_teach.types import Array
@@ -84,6 +84,9 @@ class Operations:
             )
             if getattr(condition, "dtype", None) != np.bool_:
                 self._each(op, out)
+                return
+            if self.xp.on_host and (call := _or_zero(condition, args[1], args[2], out)) is not None:
+                self.calls.append(call)
                 return
             # np.where casts a plain number that does not fit, where an assignment would refuse it.
             one, other = (
@@ -191,3 +194,19 @@ class Operations:
             else:
                 args.append((None, a))
         self.calls.append((call_each, (fn, args, out, self.axes)))
+
+
+def _or_zero(condition: Array, one: Any, other: Any, out: Array) -> Call | None:
+    """Return the call for np.where(condition, one, other) if either is the number 0, else None.
+
+    The bits of a number times 1 or 0 are its own bits, or those of 0. numpy multiplies many at
+    once, and copies by a mask one after the other.
+    """
+    for kept, zero, call in ((one, other, np.multiply), (other, one, bits_unless)):
+        plain = isinstance(zero, (int, float, np.number)) and not isinstance(zero, bool)
+        if not plain or zero != 0 or np.signbit(zero):
+            continue
+        if isinstance(kept, np.ndarray) and kept.dtype == out.dtype and out.dtype.kind in "fiu":
+            bits = f"u{out.itemsize}"
+            return call, (kept.view(bits), condition, out.view(bits))
+    return None

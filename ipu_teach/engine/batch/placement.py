@@ -4,12 +4,12 @@ cannot change a bit."""
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ipu_teach.compile.trace import Trace
-from ipu_teach.engine.batch.last_use import delicate_roots, only_numbers, soft_roots
+from ipu_teach.engine.batch.last_use import delicate_roots, only_numbers, soft_roots, summed_down
 from ipu_teach.engine.site import Site
 from ipu_teach.engine.tile_arrays import Memory
 from ipu_teach.engine.views import PREFIX, Nest, Region, find_nests, running_order
@@ -17,6 +17,8 @@ from ipu_teach.types import Array
 
 # operands that vertices share are laid out once a step, up to this size
 PACK_BYTES = 64 * 1024 * 1024
+# elements of a row: longer ones are summed in place as fast as they would be gathered
+SHORT_ROW = 8
 
 
 @dataclass(eq=False)
@@ -27,7 +29,8 @@ class GroupPlacement:
     `nests`: the vertices as nests, `column` each region's number in them, if it takes part; `here`:
     regions used in place, `strided` those of them that have gaps. `running`: the order of the
     vertices, if it is not their own. `model`: the region after which results lie. `side_by_side`:
-    one element of all vertices after the other.
+    one element of all vertices after the other. `down`: of values whose rows are summed, by root,
+    the axis that comes before those of the vertices.
     """
 
     trace: Trace
@@ -40,6 +43,16 @@ class GroupPlacement:
     running: Array | None = None
     model: int | None = None
     side_by_side: bool = False
+    down: dict[int, int] = field(default_factory=dict)
+
+    def order(self, value: int, axes: int) -> list[int]:
+        """Return the order in memory of the axes of a value's buffer: `axes` of vertices, then its
+        own. Empty where it is the sample's."""
+        axis = self.down.get(value)
+        if axis is None:
+            return []
+        own = [axes + i for i in range(np.ndim(self.trace.samples[value])) if i != axis]
+        return [axes + axis, *range(axes), *own]
 
     def packs(self, root: int, nest: Nest) -> bool:
         """True for a region that vertices of a nest share and that cannot be used in place: it is
@@ -99,6 +112,7 @@ def placed(site: Site) -> GroupPlacement:
         [],
         running=running,
         side_by_side=only_numbers(trace),
+        down=summed_down(trace) if site.memory.backend.on_host else {},
     )
     delicate, soft = delicate_roots(trace, site.how.exact), soft_roots(trace, site.how.exact)
     for i, number in column.items():
@@ -107,6 +121,8 @@ def placed(site: Site) -> GroupPlacement:
         mirrored = region.field.written and bool(np.any(steps == 0))
         scattered = found.side_by_side and np.any(steps != 0)
         if mirrored or scattered or np.any(steps < 0) or not (region.contiguous or i in soft):
+            continue
+        if i in found.down and trace.samples[i].shape[-1] <= SHORT_ROW:
             continue
         if i in delicate:
             twin = any(

@@ -1,0 +1,42 @@
+"""Gather and scatter several elements at once, where their positions follow one another.
+
+numpy moves an item of up to 32 bytes as fast as one of 4, so that elements that are neighbours on
+both sides are moved as one item without a meaning of its own. No bit depends on it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ipu_teach.types import Array
+
+WIDEST = 32  # bytes of the largest item that numpy moves by an instruction or two
+LEAST_PUT = 16  # bytes: below, np.put takes longer than an assignment by index
+
+
+def wide_items(
+    flat: Array, index: Array, buffer: Array, least: int = 1
+) -> tuple[Array, Array, Array] | None:
+    """Return (`flat` as wide items, the positions of items, `buffer` as items), or None.
+
+    `index`: positions in `flat` of the elements of `buffer`, in the order of its memory. None where
+    the positions do not come in equal runs, or where items have fewer than `least` bytes.
+    """
+    size, index = flat.itemsize, index.reshape(-1)
+    if not buffer.flags.c_contiguous or not len(index):
+        return None
+    follows = index[1:] == index[:-1] + 1
+    width = WIDEST // size
+    while width > 1 and width * size >= least:
+        phase = int(index[0]) % width
+        if (
+            len(index) % width == 0
+            and all(follows[i::width].all() for i in range(width - 1))
+            and (index[::width] % width == phase).all()
+        ):
+            item = np.dtype((np.void, width * size))
+            count = (len(flat) - phase) // width
+            items = flat[phase : phase + count * width].view(item)
+            return items, index[::width] // width, buffer.reshape(-1).view(item)
+        width //= 2
+    return None
