@@ -24,6 +24,7 @@ from ipu_teach.frontends.pytorch.containers import elements, members
 
 LONGEST = 1000  # a container with more elements is known by its identity and length
 LARGEST = 1 << 16  # a tensor with more elements is known by its identity and version
+_FREQUENT = frozenset({bool, int, str, bytes, type(None)})
 _PLAIN = (bool, int, str, bytes, type(None), type(...), range, slice, Enum)
 _TORCH = (torch.dtype, torch.device, torch.layout, torch.memory_format)
 _NAMED = (type, FunctionType, BuiltinFunctionType, ModuleType, torch.Generator)
@@ -69,6 +70,8 @@ def fingerprint(value: object, memo: dict[int, Any] | None = None) -> Any:
     """
     memo = {} if memo is None else memo
     kind = type(value)
+    if kind in _FREQUENT:  # the answer of _PLAIN, in one step
+        return kind, value
     if isinstance(value, (float, complex)):
         return kind, repr(value)  # NaN is equal to NaN here, and 0.0 is not -0.0
     if isinstance(value, slice):
