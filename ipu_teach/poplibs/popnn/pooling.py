@@ -388,8 +388,9 @@ class _Call:
         if wanted:
             work = self.work
         edges = {field: flat[..., self.order] for field, flat in {**alike, "out": out}.items()}
+        estimates: dict[object, int] = {}  # by all of a block that its cycles depend on
         for number, (tile, ranges) in enumerate(self.blocks):
-            begin, end = self.ends[number : number + 2]
+            begin, end = self.ends[number : number + 2].tolist()
             ends = {field: flat[..., begin:end] for field, flat in edges.items()}
             for field, (flat, tables, _) in wanted.items():
                 at = tables.of(ranges)
@@ -397,8 +398,14 @@ class _Call:
                 ends[field] = sources[field][at.reshape(-1)].reshape(at.shape)
             vertex = graph.add_vertex(compute_set, made, ends, **state)
             graph.set_tile_mapping(vertex, tile)
-            cycles = self.plan.cycles(kind, work, ranges, first.dtype, graph.target)
-            graph.set_perf_estimate(vertex, cycles)
+            pairs = zip(work, ranges[2:], strict=True)
+            key = (
+                *(high - low for low, high in ranges),
+                *(there[:, low:high].tobytes() for there, (low, high) in pairs),
+            )
+            if key not in estimates:
+                estimates[key] = self.plan.cycles(kind, work, ranges, first.dtype, graph.target)
+            graph.set_perf_estimate(vertex, estimates[key])
         self.prog.add(Execute(compute_set))
 
     def _margin(self, flat: Tensor, fill: float) -> Tensor:
