@@ -43,6 +43,7 @@ For those who work on the kit, in its repository:
   hub         run a class of scripted learners on JupyterHub, on this machine
   rehearsal   run half a day with three scripted learners on the hub; pictures of the class page
   size        count the tokens and lines of each room; size COMMIT: and the change since then
+  language    lint texts, draw some for a fresh reader, and count vague names
 """
 WORDS: dict[str, str] = dict(re.findall(r"^  ([a-z]+) +(.+(?:\n {14}.+)*)", LISTED, re.MULTILINE))
 # Where the repository has a script for a job. The others are those of `ipu_course.cli`.
@@ -61,8 +62,9 @@ SCRIPTS = {
     "hub": "tests/hub",
     "rehearsal": "tests/hub/rehearse.py",
     "size": "tests/size.py",
+    "language": "tests/language.py",
 }
-BARE = ("size",)  # these run on any Python, without an environment
+BARE = ("size", "language")  # these run on any Python, without an environment
 # The extra of pyproject.toml that a job needs beside what lessons need: run.py adds it to .venv
 # before the job first runs, where one of these modules is missing.
 TEST_TOOLS = (
