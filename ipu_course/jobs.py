@@ -93,6 +93,8 @@ def answer(program: str, words: Sequence[str]) -> None:
         print(listed)
         sys.exit(0)
     near = [f"lab {job}"] if job.isdigit() else difflib.get_close_matches(job, WORDS, 1)
-    said = f"there is no job {job!r}" + (f": {near[0]}?" if near else ".") if job else "which job?"
-    print(f"{program.split()[-1]}: {said} These are there:\n\n{listed}", file=sys.stderr)
+    problem = (
+        f"there is no job {job!r}" + (f": {near[0]}?" if near else ".") if job else "which job?"
+    )
+    print(f"{program.split()[-1]}: {problem} These are there:\n\n{listed}", file=sys.stderr)
     sys.exit(2)

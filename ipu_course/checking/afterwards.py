@@ -28,8 +28,8 @@ def solution(name: str) -> Panel:
     not at hand it says that. Raises `UnknownExerciseError`.
     """
     exercise = find_exercise(name, "solution")
-    head, hers = f"{name} {exercise.title}", learner_calls.passed_here(name)
-    if hers is None and learned().record(name).get("state") not in BEYOND:
+    head, learner_run = f"{name} {exercise.title}", learner_calls.passed_here(name)
+    if learner_run is None and learned().record(name).get("state") not in BEYOND:
         way = (
             f'it opens once check("{name}", …) has passed. hint("{name}") gives a nudge, and '
             f'given("{name}") goes on without.'
@@ -40,11 +40,11 @@ def solution(name: str) -> Panel:
     except UnknownExerciseError:
         return Panel(f"{head}: the solved notebook of this lesson is not here.", "○")
     lines = (line for line in cell.strip().splitlines() if not MARK.search(line))
-    kept = learned().record(name).get("built")
+    record = learned().record(name).get("built")
     again = "it passed in an earlier session: run its cell and its check again."
-    earlier = kept.rstrip() if isinstance(kept, str) else again
+    earlier = record.rstrip() if isinstance(record, str) else again
     code = (
-        ("yours", earlier if hers is None else _text(hers)),
+        ("yours", earlier if learner_run is None else _text(learner_run)),
         ("the reference", "\n".join(lines)),
     )
     why, thought = words(lesson_of(name)).get(name, ("", ""))

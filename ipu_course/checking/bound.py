@@ -28,7 +28,7 @@ MULTIPLY_ADDS_PER_UNIT = {"fp32": 1, "fp16": 4}
 class Bound:
     """The least of something, in `unit`, and what sets it."""
 
-    least: float
+    minimum: float
     unit: str
     why: str
 
@@ -70,11 +70,11 @@ def least_cycles(report: Report, supersteps: int, crossing: int = 0, touched: in
         ),
         **_compute(target.num_tiles, flops, 2 * units, touched),
     }
-    paid = {what: cycles for what, cycles in parts.items() if cycles}
+    paid = {part: cycles for part, cycles in parts.items() if cycles}
     return Bound(
         sum(paid.values()),
         "modelled cycles",
-        ", ".join(f"{what} ({number(n)})" for what, n in paid.items()),
+        ", ".join(f"{part} ({number(n)})" for part, n in paid.items()),
     )
 
 

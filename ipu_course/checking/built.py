@@ -30,13 +30,13 @@ def built(name: str, otherwise: Any = None) -> Any:
     Raises `UnknownExerciseError`, also where the solved notebook is not at hand.
     """
     exercise = find_exercise(name, "built")
-    hers, fault = learner_calls.passed_here(name), ""
-    kept = learned().record(name).get("built")
-    if hers is None and kept is not None:
-        hers, fault = _again(exercise, kept)
-    if hers is not None:
+    learner_run, fault = learner_calls.passed_here(name), ""
+    record = learned().record(name).get("built")
+    if learner_run is None and record is not None:
+        learner_run, fault = _again(exercise, record)
+    if learner_run is not None:
         print(f"{name}: your own answer, which passed.")
-        return hers
+        return learner_run
     stand_in = "the reference answer" if otherwise is None else judging.name_of(otherwise)
     if otherwise is None:
         otherwise = learner_calls.run_reference(name, dict(given_to(name)))[0]
@@ -49,25 +49,25 @@ def built(name: str, otherwise: Any = None) -> Any:
     return otherwise
 
 
-def _again(exercise: Exercise, kept: object) -> tuple[Any, str]:
+def _again(exercise: Exercise, record: object) -> tuple[Any, str]:
     """The answer of a kept text that passes its check again; else None, and what is wrong with
     it."""
-    made: list[Any] = []
+    returned_value: list[Any] = []
 
     def judge(text: str) -> judging.Passed:
         with judging.answering("what is kept of it"):
-            made.append(_run(exercise.name, text))
-        refuse_other_kinds(exercise, tuple(made))
-        return exercise.judge(*made)
+            returned_value.append(_run(exercise.name, text))
+        refuse_other_kinds(exercise, tuple(returned_value))
+        return exercise.judge(*returned_value)
 
-    if not isinstance(kept, str) or len(kept) > LONGEST_KEPT:
+    if not isinstance(record, str) or len(record) > LONGEST_KEPT:
         return None, "what is kept of yours is damaged"
     with first_lines():
-        found = judging.judged(judge, (kept,), exercise.name)
-    if found.kind is judging.Kind.PASSED:
-        return made[0], ""
-    came = dict(found.rows).get("came", "")
-    return None, f"what is kept of yours does not pass now ({judging.shown_text(came)})"
+        verdict = judging.judged(judge, (record,), exercise.name)
+    if verdict.kind is judging.Kind.PASSED:
+        return returned_value[0], ""
+    actual = dict(verdict.rows).get("came", "")
+    return None, f"what is kept of yours does not pass now ({judging.shown_text(actual)})"
 
 
 def _run(name: str, text: str) -> Any:

@@ -60,15 +60,17 @@ class PredictedValue:
         """Whether it is a part of a whole, and may be said in per cent."""
         return not self.whole and (self.low, self.high) == (0, 1)
 
-    def value(self, given: object) -> str | int | float | None:
+    def value(self, answer: object) -> str | int | float | None:
         """`given` as text or a number of Python's, if it is an answer at all; being right is
         another matter."""
         if self.choices:
-            return str(given) if isinstance(given, str) and given in self.choices else None
-        number_ = plain(given)
+            return str(answer) if isinstance(answer, str) and answer in self.choices else None
+        number_ = plain(answer)
         if self.share:  # per cent are told from a share by their size, or by their sign
-            if isinstance(given, str) and (said := re.fullmatch(r"([\d.]+) ?(%|per cent)", given)):
-                number_ = plain(float(said[1]) / 100) if said[1].count(".") < 2 else None
+            if isinstance(answer, str) and (
+                message := re.fullmatch(r"([\d.]+) ?(%|per cent)", answer)
+            ):
+                number_ = plain(float(message[1]) / 100) if message[1].count(".") < 2 else None
             elif number_ is not None and 1 < number_ <= 100:
                 number_ = float(number_) / 100
         if (
@@ -110,21 +112,21 @@ class Question:
         parts = " and ".join(f"{part.label or 'your guess'}: {part.asks()}" for part in self.parts)
         return f"put your guess in place of the dots ({parts})."
 
-    def values(self, given: Any) -> tuple[Any, ...]:
+    def values(self, answer: Any) -> tuple[Any, ...]:
         """`given` as one value for each part. Raises `AnswerKindError` for what is no
         prediction."""
         several = (
-            isinstance(given, (tuple, list)) or isinstance(given, np.ndarray) and given.ndim == 1
+            isinstance(answer, (tuple, list)) or isinstance(answer, np.ndarray) and answer.ndim == 1
         )
-        found = tuple(
+        read = tuple(
             part.value(value)
-            for part, value in zip(self.parts, given if several else (given,), strict=False)
+            for part, value in zip(self.parts, answer if several else (answer,), strict=False)
         )
         if (
-            len(found) != len(self.parts)
+            len(read) != len(self.parts)
             or several
-            and len(given) != len(self.parts)
-            or None in found
+            and len(answer) != len(self.parts)
+            or None in read
         ):
             asks = " and ".join(
                 f"{part.label or 'the answer'}: {part.asks()}" for part in self.parts
@@ -135,11 +137,11 @@ class Question:
                 else "one value"
             )
             raise AnswerKindError(
-                f"Prediction {self.name} was given {shown(given)}.",
+                f"Prediction {self.name} was given {shown(answer)}.",
                 where=self.title,
                 next_step=f"give {shape}; {asks}.",
             )
-        return found
+        return read
 
     def said(self, values: tuple[Any, ...]) -> str:
         """An answer in words."""
@@ -246,48 +248,48 @@ def catalogue() -> tuple[Lesson, ...]:
 def asked_again_in(lesson: Lesson) -> tuple[Later, ...]:
     """The questions of earlier lessons that this one asks again: it is the first that stands two or
     more lessons on."""
-    found: list[Later] = []
+    questions: list[Later] = []
     for earlier in catalogue():
         two_on = [
             known
             for known in catalogue()
             if number_of(known.number) >= number_of(earlier.number) + 2
         ]
-        found += earlier.later if two_on[:1] == [lesson] else ()
-    return tuple(found)
+        questions += earlier.later if two_on[:1] == [lesson] else ()
+    return tuple(questions)
 
 
-def _named(name: object, kind: type[Any], what: str, call: str) -> Any:
+def _named(name: object, kind: type[Any], noun: str, call: str) -> Any:
     items = [item for lesson in catalogue() for item in (*lesson.items, *lesson.later)]
-    found = {item.name: item for item in items if isinstance(item, kind)}
-    if isinstance(name, str) and name in found:
-        return found[name]
-    other = any(item.name == name for item in items)
-    if other:
+    by_name = {item.name: item for item in items if isinstance(item, kind)}
+    if isinstance(name, str) and name in by_name:
+        return by_name[name]
+    has_other_kind = any(item.name == name for item in items)
+    if has_other_kind:
         instead = "predict" if kind is Exercise else "check"
         raise UnknownExerciseError(f"""{name} is
             {"a prediction" if kind is Exercise else "an exercise"}, and {call}() is for the other
             kind.
             next:  {instead}("{name}", …).""")
     padded = exercise_meant(str(name)) if isinstance(name, (str, float)) else ""
-    near = f"did you mean {padded!r}? " if padded in found else did_you_mean(name, found)
+    near = f"did you mean {padded!r}? " if padded in by_name else did_you_mean(name, by_name)
     numbers = ", ".join(lesson.number for lesson in catalogue())
-    like = next(one for one in found if ".w" not in one)
-    raise UnknownExerciseError(f"""There is no {what} {shown(name)}.
+    like = next(example for example in by_name if ".w" not in example)
+    raise UnknownExerciseError(f"""There is no {noun} {shown(name)}.
         next:  {near}Names are text, as {like!r}; there are some for the lessons
         {numbers}.""")
 
 
 def find_exercise(name: object, call: str) -> Exercise:
     """The exercise of that name. Raises `UnknownExerciseError` with the nearest name."""
-    found: Exercise = _named(name, Exercise, "exercise", call)
-    return found
+    exercise_found: Exercise = _named(name, Exercise, "exercise", call)
+    return exercise_found
 
 
 def find_question(name: object) -> Question:
     """The prediction of that name. Raises `UnknownExerciseError` with the nearest name."""
-    found: Question = _named(name, Question, "prediction", "predict")
-    return found
+    question_found: Question = _named(name, Question, "prediction", "predict")
+    return question_found
 
 
 def refuse_other_kinds(exercise: Exercise, answers: tuple[object, ...]) -> None:

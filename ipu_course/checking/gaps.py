@@ -127,7 +127,7 @@ def parsed(source: str, where: str) -> ast.Module:
 
 def gaps_in(source: str, where: str = "") -> list[Gap]:
     """The gaps of one cell. Raises `LessonSourceError` for marks that do not pair."""
-    found: list[Gap] = []
+    gaps: list[Gap] = []
     lines = source.splitlines()
     begin: int | None = None
     for number, line in enumerate(lines):
@@ -148,7 +148,7 @@ def gaps_in(source: str, where: str = "") -> list[Gap]:
             opening = BEGIN.match(lines[begin])
             assert opening is not None
             answer = "\n".join(lines[begin + 1 : number])
-            found.append(Gap(opening[2], opening[3], opening[1], begin, number, answer, where))
+            gaps.append(Gap(opening[2], opening[3], opening[1], begin, number, answer, where))
             begin = None
     if begin is not None:
         raise LessonSourceError(
@@ -156,7 +156,7 @@ def gaps_in(source: str, where: str = "") -> list[Gap]:
             where=where,
             next_step="add # END SOLUTION.",
         )
-    return found
+    return gaps
 
 
 def blanked(source: str, later: Iterable[str] = (), where: str = "") -> str:
@@ -227,7 +227,7 @@ class Reference:
 @cache
 def _references(path: Path) -> dict[str, Reference]:
     cells = [source_of(c) for c in read_notebook(path)["cells"] if c["cell_type"] == "code"]
-    asked: dict[object, tuple[str, ...]] = {}
+    arguments: dict[object, tuple[str, ...]] = {}
     for source in cells:
         for node in ast.walk(parsed(source, str(path))):
             if (
@@ -238,12 +238,12 @@ def _references(path: Path) -> dict[str, Reference]:
             ):
                 name, *answers = node.args
                 if isinstance(name, ast.Constant):
-                    asked[name.value] = tuple(ast.unparse(answer) for answer in answers)
+                    arguments[name.value] = tuple(ast.unparse(answer) for answer in answers)
     return {
-        gap.exercise: Reference(path, without_check(source), asked[gap.exercise])
+        gap.exercise: Reference(path, without_check(source), arguments[gap.exercise])
         for source in cells
         for gap in gaps_in(source, path.name)
-        if gap.exercise in asked
+        if gap.exercise in arguments
     }
 
 
@@ -251,9 +251,9 @@ def reference(exercise: str) -> Reference:
     """The reference answer of an exercise, read from its solved notebook."""
     for path in lessons(solved=True):
         if lesson_of(path.stem) == lesson_of(exercise) and path.parent.name == "solutions":
-            found = _references(path).get(exercise)
-            if found is not None:
-                return found
+            reference_found = _references(path).get(exercise)
+            if reference_found is not None:
+                return reference_found
     raise UnknownExerciseError(f"""The solved notebook of {exercise} is not here, so there is no
         reference answer.
         next:  run this from a whole copy of the repository; or solve it: hint() helps.""")

@@ -99,7 +99,7 @@ class Passed:
     check saw: numbers, arrays, reports.
     """
 
-    tried: str
+    description: str
     bars: Bars | None = None
     evidence: Any = ()
     figure: float | None = None
@@ -117,7 +117,7 @@ class Passed:
         """Raise `NotYet` for a cost below the bound: then it is no cost of what was asked for."""
         yours, unit = self.cost
         if self.bound is not None and yours is not None and self.bound.refuses(yours):
-            came = (
+            actual = (
                 f"{number(yours)} {unit}, where the machine cannot do with less than "
                 f"{number(self.bound.least)}"
             )
@@ -127,7 +127,7 @@ class Passed:
             )
             raise NotYet(
                 self.tried,
-                came,
+                actual,
                 "",
                 why,
                 "leave what things cost to the model. Does your answer say somewhere what they do?",
@@ -136,9 +136,9 @@ class Passed:
     def rows(self) -> VerdictRows:
         """What is said of it."""
         yours, unit = self.cost
-        said = self.bound.said(yours) if self.bound is not None and yours is not None else ""
+        message = self.bound.said(yours) if self.bound is not None and yours is not None else ""
         cost = f"{number(self.figure)} {unit}" if self.figure is not None else ""
-        return (("tried", self.tried), ("cost", cost), ("machine", said))
+        return (("tried", self.tried), ("cost", cost), ("machine", message))
 
 
 class NotYet(Exception):
@@ -147,7 +147,7 @@ class NotYet(Exception):
 
     def __init__(
         self,
-        tried: str,
+        description: str,
         came: str = "",
         expected: str = "",
         why: str = "",
@@ -157,7 +157,7 @@ class NotYet(Exception):
     ) -> None:
         super().__init__(why or came)
         self.rows = (
-            ("tried", tried),
+            ("tried", description),
             ("came", came),
             ("expected", expected),
             ("why", why),
@@ -180,9 +180,15 @@ class NotYet(Exception):
 
     def with_more(self, why: str) -> NotYet:
         """The same with more of a reason."""
-        said = dict(self.rows)
-        said["why"] = f"{said['why']} {why}".strip()
-        words = said["tried"], said["came"], said["expected"], said["why"], said["next"]
+        message = dict(self.rows)
+        message["why"] = f"{message['why']} {why}".strip()
+        words = (
+            message["tried"],
+            message["came"],
+            message["expected"],
+            message["why"],
+            message["next"],
+        )
         return NotYet(*words, self.bars, self.draws)
 
 
@@ -191,8 +197,8 @@ def refusing(exercise: str, alike: Callable[[Any], bool]) -> Callable[..., NotYe
     that is `alike`, and where none is, from whoever refuses."""
 
     def refused(
-        tried: str,
-        came: str,
+        description: str,
+        actual: str,
         expected: str,
         advice: str,
         why: str = "",
@@ -200,7 +206,7 @@ def refusing(exercise: str, alike: Callable[[Any], bool]) -> Callable[..., NotYe
         draws: Draws | None = None,
     ) -> NotYet:
         known, better = first(suspects(exercise), alike)
-        return NotYet(tried, came, expected, known or why, better or advice, bars, draws)
+        return NotYet(description, actual, expected, known or why, better or advice, bars, draws)
 
     return refused
 
@@ -208,11 +214,11 @@ def refusing(exercise: str, alike: Callable[[Any], bool]) -> Callable[..., NotYe
 def raise_first(wrong: Sequence[tuple[NotYet, str]]) -> None:
     """Raise the first of some verdicts, if there are any. Each stands with what is special about
     its case, "" if nothing is."""
-    for told, special in wrong[:1]:
+    for fault, special in wrong[:1]:
         raise (
-            told.with_more(f"The ordinary cases are right; what is special here: {special}.")
+            fault.with_more(f"The ordinary cases are right; what is special here: {special}.")
             if special
-            else told
+            else fault
         )
 
 
@@ -223,9 +229,9 @@ class NotAttempted(Exception):
 class Broken(Exception):
     """The learner's code raised `error` while `tried` was tried."""
 
-    def __init__(self, tried: str, error: BaseException) -> None:
-        super().__init__(tried)
-        self.tried = tried
+    def __init__(self, description: str, error: BaseException) -> None:
+        super().__init__(description)
+        self.tried = description
         self.error = error
 
     def rows_in(self, exercise: str) -> VerdictRows:
@@ -264,9 +270,9 @@ class Broken(Exception):
             )
         else:
             advice = "mend that line, or call your answer by itself to see more."
-            came, why, advice = _in_the_kits_words(error) or (said_by(error), "", advice)
+            actual, why, advice = _in_the_kits_words(error) or (said_by(error), "", advice)
             found = (("line", line), ("why", why), ("next", advice))
-            return (("tried", self.tried), ("came", came), *found)
+            return (("tried", self.tried), ("came", actual), *found)
         return (("tried", self.tried), ("came", said_by(error)), *found)
 
 
@@ -278,9 +284,9 @@ def _in_the_kits_words(error: BaseException) -> tuple[str, str, str] | None:
     if found := re.search(r"argument 0 of type \w+ which has no callable (\w+) method", str(error)):
         name = found[1]
         why = f"np.{name} computes now, in Python. This is worked out on the device, later."
-        came = f"TypeError: np.{name} was given an expression of popops"
+        actual = f"TypeError: np.{name} was given an expression of popops"
         return (
-            came,
+            actual,
             why,
             f"write expr.{name.capitalize()}( … ), which makes a part of the expression.",
         )
@@ -296,16 +302,16 @@ def _in_the_kits_words(error: BaseException) -> tuple[str, str, str] | None:
             called = names.get(first_name)
             for part in path:
                 called = getattr(called, part, None)
-            made = called.__init__ if isinstance(called, type) else called  # type: ignore[misc]
+            returned_value = called.__init__ if isinstance(called, type) else called  # type: ignore[misc]
             own = is_own_module(getattr(called, "__module__", ""))
-            if callable(called) and own and getattr(made, "__qualname__", "") == found[1]:
+            if callable(called) and own and getattr(returned_value, "__qualname__", "") == found[1]:
                 takes = [
                     p.name
                     for p in inspect.signature(called).parameters.values()
                     if p.default is p.empty
                 ]
-                came = f"TypeError: {text}() was not given {found[2]}"
-                return came, "", f"call it as {text}({', '.join(takes)}), in this order."
+                actual = f"TypeError: {text}() was not given {found[2]}"
+                return actual, "", f"call it as {text}({', '.join(takes)}), in this order."
     return None
 
 
@@ -353,8 +359,8 @@ class answering:
     """Around every call into the learner's code. What that rebinds of what checks use is put back
     at once."""
 
-    def __init__(self, tried: str) -> None:
-        self.tried = tried
+    def __init__(self, description: str) -> None:
+        self.tried = description
 
     def __enter__(self) -> None: ...
 
@@ -495,7 +501,7 @@ def quoted(value: object) -> str:
 def call(answer: Callable[..., Any], *arguments: Any) -> Any:
     """What the answer returns for copies of the arguments. Changing them is `NotYet`, returning
     `...` is `NotAttempted`."""
-    tried = call_text(answer, arguments)
+    description = call_text(answer, arguments)
     names: list[str] = []
     try:
         signature = inspect.signature(answer)
@@ -505,17 +511,17 @@ def call(answer: Callable[..., Any], *arguments: Any) -> Any:
         try:
             names = list(signature.bind(*arguments).arguments)
         except TypeError as error:
-            came = f"the function does not take these arguments: {error}"
-            raise NotYet(tried, came, next_step="keep its first line as it came.") from None
+            actual = f"the function does not take these arguments: {error}"
+            raise NotYet(description, actual, next_step="keep its first line as it came.") from None
     copies = deepcopy(arguments)
-    with answering(tried):
+    with answering(description):
         result = answer(*copies)
     if result is ...:
         raise NotAttempted
     for parameter, before, after in zip(names, arguments, copies, strict=False):
         if difference(after, before):
             raise NotYet(
-                tried,
+                description,
                 came=f"the call changed its argument {parameter}: it is {quoted(after)} now",
                 expected=f"{parameter} left as it was: {quoted(before)}",
                 next_step=(
@@ -526,14 +532,14 @@ def call(answer: Callable[..., Any], *arguments: Any) -> Any:
     return result
 
 
-def call_made(answer: Callable[..., Any], tried: str, *arguments: Any) -> Any:
+def call_made(answer: Callable[..., Any], description: str, *arguments: Any) -> Any:
     """What the answer makes of a graph, a report or the like: nothing that is copied for it, as
     `call` copies its arguments."""
-    with answering(tried):
-        made = answer(*arguments)
-    if made is ...:
+    with answering(description):
+        returned_value = answer(*arguments)
+    if returned_value is ...:
         raise NotAttempted
-    return made
+    return returned_value
 
 
 def _array(value: object) -> Array:
@@ -621,7 +627,7 @@ def precisely(mine: Any, right: Any) -> str:
 
 def compare_value(answer: Any, right: Any, exercise: str, about: str, advice: str) -> Passed:
     """Compare an answer that is a value, or a row of values, with what is right."""
-    hers, expected = (
+    learner_run, expected = (
         tuple(value) if isinstance(value, (tuple, list, np.ndarray)) else (value,)
         for value in (answer, right)
     )
@@ -633,21 +639,21 @@ def compare_value(answer: Any, right: Any, exercise: str, about: str, advice: st
 
     def comes_to_hers(like: Any) -> bool:
         rows = like if isinstance(like, tuple) else (like,)
-        return len(rows) == len(hers) and all(map(same, hers, rows))
+        return len(rows) == len(learner_run) and all(map(same, learner_run, rows))
 
-    if len(hers) == len(expected) and all(map(same, hers, expected)):
+    if len(learner_run) == len(expected) and all(map(same, learner_run, expected)):
         return Passed(about, evidence=expected)
     why, known = first(suspects(exercise), comes_to_hers)
-    came = shown(answer) if isinstance(answer, str) else ", ".join(map(quoted, hers))
-    if len(hers) != len(expected):
+    actual = shown(answer) if isinstance(answer, str) else ", ".join(map(quoted, learner_run))
+    if len(learner_run) != len(expected):
         why, known = (
             f"{len(expected)} values are asked for.",
             "put commas between them, in that order.",
         )
     elif not why:
-        place = next(k for k in range(len(hers)) if not same(hers[k], expected[k]))
-        why = f"number {place + 1} of them is not." if len(hers) > 1 else ""
-    raise NotYet(about, came, "", why, known or advice)
+        place = next(k for k in range(len(learner_run)) if not same(learner_run[k], expected[k]))
+        why = f"number {place + 1} of them is not." if len(learner_run) > 1 else ""
+    raise NotYet(about, actual, "", why, known or advice)
 
 
 Pairs = Sequence[tuple[tuple[Any, ...], Any]]  # the arguments of each call, and what came
@@ -682,8 +688,8 @@ def compare(
             f"{name_of(answer)} on {len(cases)} sets of numbers, drawn at random",
             evidence=tuple(results.values()),
         )
-    told = next((name for name in wrong if name.startswith(ORDINARY)), next(iter(wrong)))
-    case, pairs = cases[told], list(zip(cases.values(), results.values(), strict=True))
+    fault = next((name for name in wrong if name.startswith(ORDINARY)), next(iter(wrong)))
+    case, pairs = cases[fault], list(zip(cases.values(), results.values(), strict=True))
     known, advice = next(filter(any, _reasons(suspects, otherwise, oracle, pairs)), ("", next_step))
 
     def again() -> str:
@@ -697,9 +703,9 @@ def compare(
             "",
         )
 
-    came, why = wrong[told], known
-    if came and results[told] is None and any(result is not None for result in results.values()):
-        came, why = (
+    actual, why = wrong[fault], known
+    if actual and results[fault] is None and any(result is not None for result in results.values()):
+        actual, why = (
             "None",
             "one way through the function ends without a `return`; elsewhere it returns something.",
         )
@@ -712,16 +718,16 @@ def compare(
         why, advice = "it gives the same whatever it is given.", "work it out from the arguments."
     if (
         not why
-        and _numeric(results[told])
+        and _numeric(results[fault])
         and all(_floating(oracle(*case)) for case in cases.values())
     ):
         why = rounding_or_logic(again)
         advice = KEEP_WIDE if why == ROUNDED else advice
     if not why and not any(name.startswith(ORDINARY) for name in wrong):
-        why = f"the other cases are right. What is special here: {told}."
+        why = f"the other cases are right. What is special here: {fault}."
     raise NotYet(
         call_text(answer, case),
-        came=came,
+        came=actual,
         expected=quoted(oracle(*case)),
         why=why,
         next_step=advice,
@@ -737,7 +743,7 @@ def _reasons(
 ) -> Iterator[Reason]:
     yield first(
         suspects,
-        lambda like: all(not difference(came, like(*deepcopy(case))) for case, came in pairs),
+        lambda like: all(not difference(actual, like(*deepcopy(case))) for case, actual in pairs),
     )
     yield otherwise(pairs)
     yield _rounded(oracle, pairs)

@@ -24,10 +24,10 @@ def learners_form(solved: Notebook, name: str = "") -> Notebook:
     """A solved notebook as a learner gets it. A lesson without gaps comes back as it is. Raises
     `LessonSourceError`."""
     # a copy; where links lead is a folder nearer
-    made: Notebook = json.loads(json.dumps(solved).replace("](../", "]("))
+    returned_value: Notebook = json.loads(json.dumps(solved).replace("](../", "]("))
     code = [
         (f"{name}, cell {n}", cell)
-        for n, cell in enumerate(made["cells"], start=1)
+        for n, cell in enumerate(returned_value["cells"], start=1)
         if cell["cell_type"] == "code"
     ]
     sources = [source_of(cell) for _, cell in code]
@@ -39,7 +39,7 @@ def learners_form(solved: Notebook, name: str = "") -> Notebook:
             cell["source"] = blanked(source, sources[number + 1 :], where).splitlines(keepends=True)
         if not open_yet:
             cell["outputs"], cell["execution_count"] = [], None
-    return made
+    return returned_value
 
 
 def as_text(notebook: Notebook) -> str:
@@ -88,17 +88,17 @@ def differences(solved: Path, target: Path) -> list[str]:
     """In words, cell by cell, what differs between a learner's notebook and what it should be."""
     if not target.exists():
         return [f"{target.name}: not there"]
-    wanted, found = learners_form(read_notebook(solved), solved.name), read_notebook(target)
-    if wanted == found:
+    wanted, actual = learners_form(read_notebook(solved), solved.name), read_notebook(target)
+    if wanted == actual:
         return []
     faults = []
-    if len(wanted["cells"]) != len(found["cells"]):
+    if len(wanted["cells"]) != len(actual["cells"]):
         faults.append(
-            f"{target.name}: {len(found['cells'])} cells, and {len(wanted['cells'])} in the solved "
-            "notebook"
+            f"{target.name}: {len(actual['cells'])} cells, and {len(wanted['cells'])} in the "
+            "solved notebook"
         )
     for number, (right, cell) in enumerate(
-        zip(wanted["cells"], found["cells"], strict=False), start=1
+        zip(wanted["cells"], actual["cells"], strict=False), start=1
     ):
         if source_of(right) != source_of(cell):
             lines = source_of(cell).splitlines()
@@ -115,12 +115,12 @@ def differences(solved: Path, target: Path) -> list[str]:
                 f"{''.join(lines[line : line + 1]).strip()!r}"
             )
         elif right != cell:
-            what = (
+            difference = (
                 "its outputs"
                 if right.get("outputs") != cell.get("outputs")
                 else "its metadata, kind, id or number"
             )
-            faults.append(f"{target.name}: cell {number} differs in {what}")
+            faults.append(f"{target.name}: cell {number} differs in {difference}")
     return faults or [f"{target.name}: the notebook's metadata differ"]
 
 
@@ -132,14 +132,14 @@ def reset(word: str, progress: bool = False) -> int:
     """
     lesson = notebooks.find_lesson(word)
     copy = notebooks.kept_work() / lesson.name
-    kept = None
+    backup = None
     if copy.exists() and copy.read_bytes() != notebooks.as_copied(lesson).encode():
         try:
-            kept = notebooks.set_aside(copy, "kept")
+            backup = notebooks.set_aside(copy, "kept")
         except OSError as error:
             raise not_kept("The old copy could not be renamed", copy, error) from error
     notebooks.learners_copy(lesson)
-    print(f"{copy} is fresh" + (f"; your old one is {kept.name}" if kept else ""))
+    print(f"{copy} is fresh" + (f"; your old one is {backup.name}" if backup else ""))
     number, done = lesson_of(lesson.name), learned()
     if any(record for name, record in done.records().items() if name.startswith(f"{number}.")):
         if progress:

@@ -130,9 +130,9 @@ def _count(record: Record, verdict: Verdict, text: str | None) -> None:
         else shorten(rows.get("why", ""), LONGEST_REASON, placeholder=" …")
     )
     before = record.get("said")
-    said = before if isinstance(before, dict) else {}
-    if reason and not verdict and (reason in said or len(said) < MOST_REASONS):
-        record["said"] = said | {reason: min(whole(said.get(reason)) + 1, MOST_COUNTED)}
+    message = before if isinstance(before, dict) else {}
+    if reason and not verdict and (reason in message or len(message) < MOST_REASONS):
+        record["said"] = message | {reason: min(whole(message.get(reason)) + 1, MOST_COUNTED)}
     record["attempts"] = min(whole(record.get("attempts")) + 1, MOST_COUNTED)
     before = record.get("kinds")
     kinds = {
@@ -150,29 +150,29 @@ def _count(record: Record, verdict: Verdict, text: str | None) -> None:
 def judged(exercise: Exercise, answers: tuple[Any, ...], given_out: bool = False) -> Verdict:
     """The verdict on an answer, without counting it."""
 
-    def judge(*given: Any) -> judging.Passed:
-        refuse_other_kinds(exercise, given)
-        return exercise.judge(*given)
+    def judge(*arguments: Any) -> judging.Passed:
+        refuse_other_kinds(exercise, arguments)
+        return exercise.judge(*arguments)
 
-    found = judging.judged(judge, answers, exercise.name)
-    kind, rows = found.kind, found.rows
+    verdict = judging.judged(judge, answers, exercise.name)
+    kind, rows = verdict.kind, verdict.rows
     if kind is Kind.NOT_ATTEMPTED:
         rows = (("next", f'fill the gap; hint("{exercise.name}") helps.'),)
     further = exercise.thought if kind is Kind.PASSED else ""
-    said = (
+    message = (
         f"{kind.value}, with the reference answer"
         if given_out and kind is Kind.PASSED
         else kind.value
     )
     filled = tuple((label, text) for label, text in (*rows, ("further", further)) if text)
     return Verdict(
-        f"{exercise.name} {exercise.title}: {said}",
+        f"{exercise.name} {exercise.title}: {message}",
         SIGNS[kind],
         filled,
-        found.bars,
-        found.picture,
+        verdict.bars,
+        verdict.picture,
         kind=kind,
-        shared=found.shared,
+        shared=verdict.shared,
     )
 
 
@@ -198,8 +198,8 @@ def share(name: str) -> Panel:
             ),
         )
         return Panel(f"{name} {exercise.title}: the code of your answer cannot be read", "○", rows)
-    kept = {"line": str(line), "code": code_of(_passed[name])}
-    learned().change(name, lambda record: record.update(shared=kept))
+    shared = {"line": str(line), "code": code_of(_passed[name])}
+    learned().change(name, lambda record: record.update(shared=shared))
     replay = (
         ("line", f" {line}"),
         ("next", f"whoever has your code can replay it: verify(line, {_called(_passed[name])})."),
@@ -228,23 +228,27 @@ def verify(line: str, *answers: Any) -> Panel:
             "✗",
             (("came", f"this answer does not pass: {verdict.kind.value}"), *verdict.rows),
         )
-    came = verdict.shared
+    actual = verdict.shared
     pairs = (
         []
-        if came is None
+        if actual is None
         else [
             (
                 "cost",
                 f"{claimed.figure} {claimed.unit}".strip(),
-                f"{came.figure} {came.unit}".strip(),
+                f"{actual.figure} {actual.unit}".strip(),
             ),
-            ("what it does", claimed.digest, came.digest),
-            ("the code", claimed.code, came.code),
+            ("what it does", claimed.digest, actual.digest),
+            ("the code", claimed.code, actual.code),
         ]
     )
-    rows = [(label, f"{said} was said, {is_} came") for label, said, is_ in pairs if said != is_]
-    if came is not None and not rows:
-        cost = f"{came.figure} {came.unit}, " if came.figure else ""
+    rows = [
+        (label, f"{message} was said, {is_} came")
+        for label, message, is_ in pairs
+        if message != is_
+    ]
+    if actual is not None and not rows:
+        cost = f"{actual.figure} {actual.unit}, " if actual.figure else ""
         return Panel(f"{head}: verified", "✓", (("same", f"{cost}what it does, and the code"),))
     return Panel(
         f"{head}: passes, and is not what was shared",
@@ -292,9 +296,13 @@ def predict(name: str, value: Any = _MISSING, *, actual: Any = _MISSING) -> Pane
         try:
             question.values(value)
         except AnswerKindError as error:
-            told = (("came", error.tried), ("next", error.next_step))
-            asked = (("asked", question.drawn().asks),) if isinstance(question, Later) else ()
-            return Panel(f"{name} {question.title}: no prediction yet", "○", (*asked, *told))
+            fault = (("came", error.tried), ("next", error.next_step))
+            question_row = (
+                (("asked", question.drawn().asks),) if isinstance(question, Later) else ()
+            )
+            return Panel(
+                f"{name} {question.title}: no prediction yet", "○", (*question_row, *fault)
+            )
     if isinstance(question, Later):
         return _asked_again(question, value, actual)
     locked = _locked(question)
@@ -317,13 +325,13 @@ def predict(name: str, value: Any = _MISSING, *, actual: Any = _MISSING) -> Pane
         )
     values = question.values(value)
     if locked:
-        said = (
+        message = (
             "it is made and locked; a second guess would not be one"
             if locked != values
             else "it is locked already"
         )
         return Panel(
-            f"{head}: locked", "■", (("you guessed", question.said(locked)), ("kept", said))
+            f"{head}: locked", "■", (("you guessed", question.said(locked)), ("kept", message))
         )
     _lock(question, values)
     return Panel(
@@ -342,12 +350,12 @@ def _locked(question: Question) -> tuple[Any, ...]:
 
 
 def _compared(
-    question: Question, head: str, locked: Any, came: Any, *asked: tuple[str, str]
+    question: Question, head: str, locked: Any, actual: Any, *asked: tuple[str, str]
 ) -> Panel:
     """A guess beside what it is."""
-    rows = (*asked, ("you guessed", question.said(locked)), ("it is", question.said(came)))
-    said = "as you guessed" if locked == came else "compared"
-    return Panel(f"{head} {said}", "=", (*rows, ("why", question.why)))
+    rows = (*asked, ("you guessed", question.said(locked)), ("it is", question.said(actual)))
+    message = "as you guessed" if locked == actual else "compared"
+    return Panel(f"{head} {message}", "=", (*rows, ("why", question.why)))
 
 
 def _lock(question: Question, values: tuple[Any, ...]) -> None:
@@ -372,8 +380,8 @@ def _asked_again(question: Later, value: Any, actual: Any) -> Panel:
     if not locked:
         locked = question.values(value)
         _lock(question, locked)
-    came = question.values(drawn.answer())
-    return _compared(question, f"{head},", locked, came, ("asked", drawn.asks))
+    actual_value = question.values(drawn.answer())
+    return _compared(question, f"{head},", locked, actual_value, ("asked", drawn.asks))
 
 
 def passed_here(name: str) -> Any:
@@ -417,21 +425,26 @@ def run_reference(name: str, names: dict[str, Any]) -> tuple[Any, ...]:
 def complete_reference(name: str, names: dict[str, Any]) -> Reference:
     """The reference of an exercise, all that it needs being among `names`. Raises `LessonError` if
     something is missing."""
-    found = reference(name)
-    missing = sorted(names_needed(found.cell) - names.keys())
+    reference_found = reference(name)
+    missing = sorted(names_needed(reference_found.cell) - names.keys())
     if missing:
         raise LessonError(f"""The reference answer to {name} needs {", ".join(missing)}, and this
             notebook has not made that yet.
-            where: {found.path.name}
+            where: {reference_found.path.name}
             next:  run the cells above this one first.""")
-    return found
+    return reference_found
 
 
-def run_cell(found: Reference, path: str, names: dict[str, Any]) -> tuple[Any, ...]:
+def run_cell(reference_found: Reference, path: str, names: dict[str, Any]) -> tuple[Any, ...]:
     """The answers of a cell, run among the names of a notebook. `path` is what its lines are said
     to stand in."""
     # So that the kit can quote its lines, as it does with a learner's.
-    linecache.cache[path] = (len(found.cell), None, found.cell.splitlines(keepends=True), path)
+    linecache.cache[path] = (
+        len(reference_found.cell),
+        None,
+        reference_found.cell.splitlines(keepends=True),
+        path,
+    )
     scope = dict(names)
-    exec(compile(found.cell, path, "exec"), scope)
-    return tuple(eval(answer, scope) for answer in found.answers)
+    exec(compile(reference_found.cell, path, "exec"), scope)
+    return tuple(eval(answer, scope) for answer in reference_found.answers)

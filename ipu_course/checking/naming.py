@@ -35,17 +35,17 @@ def number_of(name: str) -> int:
 def sort_key(name: str) -> Key:
     """What names are sorted by: 07.1, 07b.w1, 07b.2, 07b.10, 08.1; what is named otherwise comes
     last."""
-    found = re.fullmatch(r"(\d+)([a-z]?)(?:\.(w?)(\d+))?", name)
-    if found is None:
+    match = re.fullmatch(r"(\d+)([a-z]?)(?:\.(w?)(\d+))?", name)
+    if match is None:
         return (float("inf"), name, False, 0, name)
-    return (int(found[1]), found[2], found[3] != "w", int(found[4] or 0), name)
+    return (int(match[1]), match[2], match[3] != "w", int(match[4] or 0), name)
 
 
 def lesson_meant(word: str) -> str:
     """The lesson that somebody means by `7`, `07`, or `7B`, as it is named; "" where the word is no
     number."""
-    found = re.fullmatch(r"(\d{1,8})([a-z]?)", word.lower())
-    return f"{int(found[1]):02}{found[2]}" if found else ""
+    match = re.fullmatch(r"(\d{1,8})([a-z]?)", word.lower())
+    return f"{int(match[1]):02}{match[2]}" if match else ""
 
 
 def exercise_meant(text: str) -> str:

@@ -35,10 +35,10 @@ def lessons(solved: bool = False) -> list[Path]:
     """The lessons in order: the learner's form of each where there is one, with `solved` the solved
     form first."""
     folders = [NOTEBOOKS / "solutions", NOTEBOOKS]
-    found: dict[str, Path] = {}
+    by_number: dict[str, Path] = {}
     for folder in reversed(folders) if solved else folders:
-        found.update((path.stem, path) for path in lessons_in(folder))
-    return sorted(found.values(), key=_in_order)
+        by_number.update((path.stem, path) for path in lessons_in(folder))
+    return sorted(by_number.values(), key=_in_order)
 
 
 def lessons_in(folder: Path) -> list[Path]:
@@ -89,8 +89,8 @@ def find_lesson(word: str | None, solved: bool = False) -> Path:
 
 def work_path() -> Path:
     """Where the learner's own copies and progress live, whether it exists or not."""
-    here = Path.cwd()
-    usual = (checkout() or (here.parent if here.name == "work" else here)) / "work"
+    folder = Path.cwd()
+    usual = (checkout() or (folder.parent if folder.name == "work" else folder)) / "work"
     return Path(os.environ.get("IPU_TEACH_WORK") or usual).expanduser().absolute()
 
 
@@ -125,13 +125,13 @@ def set_aside(file: Path, word: str) -> Path:
     """Rename `file`, with the word and the time in its new name, which is returned."""
     stamp = time.strftime(f"{word}-%Y%m%d-%H%M%S")
     for number in range(1, 1000):
-        kept = file.with_name(
+        copy = file.with_name(
             f"{file.stem}.{stamp}{f'-{number}' if number > 1 else ''}{file.suffix}"
         )
-        if not kept.exists():
+        if not copy.exists():
             break
-    os.replace(file, kept)
-    return kept
+    os.replace(file, copy)
+    return copy
 
 
 def as_copied(lesson: Path) -> str:
@@ -151,11 +151,13 @@ def learners_copies(lesson: Path) -> Path:
     """The copy of `lesson`, as `learners_copy` makes it; and copies of all that links lead to:
     other lessons, pages of docs."""
     copy = learners_copy(lesson)
-    others = [other for other in (*lessons(), NOTEBOOKS / INDEX) if other.exists()]
-    for other in others:
-        learners_copy(other)
+    others = [notebook for notebook in (*lessons(), NOTEBOOKS / INDEX) if notebook.exists()]
+    for notebook in others:
+        learners_copy(notebook)
     named = {
-        name for other in others for name in re.findall(r"\]\(docs/([\w-]+\.md)", as_copied(other))
+        name
+        for notebook in others
+        for name in re.findall(r"\]\(docs/([\w-]+\.md)", as_copied(notebook))
     }
     for page in (page for page in PAGES.glob("*.md") if page.name in named):
         _copied(copy.parent / "docs" / page.name, page.read_text(encoding="utf-8"))
@@ -192,11 +194,11 @@ def _say_once(text: str) -> None:
     print(text, file=sys.stderr)
 
 
-def need_checkout(what: str) -> None:
+def need_checkout(job: str) -> None:
     """Raises `LessonError` where the kit was installed from a wheel: its own notebooks are not for
     writing."""
     if checkout() is None:
-        raise LessonError(f"""{what} belongs to a checkout, and this kit was installed from a wheel.
+        raise LessonError(f"""{job} belongs to a checkout, and this kit was installed from a wheel.
             where: {NOTEBOOKS}
             next:  run it in a copy of the repository, where notebooks/solutions can be edited""")
 
@@ -216,15 +218,15 @@ def read_json(file: Path) -> Any:
     """What stands in a JSON file. Raises `OSError`, and `ValueError` for what is none, or could not
     be written again."""
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-        json.dumps(found, allow_nan=False)  # Python reads NaN, and 1e999, which JSON has not
+        content = json.loads(file.read_text(encoding="utf-8"))
+        json.dumps(content, allow_nan=False)  # Python reads NaN, and 1e999, which JSON has not
     except RecursionError:
-        found = None
-    if found is None or not _within(found, DEEPEST):
+        content = None
+    if content is None or not _within(content, DEEPEST):
         raise ValueError("nothing is in it, or it nests too deep")
-    return found
+    return content
 
 
 def _within(value: Any, depth: int) -> bool:
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return depth > 0 and all(_within(one, depth - 1) for one in inner)
+    return depth > 0 and all(_within(part, depth - 1) for part in inner)

@@ -92,13 +92,13 @@ def progress(lesson: str | int | None = None, *, name: str | None = None) -> Ove
         rows.append((item.name, item.title, SIGNS.get(state, state), *counts))
     solved, helped, handed = (states.count(state) for state in ("solved", "with help", "given"))
     remade = sum(row[2] == PREDICTED for row in rows[len(rows) - len(again) :])
-    made, asked = (
+    returned_value, questions = (
         sum(row[2] == PREDICTED for row in rows) - remade,
         len(rows) - len(states) - len(again),
     )
     caption = f"{solved} of {counted(len(states), 'exercise')} solved"
     caption += (f", {helped} with help" if helped else "") + (f", {handed} given" if handed else "")
-    caption += f"; {made} of {counted(asked, 'prediction')} made" if asked else ""
+    caption += f"; {returned_value} of {counted(questions, 'prediction')} made" if questions else ""
     caption += f"; {remade} of {len(again)} asked again" if again else ""
     return Overview(caption, tuple(rows))
 
@@ -107,5 +107,5 @@ def _prediction(record: Record) -> str:
     return PREDICTED if "prediction" in record else OPEN
 
 
-def _count(record: Record, what: str) -> str:
-    return str(whole(record.get(what)) or "")
+def _count(record: Record, key: str) -> str:
+    return str(whole(record.get(key)) or "")

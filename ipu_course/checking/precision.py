@@ -51,7 +51,7 @@ class Precision:
 
     def losses(self, dtype: type[DType]) -> list[float]:
         """What the formula loses in `dtype`, of the largest number of each right answer."""
-        found = []
+        lost = []
         for case in self.cases:
             exact = np.asarray(self.formula(*(np.asarray(part, np.float64) for part in case)))
             with np.errstate(over="ignore"):
@@ -59,8 +59,8 @@ class Precision:
                     self.formula(*(np.asarray(part, dtype.numpy) for part in case)), np.float64
                 )
             largest = float(np.abs(exact).max(initial=0))
-            found.append(float(np.abs(rough - exact).max(initial=0)) / largest if largest else 0.0)
-        return found
+            lost.append(float(np.abs(rough - exact).max(initial=0)) / largest if largest else 0.0)
+        return lost
 
     @property
     def tolerance(self) -> float:

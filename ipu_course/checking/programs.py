@@ -40,9 +40,9 @@ def tiles_of(graph: Graph, tensor: Tensor) -> Any:
     return tiles.reshape(tensor.shape)
 
 
-def loaded(graph: Graph, program: Any, tried: str) -> Engine:
+def loaded(graph: Graph, program: Any, description: str) -> Engine:
     """The engine of a program that an answer made, loaded. What it raises is the answer's."""
-    with answering(tried):
+    with answering(description):
         engine = Engine(graph, program)
         engine.load(device_of(graph.target.num_tiles))
     return engine
@@ -55,32 +55,32 @@ def run_once(graph: Graph, program: Any) -> Engine:
     return engine
 
 
-def program_of(answer: Callable[..., Any], tried: str, *arguments: Any) -> Program:
+def program_of(answer: Callable[..., Any], description: str, *arguments: Any) -> Program:
     """The program that an answer builds."""
-    made = call_made(answer, tried, *arguments)
-    if not isinstance(made, Program):
+    returned_value = call_made(answer, description, *arguments)
+    if not isinstance(returned_value, Program):
         raise NotYet(
-            tried,
-            returned(made),
+            description,
+            returned(returned_value),
             "a program",
             next_step="return the program: a Repeat, a Sequence, …",
         )
-    return made
+    return returned_value
 
 
-def one_program(made: Any, tried: str) -> Program:
+def one_program(returned_value: Any, description: str) -> Program:
     """A program, or several in a list, as one."""
-    if isinstance(made, (list, tuple)):
-        for part in made:
+    if isinstance(returned_value, (list, tuple)):
+        for part in returned_value:
             if not isinstance(part, Program):
-                came = f"{getattr(part, '__name__', quoted(part))} in the list"
+                actual = f"{getattr(part, '__name__', quoted(part))} in the list"
                 advice = "call what makes a program: the list holds what it returns."
-                raise NotYet(tried, came, "programs alone", next_step=advice)
-        made = Steps(*made)
-    if not isinstance(made, Program):
-        came = returned(made)
-        raise NotYet(tried, came, "a program", next_step="return the program.")
-    return made
+                raise NotYet(description, actual, "programs alone", next_step=advice)
+        returned_value = Steps(*returned_value)
+    if not isinstance(returned_value, Program):
+        actual = returned(returned_value)
+        raise NotYet(description, actual, "a program", next_step="return the program.")
+    return returned_value
 
 
 def all_of(program: Program, around: tuple[Program, ...] = ()) -> Iterator[Program]:
@@ -120,7 +120,7 @@ def layer_of(
 
 def gone_through(x: Array, weights: Array) -> Array:
     """What comes out of layers, in float64."""
-    came: Array = x.astype(np.float64)
+    actual: Array = x.astype(np.float64)
     for w in weights:
-        came = np.tanh(came @ w)
-    return came
+        actual = np.tanh(actual @ w)
+    return actual

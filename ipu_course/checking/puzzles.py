@@ -114,18 +114,18 @@ class Puzzle:
         try:
             compile(cell, "<puzzle>", "exec")
         except SyntaxError as error:
-            came = f"{type(error).__name__}: {error.msg}" + (
+            actual = f"{type(error).__name__}: {error.msg}" + (
                 f", at {error.text.strip()!r}" if error.text else ""
             )
             why = (
                 "in this order the lines are no Python: what stands further right belongs to a "
                 "line that ends in a colon."
             )
-            rows = (("came", came), ("why", why))
+            rows = (("came", actual), ("why", why))
             return self._verdict(Verdict("", rows=rows, kind=Kind.NOT_YET))
-        found = Reference(self.reference.path, cell, self.reference.answers)
+        filled = Reference(self.reference.path, cell, self.reference.answers)
         verdict = judged(
-            self.exercise, run_cell(found, f"<puzzle {self.exercise.name}>", self.names)
+            self.exercise, run_cell(filled, f"<puzzle {self.exercise.name}>", self.names)
         )
         if verdict:
             learned().change(self.exercise.name, _as_helped)
@@ -133,7 +133,7 @@ class Puzzle:
 
     def _verdict(self, verdict: Verdict) -> Verdict:
         """A verdict in the words of a puzzle."""
-        said = "solved, with help" if verdict else "not yet in order"
+        message = "solved, with help" if verdict else "not yet in order"
         rows = verdict.rows
         if verdict:
             rows = (
@@ -147,7 +147,7 @@ class Puzzle:
         elif verdict.kind is Kind.NOT_ATTEMPTED:
             rows = (("next", "put some lines in order first."),)
         return Verdict(
-            f"{self.exercise.name} {self.exercise.title}: {said}",
+            f"{self.exercise.name} {self.exercise.title}: {message}",
             SIGNS[verdict.kind],
             rows,
             verdict.bars,
@@ -172,17 +172,22 @@ def puzzle(name: str, order: Any = None) -> Puzzle | Panel:
             "○",
             (("next", f'its answers differ too much; hint("{name}") helps.'),),
         )
-    left = REFUSALS - refusals(learned().record(name))
-    if left > 0:
+    remaining = REFUSALS - refusals(learned().record(name))
+    if remaining > 0:
         rows = (
             (
                 "next",
-                f'it opens after {counted(left, "more refusal")}; until then hint("{name}") helps.',
+                f"it opens after {counted(remaining, 'more refusal')}; until then "
+                f'hint("{name}") helps.',
             ),
         )
         return Panel(f"{head} for later", "○", rows)
-    made = Puzzle(exercise, sys._getframe(1).f_globals)
-    return made if order is None else made.tried(_places(name, order, len(made.lines)))
+    returned_value = Puzzle(exercise, sys._getframe(1).f_globals)
+    return (
+        returned_value
+        if order is None
+        else returned_value.tried(_places(name, order, len(returned_value.lines)))
+    )
 
 
 def _places(name: str, order: Any, count: int) -> list[int]:
@@ -226,7 +231,7 @@ def _as_helped(record: Record) -> None:
         record["state"] = HELPED
 
 
-def widget(made: Puzzle) -> Any:
+def widget(returned_value: Puzzle) -> Any:
     """The lines as a list that can be rearranged, as an anywidget."""
     import anywidget
     import traitlets
@@ -239,27 +244,36 @@ def widget(made: Puzzle) -> Any:
         about = traitlets.Unicode().tag(sync=True)
         above = traitlets.Unicode().tag(sync=True)
         lines: Any = traitlets.List().tag(sync=True)
-        tried: Any = traitlets.List().tag(sync=True)  # [how often, the places that were tried]
+        description: Any = traitlets.List().tag(
+            sync=True
+        )  # [how often, the places that were tried]
         verdict = traitlets.Unicode().tag(sync=True)
 
     shown_ = ShuffledLines(
-        heading=made.heading, about=made.about, above="\n".join(made.above), lines=made.lines
+        heading=returned_value.heading,
+        about=returned_value.about,
+        above="\n".join(returned_value.above),
+        lines=returned_value.lines,
     )
 
     def answer(change: Any) -> None:
         try:
             number, order = change["new"]
-            verdict = made.tried(
-                _places(made.exercise.name, [place + 1 for place in order], len(made.lines))
+            verdict = returned_value.tried(
+                _places(
+                    returned_value.exercise.name,
+                    [place + 1 for place in order],
+                    len(returned_value.lines),
+                )
             )
-            said = verdict._repr_html_()
+            message = verdict._repr_html_()
         except LessonError as error:
-            number, said = (
+            number, message = (
                 0,
                 f'<pre role="alert" style="white-space:pre-wrap">{escape(str(error))}</pre>',
             )
         # another text each time, or nothing would change
-        shown_.verdict = f"<!-- {number} -->{said}"
+        shown_.verdict = f"<!-- {number} -->{message}"
 
     shown_.observe(answer, "tried")
     return shown_

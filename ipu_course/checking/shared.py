@@ -52,12 +52,12 @@ class Shared:
 
 def parsed(line: object) -> Shared:
     """The parts of a line. Raises `LessonError` for what is none."""
-    found = LINE.fullmatch(" ".join(line.split())) if isinstance(line, str) else None
-    if found is None:
+    match = LINE.fullmatch(" ".join(line.split())) if isinstance(line, str) else None
+    if match is None:
         raise LessonError(f"""{shown(line)} is no line of share().
             next:  give the whole line as text, as verify("01.2 1304 modelled cycles, digest …, code
             …", balance).""")
-    return Shared(*(part or "" for part in found.groups()))
+    return Shared(*(part or "" for part in match.groups()))
 
 
 def line_for(
@@ -83,21 +83,21 @@ def text_of(answer: Any) -> str:
     Python finds a class by its module's file, which a notebook has not: here by its compute(), or
     by the first of its functions.
     """
-    own = filter(inspect.isfunction, vars(answer).values()) if isinstance(answer, type) else ()
-    compute = getattr(answer, "compute", None) if own else None
-    compute = compute or next(iter(own), None)
+    methods = filter(inspect.isfunction, vars(answer).values()) if isinstance(answer, type) else ()
+    compute = getattr(answer, "compute", None) if methods else None
+    compute = compute or next(iter(methods), None)
     if compute is None:
         return dedent(inspect.getsource(answer)).rstrip()
     code = inspect.unwrap(compute).__code__
     lines = linecache.getlines(code.co_filename)
-    (whole,) = (
+    (definition,) = (
         node
         for node in ast.walk(ast.parse("".join(lines)))
         if isinstance(node, ast.ClassDef)
         and node.name == answer.__name__
         and node.lineno <= code.co_firstlineno <= (node.end_lineno or 0)
     )
-    return dedent("".join(lines[whole.lineno - 1 : whole.end_lineno])).rstrip()
+    return dedent("".join(lines[definition.lineno - 1 : definition.end_lineno])).rstrip()
 
 
 def code_of(answer: Any) -> str | None:
@@ -121,16 +121,16 @@ def alone(answer: Any) -> str | None:
             return
         parts[name] = ""  # so that what calls itself by way of another comes to an end
         home = sys.modules.get(str(getattr(thing, "__module__", "")))
-        own = getattr(thing, "__name__", name)
+        defined_name = getattr(thing, "__name__", name)
         if inspect.ismodule(thing):
-            line = f"import {own} as {name}"
+            line = f"import {defined_name} as {name}"
         elif names is not None and _globals(thing) is names:
             line = text_of(thing)
             for needed in sorted(names_needed(line) & names.keys()):
                 add(needed, names[needed])
-            line += f"\n{name} = {own}" if last_name(ast.parse(line)) != name else ""
-        elif thing is getattr(home, own, None):
-            line = f"from {thing.__module__} import {own} as {name}"
+            line += f"\n{name} = {defined_name}" if last_name(ast.parse(line)) != name else ""
+        elif thing is getattr(home, defined_name, None):
+            line = f"from {thing.__module__} import {defined_name} as {name}"
         else:
             ast.literal_eval(repr(thing))
             line = f"{name} = {thing!r}"
@@ -157,8 +157,8 @@ def last_name(tree: ast.Module) -> str:
 
 def _globals(thing: Any) -> dict[str, Any] | None:
     """The names among which a function runs, or the functions of a class do."""
-    own = [thing, *vars(thing).values()] if isinstance(thing, type) else [thing]
-    return next((part.__globals__ for part in own if inspect.isfunction(part)), None)
+    things = [thing, *vars(thing).values()] if isinstance(thing, type) else [thing]
+    return next((part.__globals__ for part in things if inspect.isfunction(part)), None)
 
 
 def _words(evidence: Any) -> Iterable[str]:

@@ -37,14 +37,18 @@ def plain(markdown: str) -> str:
 def prose(markdown: str) -> list[str]:
     """The whole sentences of running text, up to a heading or an exercise; lists and code are left
     out, with what leads to them, and asides."""
-    found: list[str] = []
+    sentences: list[str] = []
     for part in re.split(r"\n\s*\n", plain(markdown).strip()):
         if re.match(r"#|\*\*(Exercise|Second half)|\*A good place", part):
             break
         if not re.match(r"\s{4}|[*|>-] |\d+\. |\*\d", part):
             line = " ".join(part.split())
-            found += re.sub(r"([.?!:)][*\"]*) (?=[\W\d]*[A-Z])", r"\1\n", line).split("\n")
-    return [one for one in found if re.search(r"[.?!][*\"]*$", one) and one[0] != "("]
+            sentences += re.sub(r"([.?!:)][*\"]*) (?=[\W\d]*[A-Z])", r"\1\n", line).split("\n")
+    return [
+        sentence
+        for sentence in sentences
+        if re.search(r"[.?!][*\"]*$", sentence) and sentence[0] != "("
+    ]
 
 
 def shown(cell: NotebookNode, printed: bool) -> list[Any]:
@@ -71,16 +75,20 @@ class Deck:
             if cell.cell_type == "markdown"
         }
         self.tagged = [i for i, cell in cells if AHA in cell.metadata.get("tags", [])]
-        self.chosen = {i: found for i, cell in cells if (found := shown(cell, i in self.tagged))}
+        self.chosen = {
+            i: outputs for i, cell in cells if (outputs := shown(cell, i in self.tagged))
+        }
         if len(self.chosen) < FEW:
-            held = {self.heading(1), *map(self.heading, self.chosen)}
+            headings = {self.heading(1), *map(self.heading, self.chosen)}
             last = {self.heading(i): i for i, cell in cells if i and shown(cell, True)}
-            more = {i: shown(notebook.cells[i], True) for h, i in last.items() if h not in held}
-            self.chosen = dict(sorted({**self.chosen, **more}.items()))
+            options = {
+                i: shown(notebook.cells[i], True) for h, i in last.items() if h not in headings
+            }
+            self.chosen = dict(sorted({**self.chosen, **options}.items()))
         self.said: dict[int, list[str]] = {}
         used: set[str] = set()
         for i in reversed(self.chosen):  # the later picture first: a text is told once
-            ways = [told for told in self.near(i) if told and not used.intersection(told)]
+            ways = [fault for fault in self.near(i) if fault and not used.intersection(fault)]
             self.said[i] = [*ways, prose(of_itself(self.chosen[i]))][0][:SENTENCES]
             used.update(self.said[i])
 
@@ -118,8 +126,8 @@ def workshop(lesson: str) -> tuple[list[str], str]:
     row, lines = rf"(?im)^\| (\d+) \| ([^|]*(?<![\w.]){re.escape(lesson)}(?!\w).*) \|$", list[str]()
     for section in re.split(r"(?m)^## ", timetables):
         day = section.partition("\n")[0]
-        found = [(minute, what.replace(" | ", ": ")) for minute, what in re.findall(row, section)]
-        lines += [f"{day}, minute {minute}: {what.strip(' |')}" for minute, what in found]
+        moments = [(minute, note.replace(" | ", ": ")) for minute, note in re.findall(row, section)]
+        lines += [f"{day}, minute {minute}: {note.strip(' |')}" for minute, note in moments]
     aha = re.search(rf"(?ims)^\* \*\*{re.escape(lesson)}, (.*?)(?=^\* \*\*|^## |\Z)", ahas)
     return lines, f"**Aha, {' '.join(aha[1].split())}" if aha else ""
 
@@ -129,8 +137,10 @@ def slides_of(notebook: NotebookNode, name: str) -> NotebookNode:
     from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
     def text(source: str, kind: str) -> NotebookNode:
-        made: NotebookNode = new_markdown_cell(source, metadata={"slideshow": {"slide_type": kind}})
-        return made
+        returned_value: NotebookNode = new_markdown_cell(
+            source, metadata={"slideshow": {"slide_type": kind}}
+        )
+        return returned_value
 
     lesson = Deck(notebook)
     first = lesson.texts[0]
@@ -144,17 +154,17 @@ def slides_of(notebook: NotebookNode, name: str) -> NotebookNode:
         text("\n\n".join(about), "notes"),
     ]
     for i, outputs in lesson.chosen.items():
-        said, question, itself = lesson.said[i], lesson.question(i), of_itself(outputs)
+        message, question, itself = lesson.said[i], lesson.question(i), of_itself(outputs)
         notes = [aha] if i in lesson.tagged else []
-        notes += [" ".join(question)] if question and question != said else []
+        notes += [" ".join(question)] if question and question != message else []
         notes += [f"```\n{itself}\n```"] if itself else []
         cells += [
-            text("\n\n".join([f"## {lesson.heading(i)}", *said]), "slide"),
+            text("\n\n".join([f"## {lesson.heading(i)}", *message]), "slide"),
             new_code_cell(outputs=outputs),
             *([text("\n\n".join(notes), "notes")] if notes else []),
         ]
-    made: NotebookNode = new_notebook(cells=cells, metadata={"title": title})
-    return made
+    returned_value: NotebookNode = new_notebook(cells=cells, metadata={"title": title})
+    return returned_value
 
 
 def page_of(notebook: NotebookNode, name: str) -> str:

@@ -148,11 +148,13 @@ class Progress:
 
     def _begin_anew(self, why: str) -> Record:
         try:
-            kept = set_aside(self.file, "damaged")
+            backup = set_aside(self.file, "damaged")
         except OSError:
             self._say(f"{self.file} is {why}. The lesson goes on without it.")
         else:
-            self._say(f"{self.file} was {why}: it is kept as {kept.name}, and a new one is begun.")
+            self._say(
+                f"{self.file} was {why}: it is kept as {backup.name}, and a new one is begun."
+            )
         return _new()
 
     def _say(self, text: str) -> None:

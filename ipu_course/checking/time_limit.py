@@ -95,15 +95,15 @@ class _Watch:
             _add_pending_call(_length_of, self)
             if self.gate.acquire(timeout=pause):
                 return
-        told = False
-        while not self.gate.acquire(timeout=PAUSE if told else 0):
+        fault = False
+        while not self.gate.acquire(timeout=PAUSE if fault else 0):
             end = perf_counter() + BURST
             while not self.done and perf_counter() < end:
                 while _add_pending_call(_length_of, self) == 0:  # until the queue is full
                     pass
                 sleep(1e-3)
-            if not told and not self.done:
-                told = True
+            if not fault and not self.done:
+                fault = True
                 print(
                     "The check waits for one call that Python cannot stop by itself. Interrupt the "
                     "kernel (the square in the toolbar), and if that does not help, restart it.",
@@ -196,9 +196,9 @@ class Bindings:
     def note(self) -> None:
         """Take down how things are now."""
         if self.modules == len(sys.modules):
-            for held in self.names:
-                if held.changed():
-                    held.were = dict(held.live)
+            for name in self.names:
+                if name.changed():
+                    name.were = dict(name.live)
             return
         self.modules, self.names = len(sys.modules), []
         for key, module in list(sys.modules.items()):
@@ -221,9 +221,9 @@ class Bindings:
     def put_back(self, often: bool = False) -> None:
         """Bind every name as it was noted; with `often`, only those that the checks themselves
         use. Where nobody watches, what was noted is of an earlier check, and nothing is bound."""
-        for held in self.names if self.watched else ():
-            if (held.often or not often) and (self.meanwhile or held.changed()):
-                held.put_back(self.meanwhile)
+        for name in self.names if self.watched else ():
+            if (name.often or not often) and (self.meanwhile or name.changed()):
+                name.put_back(self.meanwhile)
 
 
 _bindings = Bindings()

@@ -119,7 +119,7 @@ class StreamIn:
     dtype: type[DType]
     brings: Any
     size: int = 1
-    hers: bool = False
+    learner_run: bool = False
 
     def made(self, graph: Graph, name: str) -> DataStream:
         return graph.add_host_to_device_fifo(name, self.dtype, self.size)
@@ -131,7 +131,7 @@ class StreamOut:
 
     dtype: type[DType]
     size: int = 1
-    hers: bool = False
+    learner_run: bool = False
 
     def made(self, graph: Graph, name: str) -> DataStream:
         return graph.add_device_to_host_fifo(name, self.dtype, self.size)
@@ -150,7 +150,7 @@ def appends(
     together: int = 0,
     asks: str = "a tensor",
     step: str = "return what the last call gave you.",
-    said: Callable[[Any], str] = returned,
+    message: Callable[[Any], str] = returned,
     expected: str = "shape {}",
     why: str = "",
     advice: str = "print the shapes on the way.",
@@ -165,13 +165,15 @@ def appends(
 
     def form(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
         program, many = Steps(), together
-        given = [parts[i : i + many] for i in range(0, len(parts), many)] if many else parts
-        made = call_made(answer, trial.tried, graph, *given, *trial.more, program)
+        arguments = [parts[i : i + many] for i in range(0, len(parts), many)] if many else parts
+        returned_value = call_made(answer, trial.tried, graph, *arguments, *trial.more, program)
         if not shapes:
             return program, []
-        results = list(made) if isinstance(made, (tuple, list)) else [made]
+        results = (
+            list(returned_value) if isinstance(returned_value, (tuple, list)) else [returned_value]
+        )
         if len(results) != len(shapes) or not all(isinstance(result, Tensor) for result in results):
-            raise NotYet(trial.tried, said(made), asks, next_step=step)
+            raise NotYet(trial.tried, message(returned_value), asks, next_step=step)
         for result, shape in zip(results, shapes, strict=True):
             if result.shape != shape:
                 raise NotYet(
@@ -212,7 +214,7 @@ def codelet_of(answer: Any, call: str) -> type[Vertex]:
 def lost(graph: Graph, stored: bool) -> Reason:
     """What is wrong with a codelet of an answer whose compute() speaks of a field without `self.`,
     or, where nothing was `stored`, returns what nobody takes."""
-    tables = (table for one in graph.compute_sets for table in one.tables.values())
+    tables = (table for compute_set in graph.compute_sets for table in compute_set.tables.values())
     for cls in {table.codelet: None for table in tables}:
         code = getattr(cls.compute, "__code__", None)
         if code is None or _kits(cls):
@@ -223,12 +225,12 @@ def lost(graph: Graph, stored: bool) -> Reason:
             name = min(named)
             why = f"{name} is a field of {cls.__name__}, and compute() speaks of another {name}."
             return why, f"say self.{name}: what a vertex has is reached through self."
-        given = any(
+        has_values = any(
             (end.opname == "RETURN_CONST" and end.argval is not None)
             or (end.opname == "RETURN_VALUE" and (step.opname, step.argval) != ("LOAD_CONST", None))
             for step, end in pairwise(steps)
         )
-        if given and not stored:
+        if has_values and not stored:
             why = (
                 "compute() returns its result, and nobody takes it: a vertex stores in its fields."
             )
@@ -256,10 +258,10 @@ def _steps_of(code: CodeType) -> Iterator[dis.Instruction]:
             yield from (step for step in _steps_of(part) if step.opname in GLOBAL)
 
 
-def equal(hers: Ran, other: Ran) -> bool:
+def equal(learner_run: Ran, reference_run: Ran) -> bool:
     """Whether two answers come to the same, in as many runs as the other had."""
-    runs = other.trial.runs
-    return same(other.outcome(runs), hers.outcome(runs))
+    runs = reference_run.trial.runs
+    return same(reference_run.outcome(runs), learner_run.outcome(runs))
 
 
 @dataclass(frozen=True)
@@ -271,10 +273,10 @@ class Trial:
     connects what the answer made.
     """
 
-    tried: str
+    description: str
     tensors: Mapping[str, Var]
     streams: Mapping[str, StreamIn | StreamOut] = field(default_factory=dict)
-    more: tuple[Any, ...] = ()
+    extra: tuple[Any, ...] = ()
     form: Answers = builds
     runs: int = 1
     tiles: int = TILES
@@ -283,7 +285,7 @@ class Trial:
     options: Mapping[str, Any] = field(default_factory=dict)
     # of a loop whose end the device decides; then the run is stopped as endless. 0: nobody counts
     most_rounds: int = 0
-    ready: Callable[[Ran], None] = lambda ran: None
+    ready: Callable[[Ran], None] = lambda run: None
     agree: Callable[[Ran, Ran], bool] = equal  # whether hers is what another answer comes to
 
     def build(self, answer: Any) -> Ran:
@@ -303,21 +305,21 @@ class Trial:
     def of(self, answer: Any) -> Ran:
         """A run of the answer. Raises `NotAttempted`, `Broken`, and `NotYet` for what is no
         program."""
-        ran = self.build(answer)
-        ran.run()
-        return ran
+        run = self.build(answer)
+        run.run()
+        return run
 
     def outcome(self, answer: Any) -> Ran:
         """What an answer comes to, to be compared with what others do, errors while it runs
         included."""
-        ran = self.build(answer)
+        run = self.build(answer)
         with suppress(Broken):
-            ran.run()
-        return ran
+            run.run()
+        return run
 
     def reason(
         self,
-        hers: Ran,
+        learner_run: Ran,
         *exercises: str,
         runs: int = 0,
         advice: str = "",
@@ -330,43 +332,45 @@ class Trial:
         `nearest`: of several that do, the one whose program has steps most like hers. `figures`:
         for the words.
         """
-        if any(words := lost(hers.graph, not hers.blank)):
+        if any(words := lost(learner_run.graph, not learner_run.blank)):
             return words
         few = replace(self, runs=runs or self.runs)
         last: list[Ran] = []
 
         def fits(like: Any) -> bool:
             last[:] = [few.outcome(like)]
-            return self.agree(hers, last[0])
+            return self.agree(learner_run, last[0])
 
         def apart(_: Mistake) -> int:
-            return (last[0].steps - hers.steps).total() + (hers.steps - last[0].steps).total()
+            return (last[0].steps - learner_run.steps).total() + (
+                learner_run.steps - last[0].steps
+            ).total()
 
-        found = alike(suspects(*exercises), fits)
-        known = min(found, key=apart, default=None) if nearest else next(found, None)
-        if known is None and hers.goes_on:
+        fitting = alike(suspects(*exercises), fits)
+        known = min(fitting, key=apart, default=None) if nearest else next(fitting, None)
+        if known is None and learner_run.goes_on:
             why = (
                 "the first run is right, and the next goes on from it: state lives from run to run."
             )
             return why, "begin with a local variable in compute(), in each run anew."
         return known.told(**figures) if known else ("", advice)
 
-    def explained(self, hers: Ran, broken: Broken, *exercises: str) -> Exception:
+    def explained(self, learner_run: Ran, broken: Broken, *exercises: str) -> Exception:
         """An error of an answer as `NotYet`, if a known mistake ends with it, too; else as it
         is."""
-        why, advice = self.reason(hers, *exercises)
-        said = f"{type(broken.error).__name__}: {getattr(broken.error, 'tried', broken.error)}"
-        return NotYet(self.tried, said, "", why, advice) if why else broken
+        why, advice = self.reason(learner_run, *exercises)
+        message = f"{type(broken.error).__name__}: {getattr(broken.error, 'tried', broken.error)}"
+        return NotYet(self.tried, message, "", why, advice) if why else broken
 
     def through(self, answer: Any, *exercises: str) -> Ran:
         """A run of the answer; an error that a known mistake of these exercises ends with, too, is
         explained."""
-        ran = self.build(answer)
+        run = self.build(answer)
         try:
-            ran.run()
+            run.run()
         except Broken as broken:
-            raise self.explained(ran, broken, *exercises) from None
-        return ran
+            raise self.explained(run, broken, *exercises) from None
+        return run
 
     def elsewhere(self, tiles: int) -> Trial:
         """The same on a machine of so many tiles."""
@@ -379,7 +383,7 @@ class Wrong:
     and all that should have."""
 
     run: int
-    came: str
+    actual: str
     expected: Any
     right: Any
 
@@ -402,7 +406,7 @@ class Ran:
     report: Report = field(init=False)  # of the first run
     error: BaseException | None = None
     endless: list[bool] = field(default_factory=list)
-    came: list[dict[str, Any]] = field(default_factory=list)
+    actual: list[dict[str, Any]] = field(default_factory=list)
     sent: dict[str, Any] = field(default_factory=dict)
     _received: dict[str, list[Any]] = field(default_factory=dict)
     loaded: bool = False
@@ -430,11 +434,15 @@ class Ran:
     @property
     def goes_on(self) -> bool:
         """Whether the first run is right, a later one is not, and vertices have state."""
-        wrong = [found for name in self.trial.tensors if (found := self.wrong(name))]
-        tables = (table for one in self.graph.compute_sets for table in one.tables.values())
+        wrong = [difference for name in self.trial.tensors if (difference := self.wrong(name))]
+        tables = (
+            table
+            for compute_set in self.graph.compute_sets
+            for table in compute_set.tables.values()
+        )
         return (
             bool(wrong)
-            and all(found.run for found in wrong)
+            and all(difference.run for difference in wrong)
             and any(t.state and not _kits(t.codelet) for t in tables)
         )
 
@@ -479,7 +487,7 @@ class Ran:
         return reads | {f"result {k}": tensor for k, tensor in enumerate(self.results)}
 
     def _run(self) -> None:
-        trial, most = self.trial, self.trial.most_rounds
+        trial, maximum = self.trial, self.trial.most_rounds
         try:
             for run in range(trial.runs):
                 self.rounds = 0
@@ -490,11 +498,11 @@ class Ran:
                                 self.engine.write_tensor(f"check write {name}", var.given[run])
                         self.engine.run()
                 except Broken:
-                    if not 0 < most < self.rounds:
+                    if not 0 < maximum < self.rounds:
                         raise
                 if not run:
                     self.report = self.engine.report
-                self.endless.append(0 < most < self.rounds)
+                self.endless.append(0 < maximum < self.rounds)
                 self.came.append(
                     {name: self.engine._peek(f"check read {name}") for name in self._read}
                 )
@@ -523,18 +531,18 @@ class Ran:
     def refused(
         self,
         exercise: str,
-        came: str,
+        actual: str,
         expected: str = "",
         advice: str = "",
         why: str = "",
         draws: Draws | None = None,
-        **how: Any,
+        **details: Any,
     ) -> NotYet:
         """What is said of a run that is wrong: why, and what next, by the first known mistake of
         the exercise that comes to the same, `how` as in `Trial.reason`; where none does, as
         given."""
-        known, advice = self.trial.reason(self, exercise, advice=advice, **how)
-        return NotYet(self.trial.tried, came, expected, known or why, advice, draws=draws)
+        known, advice = self.trial.reason(self, exercise, advice=advice, **details)
+        return NotYet(self.trial.tried, actual, expected, known or why, advice, draws=draws)
 
     # What any program can have wrong with it
 
@@ -550,18 +558,22 @@ class Ran:
         for run, (found, after) in enumerate(
             zip(self.came, self.trial.tensors[name].after, strict=False)
         ):
-            came, right = found[name], np.asarray(after)
-            if not np.array_equal(came, right):
-                place = tuple(int(i) for i in np.argwhere(came != right)[0])
+            actual, right = found[name], np.asarray(after)
+            if not np.array_equal(actual, right):
+                place = tuple(int(i) for i in np.argwhere(actual != right)[0])
                 at = place[0] if len(place) == 1 else place
-                value = "nothing was written" if came[place] != came[place] else quoted(came[place])
+                value = (
+                    "nothing was written"
+                    if actual[place] != actual[place]
+                    else quoted(actual[place])
+                )
                 return Wrong(run, f"{name}[{at}]: {value}", right[place], right)
         return None
 
     def unwritten(self, name: str) -> bool:
         """Whether nothing was written into a tensor, in the first run that is wrong."""
-        found = self.wrong(name)
-        return found is not None and bool(np.isnan(self.came[found.run][name]).all())
+        difference = self.wrong(name)
+        return difference is not None and bool(np.isnan(self.came[difference.run][name]).all())
 
     def refuse_changed(self, advice: str) -> None:
         """Raise `NotYet` if the program wrote into a tensor that is to be kept."""
@@ -577,13 +589,16 @@ class Ran:
                 continue
             graph = graph_of(self.trial.tiles)
             var.place(graph, as_given := graph.add_variable(var.dtype, var.shape, name))
-            here, there = tiles_of(self.graph, self.tensors[name]), tiles_of(graph, as_given)
-            if (moved := here != there).any():
+            tiles_now, tiles_given = (
+                tiles_of(self.graph, self.tensors[name]),
+                tiles_of(graph, as_given),
+            )
+            if (moved := tiles_now != tiles_given).any():
                 place = tuple(int(i) for i in np.argwhere(moved)[0])
                 raise NotYet(
                     self.trial.tried,
-                    f"{name}[{', '.join(map(str, place))}] on tile {here[place]}",
-                    f"on tile {there[place]}, where it was",
+                    f"{name}[{', '.join(map(str, place))}] on tile {tiles_now[place]}",
+                    f"on tile {tiles_given[place]}, where it was",
                     f"where {name} lies is given: others put it there, or come for it.",
                     "map what you make yourself, and copy what has to be elsewhere.",
                 )
@@ -593,13 +608,13 @@ class Ran:
         work = np.asarray(self.report.compute_cycles_per_tile).copy()
         work[list(tiles)] = 0
         if work.any():
-            asked = (
+            wanted = (
                 f"tile {tiles[0]}" if len(tiles) == 1 else f"the tiles {', '.join(map(str, tiles))}"
             )
             raise NotYet(
                 self.trial.tried,
                 f"work on tile {int(np.argmax(work > 0))}",
-                f"all of it on {asked}",
+                f"all of it on {wanted}",
                 why,
                 advice,
             )
@@ -611,23 +626,23 @@ class Ran:
             for compute_set in self.graph.compute_sets
             for table in compute_set.tables.values()
         ):
-            cls, said = table.codelet, ""
+            cls, message = table.codelet, ""
             if table.estimates is not None and max(table.estimates, default=-1) >= 0:
-                said = f"graph.set_perf_estimate says what a vertex of {cls.__name__} costs"
+                message = f"graph.set_perf_estimate says what a vertex of {cls.__name__} costs"
             elif cls in self.graph.codelets.estimators:
-                said = f"graph.register_perf_estimator says what {cls.__name__} costs"
+                message = f"graph.register_perf_estimator says what {cls.__name__} costs"
             elif not is_own_module(
                 getattr(getattr(cls, "cycles", None), "__module__", "ipu_teach")
             ):
-                said = f"{cls.__name__} has a cycles(self, target) of its own"
-            if said:
+                message = f"{cls.__name__} has a cycles(self, target) of its own"
+            if message:
                 why = (
                     "here the cost decides. It is counted from compute(), and what an answer says "
                     "of its own cost is not taken."
                 )
                 raise NotYet(
                     self.trial.tried,
-                    said,
+                    message,
                     "cycles as they are counted",
                     why,
                     "leave that out: the model counts.",
@@ -657,17 +672,17 @@ def _kind(step: Program) -> str:
     return type(step).__name__
 
 
-def narrowed(came: Any, right: Any) -> Reason:
+def narrowed(actual: Any, right: Any) -> Reason:
     """Why numbers that are nearly right are not, or ends of a type: they went through HALF; nothing
     of others."""
     advice = "keep to FLOAT: room and time come from doing one thing after another."
-    if np.isinf(came).any():
+    if np.isinf(actual).any():
         why = (
             f"somewhere a number became HALF, which ends at 65,504, and here are numbers up "
             f"to {quoted(float(np.abs(right).max()))}."
         )
         return why, advice
-    if np.allclose(came, right, rtol=0.01, atol=0.01 * np.abs(right).max()):
+    if np.allclose(actual, right, rtol=0.01, atol=0.01 * np.abs(right).max()):
         why = "it is nearly right: somewhere a number went through HALF, which has three digits."
         return why, advice
     return "", ""
@@ -676,11 +691,11 @@ def narrowed(came: Any, right: Any) -> Reason:
 def refuse_growing(built: Mapping[int, Ran], unit: str, why: str, advice: str) -> None:
     """Raise `NotYet` if the program for the larger of two numbers of rounds has more steps written
     down."""
-    (small, few), (large, many) = ((count, sum(ran.steps.values())) for count, ran in built.items())
+    (small, few), (large, many) = ((count, sum(run.steps.values())) for count, run in built.items())
     if many > few:
-        came = f"{few} steps written down for {small} {unit} and {many} for {large}"
+        actual = f"{few} steps written down for {small} {unit} and {many} for {large}"
         raise NotYet(
-            "how large the program is", came, f"as many for {large} as for {small}", why, advice
+            "how large the program is", actual, f"as many for {large} as for {small}", why, advice
         )
 
 
@@ -689,22 +704,24 @@ def refuse_fixed_tiles(
 ) -> None:
     """Raise `NotYet` for an answer that is right on a trial's machine, and not on another: it
     counts on its tiles. `right`: the name of a tensor, or whether a run is right."""
-    other = trial.elsewhere(tiles)
+    elsewhere_run = trial.elsewhere(tiles)
     why = (
         f"on {trial.tiles} tiles it is right: somewhere {trial.tiles} stands for the number of "
         "tiles."
     )
     advice = "ask the graph: graph.target.num_tiles."
     try:
-        ran = other.of(answer)
+        run = elsewhere_run.of(answer)
     except Broken as broken:
-        said = broken.error.tried if isinstance(broken.error, IPUTeachError) else str(broken.error)
+        message = (
+            broken.error.tried if isinstance(broken.error, IPUTeachError) else str(broken.error)
+        )
         raise NotYet(
-            other.tried, f"{type(broken.error).__name__}: {said}", "", why, advice
+            elsewhere_run.tried, f"{type(broken.error).__name__}: {message}", "", why, advice
         ) from None
     if callable(right):
-        if not right(ran):
-            came, expected = "other numbers", f"the same as on {trial.tiles} tiles"
-            raise NotYet(other.tried, came, expected, why, advice)
-    elif found := ran.wrong(right):
-        raise NotYet(other.tried, found.words, quoted(found.right), why, advice)
+        if not right(run):
+            actual, expected = "other numbers", f"the same as on {trial.tiles} tiles"
+            raise NotYet(elsewhere_run.tried, actual, expected, why, advice)
+    elif difference := run.wrong(right):
+        raise NotYet(elsewhere_run.tried, difference.words, quoted(difference.right), why, advice)

@@ -69,7 +69,7 @@ class Bars:
     budget: float
     yours: float
     unit: str
-    least: float | None = None
+    minimum: float | None = None
 
     def _lines(self) -> list[tuple[str, float, str]]:
         over = ""
@@ -81,8 +81,8 @@ class Bars:
             )
         elif self.yours < self.budget:
             over = f", {number(round(100 * (1 - self.yours / self.budget), 1))} % under"
-        least = [] if self.least is None else [("at least", self.least, "")]
-        return [("budget", self.budget, ""), ("yours", self.yours, over), *least]
+        minimum = [] if self.least is None else [("at least", self.least, "")]
+        return [("budget", self.budget, ""), ("yours", self.yours, over), *minimum]
 
     def _share(self, value: float) -> float:
         return value / max(self.budget, self.yours, 1e-300)

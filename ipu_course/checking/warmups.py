@@ -18,8 +18,8 @@ Judge = Callable[..., Passed]
 
 def formula(name: str, right: Callable[..., Any], *cases: tuple[Any, ...]) -> Judge:
     """Return the check of a function of numbers; the first of `cases` is an ordinary one."""
-    given = {f"drawn, {case}": case for case in cases}
-    return lambda answer: compare(answer, right, given, suspects(name))
+    values = {f"drawn, {case}": case for case in cases}
+    return lambda answer: compare(answer, right, values, suspects(name))
 
 
 def _nudge(name: str) -> str:
@@ -40,11 +40,11 @@ def tensor_call(name: str, right: Callable[[Any], Any], asks: str, precise: floa
             tensors = {"x": Var(FLOAT, x.shape, by_rows, [x], kept=True)}
             form = appends(right(x).shape, asks=asks)
             trial = Trial(f"{rows} rows of 4 numbers", tensors, form=form)
-            ran = trial.of(answer)
-            ran.refuse_changed("use the call that makes a new tensor, without in_place.")
-            if where := difference(ran.result, right(x), precise):
-                raise ran.refused(name, where, quoted(right(x)[0]), _nudge(name))
-            reports.append(ran.report)
+            run = trial.of(answer)
+            run.refuse_changed("use the call that makes a new tensor, without in_place.")
+            if where := difference(run.result, right(x), precise):
+                raise run.refused(name, where, quoted(right(x)[0]), _nudge(name))
+            reports.append(run.report)
         return Passed("13 rows of 4 numbers, and 3", evidence=reports)
 
     return judge
@@ -57,11 +57,11 @@ def program(name: str, trial: Trial, out: str, ready: Callable[[Any, Ran], None]
     """
 
     def judge(answer: Any) -> Passed:
-        ran = trial.of(answer)
-        if found := ran.wrong(out):
-            raise ran.refused(name, found.words, quoted(found.right), _nudge(name))
-        ready(answer, ran)
-        return Passed(trial.tried, evidence=ran.engine.report)
+        run = trial.of(answer)
+        if difference := run.wrong(out):
+            raise run.refused(name, difference.words, quoted(difference.right), _nudge(name))
+        ready(answer, run)
+        return Passed(trial.tried, evidence=run.engine.report)
 
     return judge
 

@@ -21,32 +21,32 @@ PORT = 8899
 def main(words: Sequence[str]) -> int:
     """Do what the words after `class` ask; the exit status. Raises `LessonError`."""
     parser = _parser()
-    given = parser.parse_args(words)
-    if given.csv and Path(given.csv).is_dir():  # --csv stands before the folders
-        given.folders, given.csv = [given.csv, *given.folders], ""
-    if not given.folders:
+    options = parser.parse_args(words)
+    if options.csv and Path(options.csv).is_dir():  # --csv stands before the folders
+        options.folders, options.csv = [options.csv, *options.folders], ""
+    if not options.folders:
         parser.error("which FOLDER has the learners' folders?")
-    if given.fresh:
-        return begin_afresh(given.folders, given.yes)
+    if options.fresh:
+        return begin_afresh(options.folders, options.yes)
 
     def ladder(roster: Roster) -> list[Rung] | None:
-        return climbed(roster, _say) if given.ladder else None
+        return climbed(roster, _say) if options.ladder else None
 
-    if given.serve:
+    if options.serve:
 
         def page() -> str:
-            roster = called(given.folders)
+            roster = called(options.folders)
             return html(tables(roster, ladder(roster)))
 
         # a folder that is not there is said before there is a page; an empty one will fill
-        for folder in given.folders:
+        for folder in options.folders:
             list(files_of(Path(folder).expanduser()))
-        return serve(page, given.port)
-    roster = called(given.folders)
-    if given.csv is None:
+        return serve(page, options.port)
+    roster = called(options.folders)
+    if options.csv is None:
         print(text(tables(roster, ladder(roster))))
-    elif given.csv:
-        _write(Path(given.csv), to_csv(roster))
+    elif options.csv:
+        _write(Path(options.csv), to_csv(roster))
     else:
         print(to_csv(roster), end="")
     return 0

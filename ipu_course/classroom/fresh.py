@@ -19,19 +19,19 @@ def begin_afresh(folders: Iterable[str], sure: bool) -> int:
     Without `sure` nothing is moved, and what would be is listed. Raises `LessonError` where there
     is nothing to move, or where something cannot be moved; what was moved before then stays so.
     """
-    found = [work for folder in folders for work in work_folders(Path(folder).expanduser())]
-    if not found:
+    works = [work for folder in folders for work in work_folders(Path(folder).expanduser())]
+    if not works:
         raise LessonError(
             f"There is no progress of any learner in {one_line(', '.join(folders))}.",
             next_step="give the folder that holds theirs.",
         )
     name = time.strftime(f"{ASIDE}%Y%m%d-%H%M%S")
-    for work in found:
+    for work in works:
         print(f"{one_line(work)}: {'set aside in' if sure else 'would be set aside in'} {name}")
         if sure:
             _set_aside(work, work / name)
     if not sure:
-        print(f"nothing was moved; --yes sets aside the work of {counted(len(found), 'learner')}")
+        print(f"nothing was moved; --yes sets aside the work of {counted(len(works), 'learner')}")
     return 0
 
 

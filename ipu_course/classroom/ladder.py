@@ -49,15 +49,17 @@ class Rung:
         return not self.why
 
 
-def climbed(roster: Roster, said: Callable[[str], None] = lambda text: None) -> list[Rung]:
+def climbed(
+    roster: Roster, report_progress: Callable[[str], None] = lambda text: None
+) -> list[Rung]:
     """The rungs of every exercise, the cheapest answer first; those that do not hold come last.
     `said` is told what runs."""
     rungs = []
     for exercise in exercises():
-        for one in roster.learners:
-            if (kept := one.shared(exercise.name)) is not None:
-                said(f"{exercise.name} of {one.name}")
-                rungs += _rung(one, exercise.name, *kept)
+        for learner in roster.learners:
+            if (shared := learner.shared(exercise.name)) is not None:
+                report_progress(f"{exercise.name} of {learner.name}")
+                rungs += _rung(learner, exercise.name, *shared)
     return sorted(
         rungs,
         key=lambda rung: (
@@ -69,15 +71,15 @@ def climbed(roster: Roster, said: Callable[[str], None] = lambda text: None) -> 
     )
 
 
-def _rung(one: Learner, exercise: str, line: str, code: str) -> list[Rung]:
+def _rung(learner: Learner, exercise: str, line: str, code: str) -> list[Rung]:
     """The rung of a line, in a list, as others are; one without a cost says so."""
     try:
         claimed = parsed(line)
         figure = float(claimed.figure or 0)
     except (LessonError, ValueError):
-        return [Rung(exercise, one.name, "–", 0.0, "the line is none of share()")]
+        return [Rung(exercise, learner.name, "–", 0.0, "the line is none of share()")]
     if not claimed.figure:
-        return [Rung(exercise, one.name, "–", 0.0, NO_COST)]
+        return [Rung(exercise, learner.name, "–", 0.0, NO_COST)]
     if claimed.name != exercise:
         why = f"the line is one of {claimed.name}"
     else:
@@ -85,7 +87,7 @@ def _rung(one: Learner, exercise: str, line: str, code: str) -> list[Rung]:
             "" if (line, code) in _replayed else _replay(line, code)
         )
         _replayed[line, code] = why
-    return [Rung(exercise, one.name, f"{claimed.figure} {claimed.unit}", figure, why)]
+    return [Rung(exercise, learner.name, f"{claimed.figure} {claimed.unit}", figure, why)]
 
 
 def _replay(line: str, code: str) -> str:
@@ -95,18 +97,18 @@ def _replay(line: str, code: str) -> str:
     """
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as empty,
-        tempfile.TemporaryFile() as said,
+        tempfile.TemporaryFile() as error_output,
     ):
-        own = dict.fromkeys(("HOME", "USERPROFILE", "TMPDIR", "TEMP", "TMP"), empty)
-        kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+        environment = dict.fromkeys(("HOME", "USERPROFILE", "TMPDIR", "TEMP", "TMP"), empty)
+        inherited = {name: os.environ[name] for name in KEPT if name in os.environ}
         paths = os.pathsep.join(filter(None, sys.path))
         process = subprocess.Popen(
             [sys.executable, "-m", "ipu_course.classroom.replay"],
             stdin=subprocess.PIPE,
-            stdout=said,
+            stdout=error_output,
             stderr=subprocess.DEVNULL,
             cwd=empty,
-            env={**kept, **own, "IPU_TEACH_WORK": empty, "PYTHONPATH": paths},
+            env={**inherited, **environment, "IPU_TEACH_WORK": empty, "PYTHONPATH": paths},
             start_new_session=True,
         )
         try:
@@ -115,8 +117,8 @@ def _replay(line: str, code: str) -> str:
             return f"no end within {LIMIT:.0f} seconds"
         finally:
             _end(process)
-        said.seek(0)
-        lines = said.read().decode("utf-8", "replace").splitlines()
+        error_output.seek(0)
+        lines = error_output.read().decode("utf-8", "replace").splitlines()
     try:
         why = json.loads(lines[-1])
     except (ValueError, IndexError):

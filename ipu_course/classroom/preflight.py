@@ -85,15 +85,15 @@ def ask(question: str, answer: Callable[[], str]) -> bool:
         print(f"yes: {answer()}", flush=True)
         return True
     except No as no:
-        found = no
+        outcome = no
     except KeyboardInterrupt:
         print()
         raise
     except Exception as error:  # whatever else is wrong with this machine is an answer, too
-        found = No(f"{type(error).__name__}: {error}", f"{WORDS} doctor says what is missing")
+        outcome = No(f"{type(error).__name__}: {error}", f"{WORDS} doctor says what is missing")
     print(
-        f"no: {found.came}",
-        *([f"    next: {found.next_step}"] if found.next_step else []),
+        f"no: {outcome.came}",
+        *([f"    next: {outcome.next_step}"] if outcome.next_step else []),
         sep="\n",
         flush=True,
     )
@@ -110,11 +110,11 @@ def _of_rows(found: DoctorRow | Iterable[DoctorRow]) -> str:
 
 def until(limit: float) -> Iterator[float]:
     """Turns of a wait, with the seconds that are left, and a dot now and then, until the limit."""
-    began = said = time.monotonic()
+    began = last_report = time.monotonic()
     while (now := time.monotonic()) < began + limit:
-        if now > said + BEAT:
+        if now > last_report + BEAT:
             print(end=".", flush=True)
-            said = now
+            last_report = now
         yield began + limit - now
 
 
@@ -227,7 +227,7 @@ class Rehearsal:
         log = self.scratch / "server"
         with open(log, "wb") as file:
             # In a group of its own: Ctrl-C reaches us, and we stop the server.
-            apart = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
+            process_group = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
             server = subprocess.Popen(
                 [*command, *options],
                 # not a word of the command, which every user of this machine can read
@@ -236,7 +236,7 @@ class Rehearsal:
                 stdout=file,
                 stderr=file,
                 start_new_session=True,
-                creationflags=apart,
+                creationflags=process_group,
             )
         self.stack.callback(_stop, server)
         began = time.monotonic()
@@ -303,20 +303,20 @@ class Rehearsal:
         client = manager.client()
         client.start_channels()
         self.stack.callback(client.stop_channels)
-        for left in until(LIMIT):
+        for remaining in until(LIMIT):
             with contextlib.suppress(RuntimeError):  # not yet, or never
-                client.wait_for_ready(timeout=min(BEAT, left))
+                client.wait_for_ready(timeout=min(BEAT, remaining))
                 break
             if not manager.is_alive():
                 raise No(f"it ended at once: {_last_line(log)}", mend)
         else:
             raise No(f"no answer within {LIMIT} s", "close other programs, and run this again")
         self.client, self.alive = client, manager.is_alive
-        found = self.run(
+        reply = self.run(
             "import ipu_teach; print(ipu_teach.__file__)", f"{program} has no kit; {mend}"
         )
-        if Path(str(found[-1].get("text", "")).strip()) != Path(str(ipu_teach.__file__)):
-            raise No(f"its kit is another one: {found[-1].get('text', '')}", mend)
+        if Path(str(reply[-1].get("text", "")).strip()) != Path(str(ipu_teach.__file__)):
+            raise No(f"its kit is another one: {reply[-1].get('text', '')}", mend)
         return f"after {time.monotonic() - began:.0f} s"
 
     def lesson(self) -> str:
@@ -337,11 +337,11 @@ class Rehearsal:
         """What a cell puts out in the kernel. Raises `No` for an error, a kernel that ends, and a
         cell that does not."""
         # what is asked next is answered, too
-        asked = self.client.execute(source, stop_on_error=False)
+        message_id = self.client.execute(source, stop_on_error=False)
         outputs: list[dict[str, Any]] = []
-        for left in until(LIMIT):
+        for remaining in until(LIMIT):
             try:
-                message = self.client.get_iopub_msg(timeout=min(BEAT, left))
+                message = self.client.get_iopub_msg(timeout=min(BEAT, remaining))
             except queue.Empty:
                 if not self.alive():
                     raise No(
@@ -350,7 +350,7 @@ class Rehearsal:
                     ) from None
                 continue
             kind, content = message["msg_type"], message["content"]
-            if message["parent_header"].get("msg_id") != asked:
+            if message["parent_header"].get("msg_id") != message_id:
                 continue
             if kind == "error":
                 raise No(f"{content['ename']}: {content['evalue']}", advice)

@@ -35,8 +35,8 @@ FILE = "<a shared answer>"
 def replay(line: str, code: str) -> str:
     """Why an answer does not count, "" where it does."""
     exercise = parsed(line).name
-    found = reference(exercise)
-    names = definitions(found.path)
+    reference_found = reference(exercise)
+    names = definitions(reference_found.path)
     made = [
         node.name
         for node in ast.parse(code).body
@@ -49,10 +49,12 @@ def replay(line: str, code: str) -> str:
     if made:
         exec(compile(code, FILE, "exec"), names)
     answer = names[made[-1]] if made else eval(compile(code, FILE, "eval"), names)
-    beside = [eval(other, names) for other in found.answers[1:]]
-    said = verify(line, answer, *beside)
+    beside = [eval(other, names) for other in reference_found.answers[1:]]
+    verdict = verify(line, answer, *beside)
     return (
-        "" if said.mark == "✓" else "; ".join(f"{label}: {text}" for label, text in said.rows[:2])
+        ""
+        if verdict.mark == "✓"
+        else "; ".join(f"{label}: {text}" for label, text in verdict.rows[:2])
     )
 
 

@@ -71,18 +71,18 @@ class Learner:
 
     def reasons(self, exercise: str) -> Counter[str]:
         """Why she was refused, and how often."""
-        said = self.records.get(exercise, {}).get("said")
+        messages = self.records.get(exercise, {}).get("said")
         return (
-            Counter({one_line(why): whole(n) for why, n in said.items()})
-            if isinstance(said, dict)
+            Counter({one_line(why): whole(n) for why, n in messages.items()})
+            if isinstance(messages, dict)
             else Counter()
         )
 
     def shared(self, exercise: str) -> tuple[str, str] | None:
         """The line that she shared and the code it is for."""
-        kept = self.records.get(exercise, {}).get("shared")
+        shared = self.records.get(exercise, {}).get("shared")
         line, code = (
-            (kept.get("line"), kept.get("code")) if isinstance(kept, dict) else (None, None)
+            (shared.get("line"), shared.get("code")) if isinstance(shared, dict) else (None, None)
         )
         return (line, code) if isinstance(line, str) and isinstance(code, str) else None
 
@@ -103,7 +103,7 @@ def exercises() -> list[Exercise]:
 def called(folders: Iterable[str]) -> Roster:
     """The class whose progress lies in `folders`. Raises `LessonError` for a folder that is not
     there, or if none has any."""
-    now, found, names = time.time(), [], Counter[str]()
+    now, learners, names = time.time(), [], Counter[str]()
     unread: list[tuple[Path, str]] = []
     others: list[tuple[Path, str]] = []
     paths = [
@@ -122,51 +122,53 @@ def called(folders: Iterable[str]) -> Roster:
         name = one_line(data["name"])[:LONGEST_NAME] if isinstance(data.get("name"), str) else name
         names[name] += 1
         name = f"{name} ({names[name]})" if names[name] > 1 else name
-        found.append(
+        learners.append(
             Learner(
                 name, file, idle, {k: r for k, r in data["records"].items() if isinstance(r, dict)}
             )
         )
-    if not found and not unread:
+    if not learners and not unread:
         searched = ", ".join(str(Path(folder).expanduser().resolve()) for folder in folders)
         raise LessonError(f"""There is no progress of any learner in {one_line(searched)}.
             where: {"; ".join(f"{one_line(file)} is {why}" for file, why in others[:3])}
             next:  give the folder that holds the learners' folders; each has a {FILE} once its
             owner has tried an exercise.""")
-    return Roster(tuple(sorted(found, key=lambda one: one.name.casefold())), tuple(unread))
+    return Roster(
+        tuple(sorted(learners, key=lambda learner: learner.name.casefold())), tuple(unread)
+    )
 
 
-def files_of(given: Path) -> Iterator[tuple[str, Path]]:
+def files_of(folder_given: Path) -> Iterator[tuple[str, Path]]:
     """Name and file of each learner in a folder; files that were sent in lie in it by themselves.
     Raises `LessonError`."""
-    if given.is_file():
-        yield one_line(given.stem), given
+    if folder_given.is_file():
+        yield one_line(folder_given.stem), folder_given
         return
-    if not given.is_dir():
+    if not folder_given.is_dir():
         raise LessonError(
-            f"There is no folder {str(given)!r}.",
+            f"There is no folder {str(folder_given)!r}.",
             next_step="give folders, or progress files, that are there.",
         )
-    for file in sorted(given.glob("*.json")):
+    for file in sorted(folder_given.glob("*.json")):
         if file.name != FILE:
             yield one_line(file.stem), file
-    for folder in work_folders(given):
-        parts = [part for part in folder.relative_to(given).parts if part != WORK]
+    for folder in work_folders(folder_given):
+        parts = [part for part in folder.relative_to(folder_given).parts if part != WORK]
         own = [part for part in folder.absolute().parts if part != WORK]
         yield one_line(parts[0] if parts else own[-1]), folder / FILE
 
 
-def work_folders(given: Path) -> Iterator[Path]:
+def work_folders(folder_given: Path) -> Iterator[Path]:
     """The folders with a progress file, the given one among them; links, hidden folders and what
     was set aside are left out."""
-    for folder, inner, files in os.walk(given):
-        here = Path(folder)
-        deep = len(here.relative_to(given).parts) >= DEPTH
+    for folder, inner, files in os.walk(folder_given):
+        path = Path(folder)
+        deep = len(path.relative_to(folder_given).parts) >= DEPTH
         inner[:] = (
             [] if deep else sorted(name for name in inner if not name.startswith((".", ASIDE)))
         )
         if FILE in files:
-            yield here
+            yield path
 
 
 def one_line(text: Any) -> str:

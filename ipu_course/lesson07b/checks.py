@@ -39,15 +39,15 @@ from ipu_teach.types import Array
 
 def _whole(draw: Any, shape: Shape) -> Array:
     """Small whole numbers, and no zeros."""
-    found: Array = (draw.integers(1, 4, shape) * draw.choice([-1, 1], shape)).astype(np.float32)
-    return found
+    values: Array = (draw.integers(1, 4, shape) * draw.choice([-1, 1], shape)).astype(np.float32)
+    return values
 
 
-def _as_near(hers: Ran, other: Ran) -> bool:
+def _as_near(learner_run: Ran, reference_run: Ran) -> bool:
     """Whether two answers come to the same, but for rounding."""
     return all(
-        np.allclose(hers.came[0][name], came, rtol=0, atol=1e-4)
-        for name, came in other.came[0].items()
+        np.allclose(learner_run.came[0][name], actual, rtol=0, atol=1e-4)
+        for name, actual in reference_run.came[0].items()
     )
 
 
@@ -56,18 +56,18 @@ def _as_near(hers: Ran, other: Ran) -> bool:
 
 def patches_of(x: Array, k: int, stride: int) -> Array:
     """What each window sees, a row for each."""
-    seen = np.lib.stride_tricks.sliding_window_view(x, (1, k, k, x.shape[3]))
-    found: Array = seen[:, ::stride, ::stride, 0, 0].reshape(-1, k * k * x.shape[3])
-    return found
+    windows = np.lib.stride_tricks.sliding_window_view(x, (1, k, k, x.shape[3]))
+    patches: Array = windows[:, ::stride, ::stride, 0, 0].reshape(-1, k * k * x.shape[3])
+    return patches
 
 
 def _view(answer: Any, trial: Trial, graph: Graph, parts: Any) -> Built:
     """answer(*tensors, *more) returns a view of them; nothing is run."""
-    made = call_made(answer, trial.tried, *parts, *trial.more)
-    if not isinstance(made, Tensor):
+    returned_value = call_made(answer, trial.tried, *parts, *trial.more)
+    if not isinstance(returned_value, Tensor):
         advice = "return what concat gave you, reshaped."
-        raise NotYet(trial.tried, judging.returned(made), "a tensor", next_step=advice)
-    return Steps(), [made]
+        raise NotYet(trial.tried, judging.returned(returned_value), "a tensor", next_step=advice)
+    return Steps(), [returned_value]
 
 
 WINDOWS = (
@@ -79,15 +79,15 @@ WINDOWS = (
 def _patches(answer: Callable[..., Any]) -> Passed:
     for *shape, k, stride in WINDOWS:
         x = np.arange(1, np.prod(shape) + 1, dtype=np.float32).reshape(shape)
-        tried = f"{name_of(answer)}(x of shape {tuple(shape)}, k={k}, stride={stride})"
+        description = f"{name_of(answer)}(x of shape {tuple(shape)}, k={k}, stride={stride})"
         variable = {"x": Var(FLOAT, tuple(shape), linearly, [x])}
-        more = (k, stride) if stride > 1 else (k,)  # which is 1 if it is not said
-        ran = Trial(tried, variable, more=more, form=_view).of(answer)
+        options = (k, stride) if stride > 1 else (k,)  # which is 1 if it is not said
+        run = Trial(description, variable, more=options, form=_view).of(answer)
         right = patches_of(x, k, stride)
-        if where := judging.difference(ran.result, right):
+        if where := judging.difference(run.result, right):
             shaped = f", not {right.shape}" * where.startswith("the shape")
             advice = "follow the first two windows by hand."
-            raise ran.refused("07b.1", where + shaped, "", advice)
+            raise run.refused("07b.1", where + shaped, "", advice)
     return Passed(
         "8 shapes, with strides of 1, 2 and 3: views, and nothing is copied", evidence=right
     )
@@ -109,9 +109,9 @@ def slopes_of(x: Array, w: Array, dy: Array, padding: int) -> tuple[Array, Array
     wide = np.pad(x.astype(float), sides)
     dx, dw = np.zeros_like(wide), np.zeros(w.shape)
     for b, i, j in np.ndindex(*dy.shape[:3]):
-        here = b, slice(i, i + k), slice(j, j + k)
-        dx[here] += w @ dy[b, i, j]
-        dw += wide[here][..., None] * dy[b, i, j]
+        window = b, slice(i, i + k), slice(j, j + k)
+        dx[window] += w @ dy[b, i, j]
+        dw += wide[window][..., None] * dy[b, i, j]
     inner = slice(padding, wide.shape[1] - padding), slice(padding, wide.shape[2] - padding)
     return dx[:, inner[0], inner[1]], dw, dy.sum((0, 1, 2))
 
@@ -122,39 +122,41 @@ def backward_trial(layer: Shape) -> tuple[Trial, tuple[Array, Array, Array]]:
     draw = np.random.default_rng(702)
     x, w = _whole(draw, (batch, rows, columns, ins)), _whole(draw, (k, k, ins, outs))
     dy = _whole(draw, (batch, rows + 2 * padding - k + 1, columns + 2 * padding - k + 1, outs))
-    given = {"x": x, "w": w, "dy": dy}
-    tensors = {name: Var(FLOAT, a.shape, linearly, [a]) for name, a in given.items()}
-    tried = f"x of shape {x.shape}, w of {w.shape}, padding {padding}"
+    inputs = {"x": x, "w": w, "dy": dy}
+    tensors = {name: Var(FLOAT, a.shape, linearly, [a]) for name, a in inputs.items()}
+    description = f"x of shape {x.shape}, w of {w.shape}, padding {padding}"
 
     def form(answer: Any, trial: Trial, graph: Graph, parts: Any) -> Built:
         program = Steps()
-        made = call_made(answer, tried, graph, *parts, padding, program)
-        if not (isinstance(made, (tuple, list)) and len(made) == 3) or not all(
-            isinstance(part, Tensor) for part in made
+        returned_value = call_made(answer, description, graph, *parts, padding, program)
+        if not (isinstance(returned_value, (tuple, list)) and len(returned_value) == 3) or not all(
+            isinstance(part, Tensor) for part in returned_value
         ):
-            raise NotYet(tried, judging.returned(made), "three tensors: dx, dw and db")
-        return program, list(made)
+            raise NotYet(
+                description, judging.returned(returned_value), "three tensors: dx, dw and db"
+            )
+        return program, list(returned_value)
 
-    return Trial(tried, tensors, form=form, agree=_as_near), slopes_of(x, w, dy, padding)
+    return Trial(description, tensors, form=form, agree=_as_near), slopes_of(x, w, dy, padding)
 
 
 def _backward(answer: Callable[..., Any]) -> Passed:
     for layer in LAYERS:
         trial, rights = backward_trial(layer)
-        ran = trial.through(answer, "07b.2")
+        run = trial.through(answer, "07b.2")
         for n, (name, right) in enumerate(zip(("dx", "dw", "db"), rights, strict=True)):
-            if where := judging.difference(ran.came[0][f"result {n}"], right):
+            if where := judging.difference(run.came[0][f"result {n}"], right):
                 shaped = f", not {right.shape}" * where.startswith("the shape")
                 advice = f"which elements of dy does one element of {name} meet?"
-                raise ran.refused("07b.2", f"{name}: {where}{shaped}", "", advice)
+                raise run.refused("07b.2", f"{name}: {where}{shaped}", "", advice)
     trial, _ = backward_trial(MEDIUM)
-    ran, least = trial.of(answer), products_cycles(MEDIUM)
-    bars = Bars(2 * least, int(ran.cycles), MODELLED)
+    run, minimum = trial.of(answer), products_cycles(MEDIUM)
+    bars = Bars(2 * minimum, int(run.cycles), MODELLED)
     if bars.yours > bars.budget:
         why = "three products would do: there are far more steps than that."
         advice = "one mat_mul for dx and one for dw, of all windows at once."
         raise NotYet(trial.tried, number(bars.yours), "", why, advice, bars)
-    return Passed("4 layers, beside the sums of the definition", bars, ran.report)
+    return Passed("4 layers, beside the sums of the definition", bars, run.report)
 
 
 MEDIUM = (2, 14, 14, 8, 8, 3, 1)
@@ -165,9 +167,9 @@ def products_cycles(layer: Shape) -> int:
     """Modelled cycles of the two products of a backward, as they are planned."""
     batch, rows, columns, ins, outs, k, padding = layer
     target = device_of().target
-    seen = batch * (rows + 2 * padding - k + 1) * (columns + 2 * padding - k + 1)
+    patch_count = batch * (rows + 2 * padding - k + 1) * (columns + 2 * padding - k + 1)
     back = poplin.plan_mat_mul(batch * rows * columns, k * k * outs, ins, target)
-    update = poplin.plan_mat_mul(k * k * ins, seen, outs, target)
+    update = poplin.plan_mat_mul(k * k * ins, patch_count, outs, target)
     assert back is not None and update is not None
     return back.cycles + update.cycles
 
@@ -184,12 +186,14 @@ def layer_report(around: Callable[..., Any], tiles: int = MANY) -> tuple[Report,
     x = graph.add_variable(FLOAT, WIDE, "x")
     linearly(graph, x)
     graph.set_initial_value(x, 1)
-    tried = f"a layer of {WIDE[3]} channels on {counted(tiles, 'tile')}"
-    wide = call_made(around, tried, graph, x, 1)
-    left, program = given_to("07b.3")["patches"](wide, 3), Steps()
-    w = poplin.create_mat_mul_input_rhs(graph, FLOAT, left.shape, (left.shape[1], WIDE[3]), "w")
+    description = f"a layer of {WIDE[3]} channels on {counted(tiles, 'tile')}"
+    wide = call_made(around, description, graph, x, 1)
+    patches, program = given_to("07b.3")["patches"](wide, 3), Steps()
+    w = poplin.create_mat_mul_input_rhs(
+        graph, FLOAT, patches.shape, (patches.shape[1], WIDE[3]), "w"
+    )
     graph.set_initial_value(w, 1)
-    graph.create_host_read("y", poplin.mat_mul(graph, left, w, program, "layer"))
+    graph.create_host_read("y", poplin.mat_mul(graph, patches, w, program, "layer"))
     engine = run_once(graph, program)
     lies = tiles_of(graph, wide)
     inner = np.zeros(lies.shape, bool)
@@ -212,24 +216,24 @@ def _with_graph(answer: Any, trial: Trial, graph: Graph, parts: Any) -> Any:
 def _zeros(answer: Callable[..., Any]) -> Passed:
     for *shape, p in ((2, 3, 4, 2, 1), (1, 1, 5, 3, 2), (3, 4, 4, 1, 3)):
         x = np.arange(1, np.prod(shape) + 1, dtype=np.float32).reshape(shape)
-        tried = f"{name_of(answer)}(graph, x of shape {tuple(shape)}, {p})"
+        description = f"{name_of(answer)}(graph, x of shape {tuple(shape)}, {p})"
         variable = {"x": Var(FLOAT, tuple(shape), linearly, [x])}
-        ran = Trial(tried, variable, more=(p,), form=_with_graph).through(answer, "07b.3")
+        run = Trial(description, variable, more=(p,), form=_with_graph).through(answer, "07b.3")
         right = np.pad(x, ((0, 0), (p, p), (p, p), (0, 0)))
-        if where := judging.difference(ran.result, right):
+        if where := judging.difference(run.result, right):
             shaped = f", not {right.shape}" * where.startswith("the shape")
             advice = "p rows and columns of zeros on each side of the field."
-            raise ran.refused("07b.3", where + shaped, "", advice)
-    with answering(tried := f"a layer of {WIDE[3]} channels on {MANY} tiles"):
+            raise run.refused("07b.3", where + shaped, "", advice)
+    with answering(description := f"a layer of {WIDE[3]} channels on {MANY} tiles"):
         report, lies = layer_report(answer)
     bars = Bars(round(1.1 * spread_cycles()), int(report.total_cycles), MODELLED)
     if bars.yours > bars.budget:
-        tile, most = Counter(lies.tolist()).most_common(1)[0]
-        why = f"{most:,} of {len(lies):,} zeros lie on tile {tile}, and all others wait for it."
-        if most < len(lies) / 4:
+        tile, maximum = Counter(lies.tolist()).most_common(1)[0]
+        why = f"{maximum:,} of {len(lies):,} zeros lie on tile {tile}, and all others wait for it."
+        if maximum < len(lies) / 4:
             why = "the zeros are spread, and something else takes the time."
         advice = "let each tile have a few of the zeros."
-        raise NotYet(tried, "", "", why, advice, bars)
+        raise NotYet(description, "", "", why, advice, bars)
     return Passed(f"3 shapes, and a layer on {MANY} tiles", bars, report)
 
 
@@ -238,14 +242,14 @@ def _zeros(answer: Callable[..., Any]) -> Passed:
 
 def pool_slopes(x: Array, dy: Array, k: int, stride: int) -> Array:
     """The slope at x of a maximum pooling; those that are equally large share."""
-    seen = np.lib.stride_tricks.sliding_window_view(x, (k, k))[::stride, ::stride]
-    largest = seen == seen.max((2, 3), keepdims=True)
+    windows = np.lib.stride_tricks.sliding_window_view(x, (k, k))[::stride, ::stride]
+    largest = windows == windows.max((2, 3), keepdims=True)
     shares = largest * (dy / largest.sum((2, 3)))[..., None, None]
-    found = np.zeros(x.shape)
+    gradient = np.zeros(x.shape)
     for a, b in np.ndindex(k, k):
         down, across = (s * stride for s in dy.shape)
-        found[a : a + down : stride, b : b + across : stride] += shares[:, :, a, b]
-    return found
+        gradient[a : a + down : stride, b : b + across : stride] += shares[:, :, a, b]
+    return gradient
 
 
 def _pool(answer: Callable[..., Any]) -> Passed:
@@ -338,11 +342,11 @@ class _Watched:
     def learn(self, images: Any, labels: Any, rate: float) -> float:
         """A step; images that are none of the training half are noted."""
         for image, label in zip(np.asarray(images, np.float32), labels, strict=False):
-            mine = self.known.get(np.ascontiguousarray(image).tobytes())
-            if mine is None:
+            known_label = self.known.get(np.ascontiguousarray(image).tobytes())
+            if known_label is None:
                 self.wrong = self.wrong or "an image that is not one of images"
-            elif mine != label:
-                self.wrong = self.wrong or f"an image of a {mine} with the label {label}"
+            elif known_label != label:
+                self.wrong = self.wrong or f"an image of a {known_label} with the label {label}"
         if len(self.losses) >= self.allowed:
             raise _TooMany
         self.losses.append(self.cnn.learn(images, labels, rate))
@@ -357,8 +361,8 @@ class _Watched:
     def read(self, images: Any) -> Array:
         """The digits that it reads."""
         self.read_of.append(len(images))
-        found: Array = self.cnn.read(images)
-        return found
+        labels: Array = self.cnn.read(images)
+        return labels
 
 
 class _TooMany(Exception):
@@ -367,69 +371,73 @@ class _TooMany(Exception):
 
 def _trained(answer: Callable[..., Any]) -> Passed:
     data, images, tests = _digits()
-    cnn, each = _network()
+    cnn, samples_per_step = _network()
     cnn.engine.load()
     steps = EPOCHS * (len(images) // cnn.batch)
-    tried = f"training on {len(images):,} digits, which come sorted, in at most {steps} steps"
+    description = f"training on {len(images):,} digits, which come sorted, in at most {steps} steps"
     watched = _Watched(cnn, steps)
     try:
-        with answering(tried):
+        with answering(description):
             result = answer(watched, images, data.train_labels, tests, data.test_labels, EPOCHS)
     except judging.Broken as broken:
         if not isinstance(broken.error, _TooMany):
             raise
         why = f"that is more than {EPOCHS} times through all images."
-        raise NotYet(tried, f"step {steps + 1}", "", why, "learn quicker: the rate.") from None
+        raise NotYet(
+            description, f"step {steps + 1}", "", why, "learn quicker: the rate."
+        ) from None
     if result is ...:
         raise judging.NotAttempted
     right = float(np.mean(cnn.read(tests) == data.test_labels))
-    bars = Bars(steps * each, len(watched.losses) * each, MODELLED)
-    told = _told(
+    bars = Bars(steps * samples_per_step, len(watched.losses) * samples_per_step, MODELLED)
+    fault = _told(
         watched, plain(result), right, lambda: np.mean(cnn.read(images) == data.train_labels)
     )
-    if told:
-        raise NotYet(tried, *told)
+    if fault:
+        raise NotYet(description, *fault)
     return Passed(
-        f"{tried}: {100 * right:.1f} % of {len(tests)} others read right", bars, watched.losses
+        f"{description}: {100 * right:.1f} % of {len(tests)} others read right",
+        bars,
+        watched.losses,
     )
 
 
 def _told(
-    watched: _Watched, said: Any, right: float, trained: Callable[[], Any]
+    watched: _Watched, message: Any, right: float, trained: Callable[[], Any]
 ) -> tuple[str, str, str, str] | None:
     """(what came, what was expected, why, what next) of a training that is not as it should be."""
-    came = f"{100 * right:.1f} % of the test images read right"
+    actual = f"{100 * right:.1f} % of the test images read right"
     if watched.wrong:
         why = f"it learnt from {watched.wrong}."
-        return came, "", why, "one order for both: images[order], labels[order]."
+        return actual, "", why, "one order for both: images[order], labels[order]."
     if not watched.losses:
-        return came, "", "cnn.learn was never called.", "a batch after the other, epochs times."
+        return actual, "", "cnn.learn was never called.", "a batch after the other, epochs times."
     if not watched.kept:
         why = "nothing was kept of the batches' statistics: cnn.read takes mean 0 and deviation 1."
-        return came, "", why, "after each step cnn.keep(0.1)."
+        return actual, "", why, "after each step cnn.keep(0.1)."
     if len(watched.kept) < len(watched.losses) / 2:
         why = f"the kept statistics followed {len(watched.kept)} of {len(watched.losses)} steps."
-        return came, "", why, "cnn.keep(0.1) after each step."
+        return actual, "", why, "cnn.keep(0.1) after each step."
     if not np.isfinite(watched.losses).all() or watched.losses[-1] > 1.5 * watched.losses[0]:
         why = f"the loss went from {watched.losses[0]:.3g} to {watched.losses[-1]:.3g}."
-        return came, "", why, "a smaller rate."
+        return actual, "", why, "a smaller rate."
     if right < LOW and np.mean(watched.kinds) < 4:
         why = f"a batch had {np.mean(watched.kinds):.1f} kinds of digits: they were not shuffled."
-        return came, "", why, "a new order for each epoch: np.random.default_rng(1).permutation."
+        return actual, "", why, "a new order for each epoch: np.random.default_rng(1).permutation."
     if right < LOW:
         why = f"the loss fell to {np.mean(watched.losses[-30:]):.3g} only."
-        return came, f"{100 * LOW:.1f} % or more", why, "another rate."
+        return actual, f"{100 * LOW:.1f} % or more", why, "another rate."
     if right > HIGH:
-        return came, f"{100 * HIGH:.1f} % at most", "nobody learns that from so few.", ""
-    if said is None or not 0 <= float(said) <= 1:
-        return judging.quoted(said), "the share that is read right, from 0 to 1", "", "a mean."
-    if abs(float(said) - right) > 0.004:
+        return actual, f"{100 * HIGH:.1f} % at most", "nobody learns that from so few.", ""
+    if message is None or not 0 <= float(message) <= 1:
+        return judging.quoted(message), "the share that is read right, from 0 to 1", "", "a mean."
+    if abs(float(message) - right) > 0.004:
         why, advice = "what was trained reads another share.", "cnn.read(test_images), at the end."
-        if abs(float(said) - trained()) < 0.004:
+        if abs(float(message) - trained()) < 0.004:
             why = "that is the share of the images that it was trained on."
-        elif abs(1 - float(said) - right) < 0.004:
+        elif abs(1 - float(message) - right) < 0.004:
             why, advice = "that is the share of those that it reads wrong.", "count where equal."
-        return f"{float(said):.4g}", f"{right:.4g}", why, advice
+        return f"{float(message):.4g}", f"{right:.4g}", why, advice
     return None
 
 
@@ -454,20 +462,24 @@ def _joined(answer: Callable[..., Any]) -> Passed:
         draw = np.random.default_rng(707)
         x = draw.normal(size=(replicas, samples, CHANNELS)) * 2 + np.arange(replicas)[:, None, None]
         x = x.astype(np.float32)
-        tried = f"{name_of(answer)} on {counted(replicas, 'replica')} with {samples} samples each"
+        description = (
+            f"{name_of(answer)} on {counted(replicas, 'replica')} with {samples} samples each"
+        )
         variable = {"x": Var(FLOAT, x.shape[1:], linearly, [x if replicas > 1 else x[0]])}
-        more: Any = {"ipus": replicas, "replicas": replicas, "agree": _as_near}
-        trial = Trial(tried, variable, form=_together, **more)
-        ran, whole = trial.through(answer, "07b.7"), x.reshape(-1, CHANNELS).astype(float)
-        for n, (name, right) in enumerate((("mean", whole.mean(0)), ("variance", whole.var(0)))):
-            came = ran.came[0][f"result {n}"].reshape(replicas, CHANNELS)
-            off = np.argwhere(~(np.abs(came - right) <= 1e-4))
+        options: Any = {"ipus": replicas, "replicas": replicas, "agree": _as_near}
+        trial = Trial(description, variable, form=_together, **options)
+        run, all_samples = trial.through(answer, "07b.7"), x.reshape(-1, CHANNELS).astype(float)
+        for n, (name, right) in enumerate(
+            (("mean", all_samples.mean(0)), ("variance", all_samples.var(0)))
+        ):
+            actual = run.came[0][f"result {n}"].reshape(replicas, CHANNELS)
+            off = np.argwhere(~(np.abs(actual - right) <= 1e-4))
             if len(off):
                 r, c = off[0].tolist()
-                where = f"the {name} of channel {c} on replica {r}: {number(float(came[r, c]))}"
+                where = f"the {name} of channel {c} on replica {r}: {number(float(actual[r, c]))}"
                 advice = "what has one to add up over all replicas?"
-                raise ran.refused("07b.7", where, number(float(right[c])), advice)
-    return Passed("2, 4 and 1 replicas: as of one batch with all samples", evidence=came)
+                raise run.refused("07b.7", where, number(float(right[c])), advice)
+    return Passed("2, 4 and 1 replicas: as of one batch with all samples", evidence=actual)
 
 
 LESSON = lesson(

@@ -70,26 +70,28 @@ def stepped(plate: Array, steps: int) -> Array:
     return plate
 
 
-def _plate(said: str, rows: int, columns: int, blocks: Sequence[PlateBlock], pairs: int) -> Trial:
+def _plate(
+    message: str, rows: int, columns: int, blocks: Sequence[PlateBlock], pairs: int
+) -> Trial:
     """Whole numbers, no two in a row alike; a step divides them by 4, and that is exact."""
     draw = np.random.default_rng(1400 + rows)
     start = draw.permutation((rows + 2) * (columns + 2)).reshape(rows + 2, -1) % 251 - 120.0
     lies, right = partial(lay, blocks), [stepped(start, 2 * pairs)]
     tensors = {"plate": Var(FLOAT, start.shape, lies, [start], right)}
     tensors["other"] = Var(FLOAT, start.shape, lies)
-    return Trial(f"{said}, {2 * pairs} steps", tensors, more=(blocks, pairs))
+    return Trial(f"{message}, {2 * pairs} steps", tensors, more=(blocks, pairs))
 
 
 def _seen(answer: Any, trial: Trial, run: int = 0) -> Any:
     """An answer's numbers, at the end of its first or of its last run; it is run anew for it."""
-    seen: list[Recording] = []
+    recordings: list[Recording] = []
 
-    def watch(ran: Ran) -> None:
-        seen.append(ran.engine.record(next(iter(ran.tensors.values()))))
+    def watch(run: Ran) -> None:
+        recordings.append(run.engine.record(next(iter(run.tensors.values()))))
 
-    ran = replace(trial, ready=watch).of(answer)
-    report = ran.engine.report if run else ran.report
-    return show.run(seen[0], at=len(report.execution.steps) - 1)
+    trial_run = replace(trial, ready=watch).of(answer)
+    report = trial_run.engine.report if run else trial_run.report
+    return show.run(recordings[0], at=len(report.execution.steps) - 1)
 
 
 @cache
@@ -107,18 +109,18 @@ def _plates() -> tuple[Trial, ...]:
 def _heat(answer: Any) -> Passed:
     reports = []
     for trial in _plates():
-        ran = trial.through(answer, "14.1")
+        run = trial.through(answer, "14.1")
         picture = partial(_seen, answer, trial)
-        if found := ran.wrong("plate"):
+        if difference := run.wrong("plate"):
             advice = "follow one number through one step: which four does it meet?"
-            raise ran.refused("14.1", found.words, "", advice, draws=picture)
-        for loop in (step for step in all_of(ran.program) if isinstance(step, Repeat)):
+            raise run.refused("14.1", difference.words, "", advice, draws=picture)
+        for loop in (step for step in all_of(run.program) if isinstance(step, Repeat)):
             if any(isinstance(step, Copy) for step in all_of(loop.body)):
                 why = "a copy moves the whole plate in each round, and computes nothing."
                 advice = "let the second step of a round read other, and write plate."
                 raise NotYet(trial.tried, "a Copy in the loop", "none", why, advice)
-        _refuse_elsewhere(ran, len(trial.more[0]))
-        reports.append(ran.report)
+        _refuse_elsewhere(run, len(trial.more[0]))
+        reports.append(run.report)
     few = _plates()[2]
     built = {n: Trial("", few.tensors, more=(few.more[0], n)).build(answer) for n in (2, 7)}
     why = "a loop written in Python writes every step down, and each needs room on all tiles."
@@ -126,15 +128,17 @@ def _heat(answer: Any) -> Passed:
     return Passed(f"{len(reports)} plates", evidence=reports)
 
 
-def _refuse_elsewhere(ran: Ran, blocks: int) -> None:
+def _refuse_elsewhere(run: Ran, blocks: int) -> None:
     """Raise `NotYet` if not just the tiles that have a block have vertices."""
-    tables = (table for one in ran.graph.compute_sets for table in one.tables.values())
+    tables = (
+        table for compute_set in run.graph.compute_sets for table in compute_set.tables.values()
+    )
     used = {int(tile) for table in tables for tile in table.tiles}
     if wrong := sorted(used ^ set(range(blocks))):
         tile, idle = wrong[0], wrong[0] < blocks
-        came = f"tile {tile} has {'a' if idle else 'no'} block and {'no' if idle else 'a'} vertex"
+        actual = f"tile {tile} has {'a' if idle else 'no'} block and {'no' if idle else 'a'} vertex"
         why = "a block is best computed where it lies: elsewhere all of it has to travel."
-        raise NotYet(ran.trial.tried, came, "", why, "map the vertex of blocks[t] to tile t.")
+        raise NotYet(run.trial.tried, actual, "", why, "map the vertex of blocks[t] to tile t.")
 
 
 # --- 14.2 -----------------------------------------------------------------------------------------
@@ -181,35 +185,41 @@ def _drawn_cut(rows: int, columns: int, way: tuple[int, int]) -> Any:
 
 
 def _cut(answer: Callable[..., Any]) -> Passed:
-    came = {case: call(answer, *case) for case in CUTS.values()}
+    actual = {case: call(answer, *case) for case in CUTS.values()}
 
     def alike(like: Any) -> bool:
-        return all(np.array_equal(like(*case), hers) for case, hers in came.items())
+        return all(np.array_equal(like(*case), learner_run) for case, learner_run in actual.items())
 
     refused = refusing("14.2", alike)
     yours = budget = 0
-    for said, case in CUTS.items():
-        (rows, columns, tiles), hers = case, came[case]
-        told = f"{said}: {rows} x {columns} on {counted(tiles, 'tile')}"
-        pair = [plain(n) for n in hers] if isinstance(hers, (tuple, list, np.ndarray)) else []
+    for message, case in CUTS.items():
+        (rows, columns, tiles), learner_run = case, actual[case]
+        fault = f"{message}: {rows} x {columns} on {counted(tiles, 'tile')}"
+        pair = (
+            [plain(n) for n in learner_run]
+            if isinstance(learner_run, (tuple, list, np.ndarray))
+            else []
+        )
         if len(pair) != 2 or not all(isinstance(n, int) for n in pair):
-            raise refused(told, returned(hers), "(down, across)", "return two whole numbers.")
+            raise refused(
+                fault, returned(learner_run), "(down, across)", "return two whole numbers."
+            )
         down, across = (int(n or 0) for n in pair)
         if down < 1 or across < 1 or down * across != tiles or down > rows or across > columns:
-            asked = f"{counted(tiles, 'block')}, each with a row and a column at least"
+            wanted = f"{counted(tiles, 'block')}, each with a row and a column at least"
             advice = "try each down that divides tiles, and leave out those with too many parts."
-            raise refused(told, f"{down} x {across}", asked, advice)
-        mine, best = fetched(rows, columns, down, across), least(*case)
-        yours, budget = yours + mine, budget + int(NEAR * best)
-        if mine > NEAR * best:
-            bars = Bars(int(NEAR * best), mine, "numbers fetched")
-            words = f"{down} x {across}: all tiles together fetch {mine:,} numbers"
+            raise refused(fault, f"{down} x {across}", wanted, advice)
+        fetched_now, best = fetched(rows, columns, down, across), least(*case)
+        yours, budget = yours + fetched_now, budget + int(NEAR * best)
+        if fetched_now > NEAR * best:
+            bars = Bars(int(NEAR * best), fetched_now, "numbers fetched")
+            words = f"{down} x {across}: all tiles together fetch {fetched_now:,} numbers"
             picture = partial(_drawn_cut, rows, columns, (down, across))
             advice = "count what crosses each line between blocks, for every way to cut."
-            asked = f"{best:,} or so would do"
-            raise refused(told, words, asked, advice, bars=bars, draws=picture)
+            wanted = f"{best:,} or so would do"
+            raise refused(fault, words, wanted, advice, bars=bars, draws=picture)
     bars = Bars(budget, yours, "numbers fetched")
-    return Passed(f"{len(CUTS)} plates", bars, tuple(came.values()))
+    return Passed(f"{len(CUTS)} plates", bars, tuple(actual.values()))
 
 
 # --- 14.3 -----------------------------------------------------------------------------------------
@@ -221,7 +231,7 @@ def rows_of(n: int, edges: Edges) -> list[list[int]]:
     for a, b in edges:
         near[a].add(b)
         near[b].add(a)
-    return [sorted(mine) for mine in near]
+    return [sorted(neighbours) for neighbours in near]
 
 
 def offsets_of(rows: Sequence[Sequence[int]]) -> list[int]:
@@ -231,12 +241,12 @@ def offsets_of(rows: Sequence[Sequence[int]]) -> list[int]:
 
 def distances(rows: Sequence[Sequence[int]], begin: int) -> list[int]:
     """Of each vertex from one, by a queue; -1 for what is not reached."""
-    found, queue = {begin: 0}, [begin]
-    for here in queue:
-        new = [there for there in rows[here] if there not in found]
-        found |= dict.fromkeys(new, found[here] + 1)
+    distance_of, queue = {begin: 0}, [begin]
+    for vertex in queue:
+        new = [neighbour for neighbour in rows[vertex] if neighbour not in distance_of]
+        distance_of |= dict.fromkeys(new, distance_of[vertex] + 1)
         queue += new
-    return [found.get(v, -1) for v in range(len(rows))]
+    return [distance_of.get(v, -1) for v in range(len(rows))]
 
 
 def some_edges(n: int, many: int, seed: int) -> list[tuple[int, int]]:
@@ -302,10 +312,10 @@ def _searching(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Bui
 @cache
 def _graphs() -> tuple[Trial, ...]:
     """Each searched twice on one engine."""
-    made = []
+    returned_value = []
     streets = [(k, k + 1) for k in range(24) if k % 5 < 4] + [(k, k + 5) for k in range(20)]
     storeys = [pair for t in range(13) for pair in ((0, 3 * t + 1), (3 * t + 1, 3 * t + 2))]
-    for said, n, edges, begins in (
+    for message, n, edges, begins in (
         ("a town of 5 x 5 crossings", 25, streets, (0, 12)),
         ("a path of 14", 14, [(k, k + 1) for k in range(13)], (0, 5)),
         ("a star of 20", 20, star_of(20), (7, 0)),
@@ -315,13 +325,13 @@ def _graphs() -> tuple[Trial, ...]:
         ("6 in a ring, on 13 tiles", 6, [(k, (k + 1) % 6) for k in range(6)], (2, 5)),
     ):  # fmt: skip
         rows = rows_of(n, edges)
-        given = [[0 if v == begin else -1 for v in range(n)] for begin in begins]
+        starts = [[0 if v == begin else -1 for v in range(n)] for begin in begins]
         right = [distances(rows, begin) for begin in begins]
-        tensors = {"distance": Var(INT, n, _evenly, given, right), "level": Var(INT, (), 0)}
+        tensors = {"distance": Var(INT, n, _evenly, starts, right), "level": Var(INT, (), 0)}
         tensors["grew"] = Var(INT, TILES, by_rows)
-        trial = Trial(f"{said}, from {begins[0]} and {begins[1]}", tensors, more=(rows,), runs=2)
-        made.append(replace(trial, form=_searching, most_rounds=60))
-    return tuple(made)
+        trial = Trial(f"{message}, from {begins[0]} and {begins[1]}", tensors, more=(rows,), runs=2)
+        returned_value.append(replace(trial, form=_searching, most_rounds=60))
+    return tuple(returned_value)
 
 
 def _evenly(graph: Graph, tensor: Tensor) -> None:
@@ -330,9 +340,9 @@ def _evenly(graph: Graph, tensor: Tensor) -> None:
         graph.set_tile_mapping(tensor[begin:end], tile)
 
 
-def _waves(ran: Ran) -> int:
+def _waves(run: Ran) -> int:
     """How many waves the first run took."""
-    return sum(p.executions for p in ran.report.compute_sets if p.name == "wave")
+    return sum(p.executions for p in run.report.compute_sets if p.name == "wave")
 
 
 def _search(answer: Any) -> Passed:
@@ -340,28 +350,34 @@ def _search(answer: Any) -> Passed:
 
     def alike(like: Any) -> bool:
         """One graph does not tell one end of the loop from another."""
-        pairs = ((ran, ran.trial.outcome(like)) for ran in reversed(runs))  # the small ones first
-        return all(equal(ran, other) and _waves(ran) == _waves(other) for ran, other in pairs)
+        pairs = ((run, run.trial.outcome(like)) for run in reversed(runs))  # the small ones first
+        return all(
+            equal(run, reference_run) and _waves(run) == _waves(reference_run)
+            for run, reference_run in pairs
+        )
 
     refused = refusing("14.3", alike)
     yours = budget = 0
-    for ran in runs:
-        trial = ran.trial
-        if any(ran.endless):
+    for run in runs:
+        trial = run.trial
+        if any(run.endless):
             advice = "what does the loop look at, and when does that become 0?"
             raise refused(trial.tried, "waves without end", "an end", advice)
-        if found := ran.wrong("distance"):
-            told = f"{trial.tried}, {('first', 'second')[found.run]} run"
+        if difference := run.wrong("distance"):
+            fault = f"{trial.tried}, {('first', 'second')[difference.run]} run"
             advice = "print level and grew in the loop, with PrintTensor."
-            picture = partial(_seen, answer, trial, found.run)
-            raise refused(told, found.words, quoted(found.right), advice, draws=picture)
-        waves, most = _waves(ran), 1 + max(trial.tensors["distance"].right[0])
-        yours, budget = yours + waves, budget + most
-        if waves > most:
+            picture = partial(_seen, answer, trial, difference.run)
+            raise refused(fault, difference.words, quoted(difference.right), advice, draws=picture)
+        waves, maximum = _waves(run), 1 + max(trial.tensors["distance"].right[0])
+        yours, budget = yours + waves, budget + maximum
+        if waves > maximum:
             advice = "let the device end the loop: RepeatWhileTrue looks at a number of its own."
-            asked, bars = f"{most}, of which the last reaches nobody", Bars(most, waves, "waves")
-            raise refused(trial.tried, counted(waves, "wave"), asked, advice, bars=bars)
-    reports = [ran.report for ran in runs]
+            wanted, bars = (
+                f"{maximum}, of which the last reaches nobody",
+                Bars(maximum, waves, "waves"),
+            )
+            raise refused(trial.tried, counted(waves, "wave"), wanted, advice, bars=bars)
+    reports = [run.report for run in runs]
     return Passed(f"{len(runs)} graphs, each twice", Bars(budget, yours, "waves"), reports)
 
 
@@ -398,13 +414,15 @@ def _counting(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Buil
     return Execute(compute_set), []
 
 
-def _total(ran: Ran) -> int:
-    return int(np.sum(ran.came[0]["counts"]))
+def _total(run: Ran) -> int:
+    return int(np.sum(run.came[0]["counts"]))
 
 
-def _as_many(hers: Ran, other: Ran) -> bool:
+def _as_many(learner_run: Ran, reference_run: Ran) -> bool:
     """Whether both find as many."""
-    return bool(hers.came and other.came) and _total(hers) == _total(other)
+    return bool(learner_run.came and reference_run.came) and _total(learner_run) == _total(
+        reference_run
+    )
 
 
 @cache
@@ -415,8 +433,8 @@ def _knots() -> tuple[Trial, ...]:
     four = [(a, b) for a in range(4) for b in range(a)]
     two = [(0, 1), (0, 2), (1, 2), (2, 3), (2, 4), (3, 4)]
     loops = [*some_edges(12, 30, 9), (3, 3), (4, 4), (5, 5)]
-    made = []
-    for said, n, edges, bounds in (
+    returned_value = []
+    for message, n, edges, bounds in (
         ("20 vertices, drawn", 20, drawn, (0, 7, 20)),
         ("the same with other numbers", 20, [(names[a], names[b]) for a, b in drawn], (0, 20)),
         ("four that all know each other", 4, four, (0, 2, 4)),
@@ -432,22 +450,22 @@ def _knots() -> tuple[Trial, ...]:
         lists["bounds"], parts = list(bounds), len(bounds) - 1
         tensors = {name: Var(INT, len(x), 0, [x]) for name, x in lists.items()}
         tensors["counts"] = Var(INT, parts, by_rows, right=[[0] * parts])
-        made.append(Trial(said, tensors, more=(rows,), form=_counting, agree=_as_many))
-    return tuple(made)
+        returned_value.append(Trial(message, tensors, more=(rows,), form=_counting, agree=_as_many))
+    return tuple(returned_value)
 
 
 def _triangles(answer: Any) -> Passed:
     totals: list[int] = []
     for trial in _knots():
-        rows, ran = trial.more[0], trial.through(answer, "14.4")
-        mine, right = _total(ran), triples(rows)
-        if mine != right or ran.unwritten("counts"):
+        rows, run = trial.more[0], trial.through(answer, "14.4")
+        learner_total, right = _total(run), triples(rows)
+        if learner_total != right or run.unwritten("counts"):
             why = "the ordinary graph is right, and this one is not." * bool(totals)
             advice = "take the smallest graph that is wrong, and follow it by hand."
-            came, asked = (counted(n, "triangle") for n in (mine, right))
-            raise ran.refused("14.4", came, asked, advice, why)
-        totals.append(mine)
-    bars = Bars(PER_STEP * finger_steps(rows), ran.cycles, "modelled cycles")
+            actual, asked = (counted(n, "triangle") for n in (learner_total, right))
+            raise run.refused("14.4", actual, asked, advice, why)
+        totals.append(learner_total)
+    bars = Bars(PER_STEP * finger_steps(rows), run.cycles, "modelled cycles")
     if bars.yours > bars.budget:
         why = "the count is right, and found by looking far more often than two sorted rows need."
         advice = "two places, one in each row: the one with the smaller number goes on."
@@ -471,77 +489,87 @@ def _stars() -> tuple[tuple[str, list[int], int], ...]:
         ("twice as many tiles as edges", 4, star_of(4), 12),
         ("one tile", 6, star_of(6), 1),
     )
-    return tuple((said, offsets_of(rows_of(n, edges)), tiles) for said, n, edges, tiles in graphs)
+    return tuple(
+        (message, offsets_of(rows_of(n, edges)), tiles) for message, n, edges, tiles in graphs
+    )
 
 
 def _drawn(offsets: Sequence[int], pieces: list[list[tuple[int, int, int]]]) -> Any:
     """The edges on their tiles."""
     graph = Graph(device_of(len(pieces)))
     edges = graph.add_variable(INT, (offsets[-1],), "neighbours")
-    for tile, mine in enumerate(pieces):
-        for _, begin, end in mine:
+    for tile, pieces_of_tile in enumerate(pieces):
+        for _, begin, end in pieces_of_tile:
             graph.set_tile_mapping(edges[begin:end], tile)
     return show.tiles(edges)
 
 
-def _pieces(hers: Any) -> list[list[tuple[int, int, int]]] | None:
+def _pieces(learner_run: Any) -> list[list[tuple[int, int, int]]] | None:
     """A list of pieces for each tile; None for what is none."""
     try:
-        found = [[tuple(plain(n) for n in piece) for piece in mine] for mine in hers]
+        dealt = [[tuple(plain(n) for n in piece) for piece in mine] for mine in learner_run]
     except TypeError:
         return None
-    whole = all(len(p) == 3 and all(isinstance(n, int) for n in p) for mine in found for p in mine)
-    return found if whole else None  # type: ignore[return-value]
+    all_integers = all(
+        len(p) == 3 and all(isinstance(n, int) for n in p) for mine in dealt for p in mine
+    )
+    return dealt if all_integers else None  # type: ignore[return-value]
 
 
 def _no_deal(offsets: Sequence[int], pieces: list[list[tuple[int, int, int]]]) -> tuple[str, str]:
     """What came and what is asked, of the first piece that is wrong; nothing if none is."""
-    seen = np.zeros(offsets[-1], int)
-    for tile, mine in enumerate(pieces):
-        for vertex, begin, end in mine:
+    times_dealt = np.zeros(offsets[-1], int)
+    for tile, pieces_of_tile in enumerate(pieces):
+        for vertex, begin, end in pieces_of_tile:
             if not 0 <= vertex < len(offsets) - 1:
                 return f"tile {tile} has a piece of vertex {vertex}", f"0 to {len(offsets) - 2}"
             row = offsets[vertex], offsets[vertex + 1]
             if not row[0] <= begin < end <= row[1]:
-                asked = f"a part of its row, which is {row[0]} to {row[1]}"
-                return f"tile {tile} has {begin} to {end} of vertex {vertex}", asked
-            seen[begin:end] += 1
-    if (wrong := np.flatnonzero(seen != 1)).size:
-        edge, times = int(wrong[0]), int(seen[wrong[0]])
+                wanted = f"a part of its row, which is {row[0]} to {row[1]}"
+                return f"tile {tile} has {begin} to {end} of vertex {vertex}", wanted
+            times_dealt[begin:end] += 1
+    if (wrong := np.flatnonzero(times_dealt != 1)).size:
+        edge, times = int(wrong[0]), int(times_dealt[wrong[0]])
         return f"neighbours[{edge}] is in {counted(times, 'piece')}", "each in one"
     return "", ""
 
 
 def _deal(answer: Callable[..., Any]) -> Passed:
     cases = [(offsets, tiles) for _, offsets, tiles in _stars()]
-    came = [call(answer, *case) for case in cases]
+    actual = [call(answer, *case) for case in cases]
 
     def alike(like: Any) -> bool:
-        mine = (like(list(offsets), tiles) for offsets, tiles in cases)
-        return all(_pieces(one) == _pieces(hers) for one, hers in zip(mine, came, strict=True))
+        pieces_of_tile = (like(list(offsets), tiles) for offsets, tiles in cases)
+        return all(
+            _pieces(expected_pieces) == _pieces(learner_run)
+            for expected_pieces, learner_run in zip(pieces_of_tile, actual, strict=True)
+        )
 
     refused = refusing("14.5", alike)
     yours = budget = 0
-    for (said, offsets, tiles), hers in zip(_stars(), came, strict=True):
-        told, pieces = f"{said}, {counted(tiles, 'tile')}", _pieces(hers)
+    for (message, offsets, tiles), learner_run in zip(_stars(), actual, strict=True):
+        fault, pieces = f"{message}, {counted(tiles, 'tile')}", _pieces(learner_run)
         if pieces is None or len(pieces) != tiles:
-            words = shown(hers) if pieces is None else counted(len(pieces), "list")
+            words = shown(learner_run) if pieces is None else counted(len(pieces), "list")
             advice = "each tile has a list, and each piece is (vertex, first, end)."
-            raise refused(told, words, f"{counted(tiles, 'list')} of pieces", advice)
-        words, asked = _no_deal(offsets, pieces)
+            raise refused(fault, words, f"{counted(tiles, 'list')} of pieces", advice)
+        words, wanted = _no_deal(offsets, pieces)
         if words:
             advice = "cut where a tile is full, and where a row ends."
-            raise refused(told, words, asked, advice)
-        loads = [sum(end - begin for _, begin, end in mine) for mine in pieces]
+            raise refused(fault, words, wanted, advice)
+        loads = [sum(end - begin for _, begin, end in pieces_of_tile) for pieces_of_tile in pieces]
         mean = offsets[-1] / tiles
-        most, limit = max(loads), int(max(FAIR * mean, np.ceil(mean)))
-        yours, budget = yours + most, budget + limit
-        if most > limit:
+        maximum, limit = max(loads), int(max(FAIR * mean, np.ceil(mean)))
+        yours, budget = yours + maximum, budget + limit
+        if maximum > limit:
             advice = "deal out edges; a vertex whose row is cut stands on both tiles."
-            words = f"tile {loads.index(most)} has {counted(most, 'edge')}"
-            how = {"bars": Bars(limit, most, "edges"), "draws": partial(_drawn, offsets, pieces)}
-            raise refused(told, words, f"{limit} at most", advice, **how)
-    return Passed(f"{len(cases)} graphs", Bars(budget, yours, "edges on the fullest tiles"), came)
+            words = f"tile {loads.index(maximum)} has {counted(maximum, 'edge')}"
+            drawing = {
+                "bars": Bars(limit, maximum, "edges"),
+                "draws": partial(_drawn, offsets, pieces),
+            }
+            raise refused(fault, words, f"{limit} at most", advice, **drawing)
+    return Passed(f"{len(cases)} graphs", Bars(budget, yours, "edges on the fullest tiles"), actual)
 
 
 LISTS = {"ends": [0, 3, 3, 5, 7, 8], "neighbours": [1, 4, 2, 1, 2, 0, 4, 3]}

@@ -26,7 +26,7 @@ class Belief(Vertex):
     """A variable: it tells each side what all others said."""
 
     prior: Input[Vector[FLOAT]]
-    came: Input[Vector[Vector[FLOAT]]]
+    actual: Input[Vector[Vector[FLOAT]]]
     sent: Output[Vector[Vector[FLOAT]]]
     belief: Output[Vector[FLOAT]]
 
@@ -95,7 +95,7 @@ def network(
     """Rounds of messages. `tensors`: prior [n, 2], came and sent [n, sides, 2], belief [n, 2],
     stiff [edges], far []; `lies`: the tiles of variables, and of factors; `codelets` likewise."""
     variables, factors = graph.add_compute_set("variables"), graph.add_compute_set("factors")
-    sent, came, belief = (tensors[name] for name in ("sent", "came", "belief"))
+    sent, actual, belief = (tensors[name] for name in ("sent", "came", "belief"))
     for i, tile in enumerate(lies[0]):
         fields = {name: tensors[name][i] for name in ("prior", "came", "sent", "belief")}
         graph.set_tile_mapping(graph.add_vertex(variables, codelets[0], fields), tile)
@@ -103,7 +103,7 @@ def network(
             graph.set_tile_mapping(part, tile)
     for k, ((a, i, b, j), tile) in enumerate(zip(edges, lies[1], strict=True)):
         fields = {"from_a": sent[a, i], "from_b": sent[b, j], "stiff": tensors["stiff"][k]}
-        fields |= {"to_a": came[a, i], "to_b": came[b, j]}
+        fields |= {"to_a": actual[a, i], "to_b": actual[b, j]}
         if "far" in codelets[1].fields:
             fields |= {"mean_a": belief[a, 0], "mean_b": belief[b, 0], "far": tensors["far"]}
         graph.set_tile_mapping(graph.add_vertex(factors, codelets[1], fields), tile)
