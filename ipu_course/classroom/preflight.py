@@ -31,9 +31,9 @@ from urllib.parse import quote
 import ipu_teach
 from ipu_course.checking.naming import lesson_of
 from ipu_course.checking.notebooks import find_lesson, install_line, work_folder
+from ipu_course.doctor import DoctorRow
 from ipu_teach.errors import LessonError
 
-DoctorRow = tuple[str, str, str]  # of the doctor: "ok", "note" or "FIX"; what; what we know of it
 # the command that opens a lesson, and its environment
 Opening = Callable[[Path], tuple[list[str], dict[str, str]]]
 

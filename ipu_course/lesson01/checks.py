@@ -37,16 +37,7 @@ from ipu_course.checking.precision import Precision
 from ipu_course.checking.programs import TILES, graph_of, run_once
 from ipu_course.checking.trial import Ran, Trial, Var, by_rows
 from ipu_course.checking.verdict_panel import Bars, number
-from ipu_teach import (
-    FLOAT,
-    Engine,
-    Graph,
-    Output,
-    SupervisorVertex,
-    Tensor,
-    program,
-    show,
-)
+from ipu_teach import FLOAT, Engine, Graph, Output, SupervisorVertex, Tensor, program, show
 from ipu_teach.errors import (
     ComputeSetRaceError,
     UninitialisedReadError,
