@@ -12,11 +12,14 @@ import linecache
 from typing import Any
 
 from ipu_course.checking import judging, learner_calls
+from ipu_course.checking.calling import answering
 from ipu_course.checking.exercise import Exercise, find_exercise, refuse_other_kinds
 from ipu_course.checking.mistakes import given_to
 from ipu_course.checking.printed import first_lines
+from ipu_course.checking.quoting import name_of, shown_text
 from ipu_course.checking.shared import LONGEST_KEPT, last_name
 from ipu_course.checking.state import learned
+from ipu_course.checking.verdicts import Kind, Passed
 
 # what `shared.alone` writes, and nothing else
 KEPT = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign)
@@ -37,7 +40,7 @@ def built(name: str, otherwise: Any = None) -> Any:
     if hers is not None:
         print(f"{name}: your own answer, which passed.")
         return hers
-    stand_in = "the reference answer" if otherwise is None else judging.name_of(otherwise)
+    stand_in = "the reference answer" if otherwise is None else name_of(otherwise)
     if otherwise is None:
         otherwise = learner_calls.run_reference(name, dict(given_to(name)))[0]
     until = (
@@ -54,8 +57,8 @@ def _again(exercise: Exercise, kept: object) -> tuple[Any, str]:
     it."""
     made: list[Any] = []
 
-    def judge(text: str) -> judging.Passed:
-        with judging.answering("what is kept of it"):
+    def judge(text: str) -> Passed:
+        with answering("what is kept of it"):
             made.append(_run(exercise.name, text))
         refuse_other_kinds(exercise, tuple(made))
         return exercise.judge(*made)
@@ -64,10 +67,10 @@ def _again(exercise: Exercise, kept: object) -> tuple[Any, str]:
         return None, "what is kept of yours is damaged"
     with first_lines():
         found = judging.judged(judge, (kept,), exercise.name)
-    if found.kind is judging.Kind.PASSED:
+    if found.kind is Kind.PASSED:
         return made[0], ""
     came = dict(found.rows).get("came", "")
-    return None, f"what is kept of yours does not pass now ({judging.shown_text(came)})"
+    return None, f"what is kept of yours does not pass now ({shown_text(came)})"
 
 
 def _run(name: str, text: str) -> Any:

@@ -22,20 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from ipu_course.checking.judging import (
-    Broken,
-    Draws,
-    NotAttempted,
-    NotYet,
-    answering,
-    call_made,
-    is_blank,
-    quoted,
-    returned,
-    said_by,
-)
+from ipu_course.checking.calling import Broken, answering, call_made, is_blank
 from ipu_course.checking.mistakes import Mistake, Reason, alike, same, suspects
 from ipu_course.checking.programs import TILES, all_of, device_of, graph_of, program_of, tiles_of
+from ipu_course.checking.quoting import quoted, returned, said_by
+from ipu_course.checking.verdicts import Draws, NotAttempted, NotYet
 from ipu_teach import INT, DataStream, Engine, Graph, Report, Tensor, Vertex
 from ipu_teach._support.own_code import is_own_module
 from ipu_teach.errors import (

@@ -16,27 +16,16 @@ import numpy as np
 
 from ipu_course.checking import warmups
 from ipu_course.checking.bound import Bound, least_cycles
+from ipu_course.checking.calling import Broken, call, call_made
+from ipu_course.checking.comparing import Pairs, compare
 from ipu_course.checking.exercise import Drawn, PredictedValue, exercise, later, lesson, question
-from ipu_course.checking.judging import (
-    Broken,
-    NotYet,
-    Pairs,
-    Passed,
-    call,
-    call_made,
-    call_text,
-    compare,
-    difference,
-    name_of,
-    plain,
-    quoted,
-    returned,
-)
 from ipu_course.checking.mistakes import Reason, first, same, suspects
 from ipu_course.checking.precision import Precision
 from ipu_course.checking.programs import TILES, graph_of, run_once
+from ipu_course.checking.quoting import call_text, difference, name_of, plain, quoted, returned
 from ipu_course.checking.trial import Ran, Trial, Var, by_rows
 from ipu_course.checking.verdict_panel import Bars, number
+from ipu_course.checking.verdicts import NotYet, Passed
 from ipu_teach import FLOAT, Engine, Graph, Output, SupervisorVertex, Tensor, program, show
 from ipu_teach.errors import (
     ComputeSetRaceError,

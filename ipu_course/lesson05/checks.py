@@ -12,19 +12,12 @@ from typing import Any
 import numpy as np
 
 from ipu_course.checking.bound import least_cycles
+from ipu_course.checking.calling import call
+from ipu_course.checking.comparing import compare, compare_value
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
-from ipu_course.checking.judging import (
-    MODELLED,
-    NotYet,
-    Passed,
-    call,
-    compare,
-    compare_value,
-    quoted,
-    returned,
-)
 from ipu_course.checking.mistakes import suspects
 from ipu_course.checking.programs import OTHER, SYNC, TILES, WORKERS, tiles_of
+from ipu_course.checking.quoting import quoted, returned
 from ipu_course.checking.trial import (
     Ran,
     Trial,
@@ -36,6 +29,7 @@ from ipu_course.checking.trial import (
     sizes_of,
 )
 from ipu_course.checking.verdict_panel import Bars, number
+from ipu_course.checking.verdicts import MODELLED, NotYet, Passed
 from ipu_teach import FLOAT, Report, concat, show
 from ipu_teach.errors import counted
 from ipu_teach.poplibs import poplin

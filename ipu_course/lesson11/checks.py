@@ -12,24 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from ipu_course.checking import judging, warmups
+from ipu_course.checking import warmups
+from ipu_course.checking.calling import call, call_made
+from ipu_course.checking.comparing import compare
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
-from ipu_course.checking.judging import (
-    MODELLED,
-    NotYet,
-    Passed,
-    call,
-    call_text,
-    name_of,
-    plain,
-    quoted,
-    refusing,
-    returned,
-)
 from ipu_course.checking.mistakes import suspects
 from ipu_course.checking.programs import graph_of, run_once
+from ipu_course.checking.quoting import call_text, name_of, plain, quoted, returned
 from ipu_course.checking.trial import linearly
 from ipu_course.checking.verdict_panel import Bars
+from ipu_course.checking.verdicts import MODELLED, NotYet, Passed, refusing
 from ipu_teach import FLOAT, HALF, QUARTER, QuarterFormat, QuarterMetadata, show
 from ipu_teach.errors import shown
 from ipu_teach.poplibs import poplin
@@ -69,7 +61,7 @@ def _thrown(answer: Callable[..., Any]) -> Array:
     """What an answer makes of each value, throw by throw."""
     values = np.repeat(VALUES[:, None], THROWS, axis=1)
     tried = f"{name_of(answer)} on an array of shape {values.shape}"
-    found = judging.call_made(answer, tried, values.copy(), np.random.default_rng(1101))
+    found = call_made(answer, tried, values.copy(), np.random.default_rng(1101))
     made = np.asarray(found) if isinstance(found, np.ndarray) else np.zeros(0)
     if made.shape != values.shape or made.dtype.kind != "f":
         shape = f"an array of shape {made.shape}" if isinstance(found, np.ndarray) else ""
@@ -148,7 +140,7 @@ def _walk(answer: Callable[..., Any]) -> Passed:
         advice = "return both, with a comma between them."
         told = returned(found, ""), "two numbers, the mean and the deviation", "", advice
         raise NotYet(call_text(answer, cases["drawn"]), *told)
-    return judging.compare(answer, after, cases, suspects("11.2"), tolerance=1e-9)
+    return compare(answer, after, cases, suspects("11.2"), tolerance=1e-9)
 
 
 # --- 11.3 -----------------------------------------------------------------------------------------

@@ -10,19 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ipu_course.checking import judging
+from ipu_course.checking.calling import answering, call_made
+from ipu_course.checking.comparing import compare
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
-from ipu_course.checking.judging import (
-    NotYet,
-    Passed,
-    call_made,
-    name_of,
-    plain,
-    refusing,
-    returned,
-)
 from ipu_course.checking.mistakes import suspects
 from ipu_course.checking.programs import device_of
+from ipu_course.checking.quoting import difference, name_of, plain, returned
+from ipu_course.checking.verdicts import NotYet, Passed, refusing
 from ipu_course.lesson13.captures import captured
 from ipu_teach import HALF, Tensor, keras
 from ipu_teach.errors import counted
@@ -47,7 +41,7 @@ def _samples(answer: Callable[..., Any]) -> Passed:
     drawn += [(1, 1, 6, 5, 3, False), (13, 2, 9, 1, 1, True), (3, 10, 2, 4, 2, True)]
     cases = {f"drawn, {case}": case for case in drawn}
     cases |= {"nothing is more than 1": (1, 1, 1, 1, 1, True)}
-    return judging.compare(answer, samples_of, cases, suspects("13.1"))
+    return compare(answer, samples_of, cases, suspects("13.1"))
 
 
 MODES = ("All", "Final", "EveryN", "Sum", "Default")
@@ -70,7 +64,7 @@ def _back(answer: Callable[..., Any]) -> Passed:
     drawn += [("Sum", 2, 3, 9, 1, False), ("Final", 5, 7, 4, 3, False)]
     cases: dict[str, tuple[Any, ...]] = {f"drawn, {case}": case for case in drawn}
     cases |= {"there are fewer micro-batches than n": ("EveryN", 8, 4, 5, 2, True)}
-    return judging.compare(answer, back_of, cases, suspects("13.3"))
+    return compare(answer, back_of, cases, suspects("13.3"))
 
 
 # --- 13.2: the port -------------------------------------------------------------------------------
@@ -145,7 +139,7 @@ def _ported(answer: Callable[..., Any]) -> Passed:
         if runs != wanted:
             raise NotYet(tried, f"{runs} runs of the device", str(wanted), *_whose(runs, wanted))
         hers, right = model.get_weights(), plain_loop(images, labels, epochs, batch, steps)
-        if where := judging.difference(hers[0], right[0], 1e-4):
+        if where := difference(hers[0], right[0], 1e-4):
             why, advice = _other_loop(hers, images, labels, epochs, batch, steps)
             raise NotYet(tried, f"weights: {where}", "", why, advice)
         reports.append(model.report)
@@ -172,7 +166,7 @@ def _other_loop(
         ),
     }
     for why, (weights, advice) in loops.items():
-        if not judging.difference(hers[0], weights[0], 1e-4):
+        if not difference(hers[0], weights[0], 1e-4):
             return why, advice
     return (
         "the device was run as often, and not with what the plain loop has.",
@@ -280,7 +274,7 @@ def _alike(found: Lowered, other: Any) -> bool:
 
 def _lowering(answer: Callable[..., Any]) -> Passed:
     tried = f"{name_of(answer)} with slopes 0.1, 3 and -0.5"
-    with judging.answering(tried):
+    with answering(tried):
         found = lowered(answer)
     refused = refusing("13.4", partial(_alike, found))
     for i, (slope, _) in enumerate(SLOPES):
@@ -288,7 +282,7 @@ def _lowering(answer: Callable[..., Any]) -> Passed:
         factor = np.where(x > 0, 1, slope)
         wanted = {"the forward": x * factor, "the gradient": g * factor, "x, afterwards": x}
         for (name, right), hers in zip(wanted.items(), found.came[i], strict=True):
-            if where := judging.difference(hers, right.astype(np.float32)):
+            if where := difference(hers, right.astype(np.float32)):
                 advice = "take one number of each sign, and 0, and follow them."
                 raise refused(f"{name}, slope {slope}", where, "", advice)
     if found.compute_sets > 2 * len(SLOPES):
@@ -354,7 +348,7 @@ def _recompiled(answer: Callable[..., Any]) -> Passed:
             raise NotYet(tried, returned(run), "a run", "", advice)
         return run
 
-    with judging.answering(tried):
+    with answering(tried):
         come["all"] = gone_on(watched)
     for number, (case, new) in enumerate(CALLS):
         made.add(case[:2])

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from ipu_course.checking import warmups
+from ipu_course.checking.calling import call
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
-from ipu_course.checking.judging import NotYet, Passed, call, plain, quoted, refusing, returned
 from ipu_course.checking.programs import TILES, all_of, device_of, program_of
+from ipu_course.checking.quoting import plain, quoted, returned
 from ipu_course.checking.trial import (
     Built,
     Ran,
@@ -25,6 +26,7 @@ from ipu_course.checking.trial import (
     refuse_growing,
 )
 from ipu_course.checking.verdict_panel import Bars
+from ipu_course.checking.verdicts import NotYet, Passed, refusing
 from ipu_teach import FLOAT, INT, Graph, InOut, Input, Output, Tensor, Vector, Vertex, show
 from ipu_teach.errors import counted, shown
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence as Steps

@@ -12,22 +12,14 @@ from typing import Any
 import numpy as np
 
 from ipu_course.checking import warmups
+from ipu_course.checking.calling import call, call_made
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
-from ipu_course.checking.judging import (
-    NotAttempted,
-    NotYet,
-    Passed,
-    call,
-    call_made,
-    difference,
-    quoted,
-    refusing,
-    returned,
-)
 from ipu_course.checking.notebooks import work_folder
 from ipu_course.checking.programs import TILES, device_of
+from ipu_course.checking.quoting import difference, quoted, returned
 from ipu_course.checking.trial import Built, Ran, Trial, Var, codelet, codelet_of
 from ipu_course.checking.verdict_panel import Bars, number
+from ipu_course.checking.verdicts import NotAttempted, NotYet, Passed, refusing
 from ipu_course.lesson15.beliefs import Belief, Edge, Spring, chain, grid, messages, network
 from ipu_teach import FLOAT, Graph, Report, show
 from ipu_teach._support.places import write_whole
