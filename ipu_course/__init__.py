@@ -21,14 +21,7 @@ add_package(__name__, Path(__file__).resolve().parent)
 
 from ipu_course.checking.afterwards import solution  # noqa: E402  after it is registered
 from ipu_course.checking.built import built  # noqa: E402
-from ipu_course.checking.learner_calls import (  # noqa: E402
-    check,
-    given,
-    hint,
-    predict,
-    share,
-    verify,
-)
+from ipu_course.checking.learner_calls import check, given, hint, predict, share, verify  # noqa: E402
 from ipu_course.checking.overview import progress  # noqa: E402
 from ipu_course.checking.puzzles import puzzle  # noqa: E402
 from ipu_course.checking.words import section, text  # noqa: E402

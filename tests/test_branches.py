@@ -21,16 +21,7 @@ import test_exact
 from codelets import BRANCHING, FlipWhereNegative, random_branching
 from graphs import Placed, Space, add, differences, regions
 from hypothesis import given, settings, strategies as st
-from test_exact import (
-    DEVICE,
-    RANDOMLY,
-    Ran,
-    cut,
-    line_of,
-    normal,
-    outcome,
-    run,
-)
+from test_exact import DEVICE, RANDOMLY, Ran, cut, line_of, normal, outcome, run
 
 from bench.codelets import Collatz, FirstPast
 from ipu_teach import FLOAT, HALF, INT, InOut, Input, Output, Vector, Vertex

@@ -99,7 +99,7 @@ def test_a_traceback_leaves_out_the_kits_frames(package: str) -> None:
 
 
 def test_an_error_in_an_answer_names_the_answers_line(tmp_path: Path) -> None:
-    """judging.line_of: neither the course's frames nor those of libraries."""
+    """quoting.line_of: neither the course's frames nor those of libraries."""
     file = tmp_path / "answer.py"
     file.write_text("def answer(work, bytes_in, bytes_out, sync):\n    return work[99]\n")
     names: dict[str, Any] = {}
@@ -110,7 +110,7 @@ def test_an_error_in_an_answer_names_the_answers_line(tmp_path: Path) -> None:
 
 
 def test_a_missing_argument_is_named_for_both_packages() -> None:
-    """judging: how a function of the kit is called, found from the answer's own line."""
+    """calling: how a function of the kit is called, found from the answer's own line."""
 
     def answer(work: Any, bytes_in: Any, bytes_out: Any, sync: Any) -> Any:
         return popops.add()  # type: ignore[call-arg]

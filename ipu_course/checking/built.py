@@ -12,11 +12,14 @@ import linecache
 from typing import Any
 
 from ipu_course.checking import judging, learner_calls
+from ipu_course.checking.calling import answering
 from ipu_course.checking.exercise import Exercise, find_exercise, refuse_other_kinds
 from ipu_course.checking.mistakes import given_to
 from ipu_course.checking.printed import first_lines
+from ipu_course.checking.quoting import name_of, shown_text
 from ipu_course.checking.shared import LONGEST_KEPT, last_name
 from ipu_course.checking.state import learned
+from ipu_course.checking.verdicts import Kind, Passed
 
 # what `shared.alone` writes, and nothing else
 KEPT = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign)
@@ -37,7 +40,7 @@ def built(name: str, otherwise: Any = None) -> Any:
     if learner_run is not None:
         print(f"{name}: your own answer, which passed.")
         return learner_run
-    stand_in = "the reference answer" if otherwise is None else judging.name_of(otherwise)
+    stand_in = "the reference answer" if otherwise is None else name_of(otherwise)
     if otherwise is None:
         otherwise = learner_calls.run_reference(name, dict(given_to(name)))[0]
     until = (
@@ -54,8 +57,8 @@ def _again(exercise: Exercise, record: object) -> tuple[Any, str]:
     it."""
     returned_value: list[Any] = []
 
-    def judge(text: str) -> judging.Passed:
-        with judging.answering("what is kept of it"):
+    def judge(text: str) -> Passed:
+        with answering("what is kept of it"):
             returned_value.append(_run(exercise.name, text))
         refuse_other_kinds(exercise, tuple(returned_value))
         return exercise.judge(*returned_value)
@@ -64,10 +67,10 @@ def _again(exercise: Exercise, record: object) -> tuple[Any, str]:
         return None, "what is kept of yours is damaged"
     with first_lines():
         verdict = judging.judged(judge, (record,), exercise.name)
-    if verdict.kind is judging.Kind.PASSED:
+    if verdict.kind is Kind.PASSED:
         return returned_value[0], ""
     actual = dict(verdict.rows).get("came", "")
-    return None, f"what is kept of yours does not pass now ({judging.shown_text(actual)})"
+    return None, f"what is kept of yours does not pass now ({shown_text(actual)})"
 
 
 def _run(name: str, text: str) -> Any:

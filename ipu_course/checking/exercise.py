@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ipu_course.checking.judging import Passed, plain
 from ipu_course.checking.naming import exercise_meant, lesson_of, number_of
 from ipu_course.checking.precision import Precision
+from ipu_course.checking.quoting import plain
 from ipu_course.checking.verdict_panel import number
+from ipu_course.checking.verdicts import Passed
 from ipu_course.checking.words import section, text
 from ipu_teach.errors import AnswerKindError, UnknownExerciseError, counted, did_you_mean, shown
 

@@ -247,9 +247,9 @@ def run(word: str, data: str | None = None, html: str | None = None, store: bool
     need("nbclient", "lab")
     import nbformat
 
-    own = Path(word)
-    bundled = not (own.suffix == ".ipynb" and own.is_file())
-    path = find_lesson(word, solved=True) if bundled else own.absolute()
+    file = Path(word)
+    bundled = not (file.suffix == ".ipynb" and file.is_file())
+    path = find_lesson(word, solved=True) if bundled else file.absolute()
     if bundled and store:
         need_checkout("Storing a lesson's outputs")
     target = Path(html).absolute() if html else None

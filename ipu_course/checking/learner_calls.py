@@ -10,6 +10,7 @@ from textwrap import shorten
 from typing import Any
 
 from ipu_course.checking import judging
+from ipu_course.checking.calling import is_blank
 from ipu_course.checking.exercise import (
     REFUSALS,
     Exercise,
@@ -20,11 +21,12 @@ from ipu_course.checking.exercise import (
     refuse_other_kinds,
 )
 from ipu_course.checking.gaps import Reference, names_needed, reference
-from ipu_course.checking.judging import Kind, is_blank
 from ipu_course.checking.printed import first_lines
+from ipu_course.checking.quoting import name_of
 from ipu_course.checking.shared import Shared, alone, code_of, parsed
 from ipu_course.checking.state import MOST_COUNTED, Record, learned, whole
 from ipu_course.checking.verdict_panel import Panel
+from ipu_course.checking.verdicts import Kind, Passed
 from ipu_teach.errors import AnswerKindError, LessonError
 
 _passed: dict[str, Any] = {}  # the answers that passed in this kernel, by exercise
@@ -150,7 +152,7 @@ def _count(record: Record, verdict: Verdict, text: str | None) -> None:
 def judged(exercise: Exercise, answers: tuple[Any, ...], given_out: bool = False) -> Verdict:
     """The verdict on an answer, without counting it."""
 
-    def judge(*arguments: Any) -> judging.Passed:
+    def judge(*arguments: Any) -> Passed:
         refuse_other_kinds(exercise, arguments)
         return exercise.judge(*arguments)
 
@@ -208,7 +210,7 @@ def share(name: str) -> Panel:
 
 
 def _called(answer: Any) -> str:
-    return judging.name_of(answer) if callable(answer) else "answer"
+    return name_of(answer) if callable(answer) else "answer"
 
 
 def verify(line: str, *answers: Any) -> Panel:
@@ -350,10 +352,10 @@ def _locked(question: Question) -> tuple[Any, ...]:
 
 
 def _compared(
-    question: Question, head: str, locked: Any, actual: Any, *asked: tuple[str, str]
+    question: Question, head: str, locked: Any, actual: Any, *extra_rows: tuple[str, str]
 ) -> Panel:
     """A guess beside what it is."""
-    rows = (*asked, ("you guessed", question.said(locked)), ("it is", question.said(actual)))
+    rows = (*extra_rows, ("you guessed", question.said(locked)), ("it is", question.said(actual)))
     message = "as you guessed" if locked == actual else "compared"
     return Panel(f"{head} {message}", "=", (*rows, ("why", question.why)))
 

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ipu_course.checking.judging import NotYet, answering, call_made, quoted, returned
+from ipu_course.checking.calling import answering, call_made
+from ipu_course.checking.quoting import quoted, returned
+from ipu_course.checking.verdicts import NotYet
 from ipu_teach import FLOAT, Device, Engine, Graph, IPUModel, Tensor
 from ipu_teach.poplibs import poplin, popops, poputil
 from ipu_teach.program import Program, Sequence as Steps

@@ -20,7 +20,6 @@ import numpy as np
 
 from ipu_course.checking.exercise import REFUSALS, Exercise, find_exercise
 from ipu_course.checking.gaps import Reference, gaps_in
-from ipu_course.checking.judging import Kind
 from ipu_course.checking.learner_calls import (
     SIGNS,
     Verdict,
@@ -31,6 +30,7 @@ from ipu_course.checking.learner_calls import (
 )
 from ipu_course.checking.state import Record, learned
 from ipu_course.checking.verdict_panel import FRAME, Panel
+from ipu_course.checking.verdicts import Kind
 from ipu_teach.errors import AnswerKindError, LessonError, counted, shown
 from ipu_teach.graph.layouts import is_whole
 

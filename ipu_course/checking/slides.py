@@ -54,10 +54,10 @@ def prose(markdown: str) -> list[str]:
 def shown(cell: NotebookNode, printed: bool) -> list[Any]:
     """What of a cell's outputs is a slide: its pictures; else, if asked for, what it printed."""
     outputs = cell.get("outputs", [])
-    held = [output.get("data", {}) for output in outputs]
+    bundles = [output.get("data", {}) for output in outputs]
     pictures = [
         output
-        for output, data in zip(outputs, held, strict=True)
+        for output, data in zip(outputs, bundles, strict=True)
         if "image/png" in data or "<img" in data.get("text/html", "")
     ]
     return pictures or [output for output in outputs if printed and output.get("text")]

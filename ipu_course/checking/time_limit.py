@@ -22,6 +22,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from time import perf_counter, process_time, sleep
 from types import FunctionType, ModuleType
@@ -31,6 +32,10 @@ from ipu_teach._support.own_code import is_own_module
 
 T = TypeVar("T")
 
+# seconds that an answer may take, of the processor's; what does not end at once is over within 10
+# on a machine of its own
+LIMIT = 8.0
+BEGAN = ContextVar("when the check that is going on began", default=0.0)
 # seconds until the exception is raised again, if an answer went on after the first, and after the
 # second
 AGAIN = (0.7, 0.5)
@@ -145,6 +150,11 @@ def within(seconds: float, work: Callable[[], T]) -> T:
         if watch.over:
             raise TooLong from None
         raise
+
+
+def half_is_over() -> bool:
+    """Return whether the check that is going on has taken half of its time."""
+    return perf_counter() - BEGAN.get() > LIMIT / 2
 
 
 # what is bound for a while instead: by module or class, and name

@@ -22,20 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from ipu_course.checking.judging import (
-    Broken,
-    Draws,
-    NotAttempted,
-    NotYet,
-    answering,
-    call_made,
-    is_blank,
-    quoted,
-    returned,
-    said_by,
-)
+from ipu_course.checking.calling import Broken, answering, call_made, is_blank
 from ipu_course.checking.mistakes import Mistake, Reason, alike, same, suspects
 from ipu_course.checking.programs import TILES, all_of, device_of, graph_of, program_of, tiles_of
+from ipu_course.checking.quoting import quoted, returned, said_by
+from ipu_course.checking.verdicts import Draws, NotAttempted, NotYet
 from ipu_teach import INT, DataStream, Engine, Graph, Report, Tensor, Vertex
 from ipu_teach._support.own_code import is_own_module
 from ipu_teach.errors import (
@@ -555,10 +546,10 @@ class Ran:
 
     def wrong(self, name: str) -> Wrong | None:
         """The first element of a tensor that is wrong; None if all are right in all runs."""
-        for run, (found, after) in enumerate(
+        for run, (came_of_run, after) in enumerate(
             zip(self.came, self.trial.tensors[name].after, strict=False)
         ):
-            actual, right = found[name], np.asarray(after)
+            actual, right = came_of_run[name], np.asarray(after)
             if not np.array_equal(actual, right):
                 place = tuple(int(i) for i in np.argwhere(actual != right)[0])
                 at = place[0] if len(place) == 1 else place

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ipu_course.checking.judging import Passed, compare, difference, quoted
+from ipu_course.checking.comparing import compare
 from ipu_course.checking.mistakes import suspects
 from ipu_course.checking.programs import TILES
+from ipu_course.checking.quoting import difference, quoted
 from ipu_course.checking.trial import Ran, Trial, Var, appends, by_rows, codelet_of
+from ipu_course.checking.verdicts import Passed
 from ipu_teach import FLOAT
 
 Judge = Callable[..., Passed]

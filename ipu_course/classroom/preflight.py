@@ -31,9 +31,9 @@ from urllib.parse import quote
 import ipu_teach
 from ipu_course.checking.naming import lesson_of
 from ipu_course.checking.notebooks import find_lesson, install_line, work_folder
+from ipu_course.doctor import DoctorRow
 from ipu_teach.errors import LessonError
 
-DoctorRow = tuple[str, str, str]  # of the doctor: "ok", "note" or "FIX"; what; what we know of it
 # the command that opens a lesson, and its environment
 Opening = Callable[[Path], tuple[list[str], dict[str, str]]]
 
@@ -100,8 +100,8 @@ def ask(question: str, answer: Callable[[], str]) -> bool:
     return False
 
 
-def _of_rows(found: DoctorRow | Iterable[DoctorRow]) -> str:
-    rows = [found] if isinstance(found, tuple) else list(found)
+def _of_rows(doctor_rows: DoctorRow | Iterable[DoctorRow]) -> str:
+    rows = [doctor_rows] if isinstance(doctor_rows, tuple) else list(doctor_rows)
     faults = [f"{name} {text}" for mark, name, text in rows if mark == "FIX"]
     if faults:
         raise No("; ".join(faults), "do that, and run this again")

@@ -37,7 +37,7 @@ def replay(line: str, code: str) -> str:
     exercise = parsed(line).name
     reference_found = reference(exercise)
     names = definitions(reference_found.path)
-    made = [
+    codes = [
         node.name
         for node in ast.parse(code).body
         if isinstance(node, (ast.FunctionDef, ast.ClassDef))
@@ -46,10 +46,10 @@ def replay(line: str, code: str) -> str:
     if missing:
         return f"its code needs {', '.join(missing)}, of another cell"
     linecache.cache[FILE] = (len(code), None, code.splitlines(keepends=True), FILE)
-    if made:
+    if codes:
         exec(compile(code, FILE, "exec"), names)
-    answer = names[made[-1]] if made else eval(compile(code, FILE, "eval"), names)
-    beside = [eval(other, names) for other in reference_found.answers[1:]]
+    answer = names[codes[-1]] if codes else eval(compile(code, FILE, "eval"), names)
+    beside = [eval(source, names) for source in reference_found.answers[1:]]
     verdict = verify(line, answer, *beside)
     return (
         ""

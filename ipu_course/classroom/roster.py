@@ -154,8 +154,8 @@ def files_of(folder_given: Path) -> Iterator[tuple[str, Path]]:
             yield one_line(file.stem), file
     for folder in work_folders(folder_given):
         parts = [part for part in folder.relative_to(folder_given).parts if part != WORK]
-        own = [part for part in folder.absolute().parts if part != WORK]
-        yield one_line(parts[0] if parts else own[-1]), folder / FILE
+        path_parts = [part for part in folder.absolute().parts if part != WORK]
+        yield one_line(parts[0] if parts else path_parts[-1]), folder / FILE
 
 
 def work_folders(folder_given: Path) -> Iterator[Path]:

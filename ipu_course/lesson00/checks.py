@@ -10,17 +10,12 @@ from typing import Any
 import numpy as np
 
 from ipu_course.checking import warmups
+from ipu_course.checking.calling import answering
+from ipu_course.checking.comparing import compare
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
-from ipu_course.checking.judging import (
-    NotAttempted,
-    NotYet,
-    Passed,
-    answering,
-    compare,
-    raise_first,
-)
 from ipu_course.checking.mistakes import first, suspects
 from ipu_course.checking.programs import TILES, graph_of
+from ipu_course.checking.verdicts import NotAttempted, NotYet, Passed, raise_first
 from ipu_teach import FLOAT, HALF, Tensor, show
 from ipu_teach.errors import counted
 

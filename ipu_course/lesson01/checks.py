@@ -16,37 +16,17 @@ import numpy as np
 
 from ipu_course.checking import warmups
 from ipu_course.checking.bound import Bound, least_cycles
+from ipu_course.checking.calling import Broken, call, call_made
+from ipu_course.checking.comparing import Pairs, compare
 from ipu_course.checking.exercise import Drawn, PredictedValue, exercise, later, lesson, question
-from ipu_course.checking.judging import (
-    Broken,
-    NotYet,
-    Pairs,
-    Passed,
-    call,
-    call_made,
-    call_text,
-    compare,
-    difference,
-    name_of,
-    plain,
-    quoted,
-    returned,
-)
 from ipu_course.checking.mistakes import Reason, first, same, suspects
 from ipu_course.checking.precision import Precision
 from ipu_course.checking.programs import TILES, graph_of, run_once
+from ipu_course.checking.quoting import call_text, difference, name_of, plain, quoted, returned
 from ipu_course.checking.trial import Ran, Trial, Var, by_rows
 from ipu_course.checking.verdict_panel import Bars, number
-from ipu_teach import (
-    FLOAT,
-    Engine,
-    Graph,
-    Output,
-    SupervisorVertex,
-    Tensor,
-    program,
-    show,
-)
+from ipu_course.checking.verdicts import NotYet, Passed
+from ipu_teach import FLOAT, Engine, Graph, Output, SupervisorVertex, Tensor, program, show
 from ipu_teach.errors import (
     ComputeSetRaceError,
     UninitialisedReadError,
@@ -643,13 +623,13 @@ def _culprit(answer: Any, graph: Any) -> Passed:
     return Passed(f"the detector says the same. {race.tried} {race.where}", evidence=race.where)
 
 
-def _wrong_pair(one: int, second: int) -> tuple[str, str]:
+def _wrong_pair(lower: int, second: int) -> tuple[str, str]:
     """Why two numbers are not the pair, and what to do."""
-    pair = sorted((one, second))
+    pair = sorted((lower, second))
     why, advice = first(suspects("01.5"), lambda like: sorted(like[1:]) == pair)
     if why:
         return why, advice
-    if one == second:
+    if lower == second:
         return "this is one vertex, and a race takes two.", "give both numbers."
     if not 0 <= pair[0] <= pair[1] < THIRDS:
         return (

@@ -12,21 +12,9 @@ import numpy as np
 
 from ipu_course.checking import warmups
 from ipu_course.checking.bound import Bound
+from ipu_course.checking.calling import Broken, answering
+from ipu_course.checking.comparing import KEEP_WIDE, ROUNDED, rounding_or_logic
 from ipu_course.checking.exercise import Drawn, PredictedValue, exercise, later, lesson, question
-from ipu_course.checking.judging import (
-    KEEP_WIDE,
-    ROUNDED,
-    Broken,
-    NotAttempted,
-    NotYet,
-    Passed,
-    answering,
-    difference,
-    quoted,
-    raise_first,
-    rounding_or_logic,
-    said_by,
-)
 from ipu_course.checking.mistakes import first, same, suspects
 from ipu_course.checking.programs import (
     TILES,
@@ -37,8 +25,10 @@ from ipu_course.checking.programs import (
     run_once,
     tiles_of,
 )
+from ipu_course.checking.quoting import difference, quoted, said_by
 from ipu_course.checking.trial import Ran, StreamIn, StreamOut, Trial, Var, refuse_growing
 from ipu_course.checking.verdict_panel import Bars, number
+from ipu_course.checking.verdicts import NotAttempted, NotYet, Passed, raise_first
 from ipu_teach import FLOAT, INT, Graph, Tensor, show
 from ipu_teach.errors import (
     DeviceValueError,

@@ -13,21 +13,15 @@ import numpy as np
 
 from ipu_course.checking import warmups
 from ipu_course.checking.bound import Bound, least_cycles
+from ipu_course.checking.calling import call_made
+from ipu_course.checking.comparing import KEEP_WIDE, ROUNDED, rounding_or_logic
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
-from ipu_course.checking.judging import (
-    KEEP_WIDE,
-    MODELLED,
-    ROUNDED,
-    NotYet,
-    Passed,
-    call_made,
-    difference,
-    rounding_or_logic,
-)
 from ipu_course.checking.precision import Precision
 from ipu_course.checking.programs import SYNC, TILES, WORKERS, tiles_of
+from ipu_course.checking.quoting import difference
 from ipu_course.checking.trial import Answers, Built, Ran, Trial, Var, appends, by_rows
 from ipu_course.checking.verdict_panel import Bars, number
+from ipu_course.checking.verdicts import MODELLED, NotYet, Passed
 from ipu_teach import FLOAT, HALF, UNSIGNED_INT, Graph, Report, Tensor, show
 from ipu_teach.errors import counted
 from ipu_teach.poplibs import popops

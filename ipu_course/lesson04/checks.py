@@ -13,26 +13,14 @@ import numpy as np
 
 from ipu_course.checking import warmups
 from ipu_course.checking.bound import MEMORY_BYTES_PER_CYCLE, Bound
+from ipu_course.checking.calling import Broken, answering, call
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
-from ipu_course.checking.judging import (
-    MODELLED,
-    Broken,
-    NotAttempted,
-    NotYet,
-    Passed,
-    answering,
-    call,
-    call_text,
-    name_of,
-    plain,
-    quoted,
-    refusing,
-    returned,
-)
 from ipu_course.checking.mistakes import given_to, same
 from ipu_course.checking.programs import SYNC, TILES, WORKERS
+from ipu_course.checking.quoting import call_text, name_of, plain, quoted, returned
 from ipu_course.checking.trial import Ran, Trial, Var, by_rows, codelet, codelet_of, sizes_of
 from ipu_course.checking.verdict_panel import Bars, number
+from ipu_course.checking.verdicts import MODELLED, NotAttempted, NotYet, Passed, refusing
 from ipu_teach import FLOAT, Graph, InOut, Input, Output, Report, Vector, Vertex, show
 from ipu_teach.cost.traced import VERTEX_OVERHEAD
 from ipu_teach.errors import ComputeSetRaceError, counted
@@ -277,8 +265,8 @@ def _reads_ahead(graph: Graph, name: str) -> tuple[str, str] | None:
         if compute_set.name == name
         for t in compute_set.tables.values()
     ):
-        for field, found in sizes_of(graph, table).items():
-            sizes.get(table.edges[field].kind, []).extend(found)
+        for field, field_sizes in sizes_of(graph, table).items():
+            sizes.get(table.edges[field].kind, []).extend(field_sizes)
     read, wrote = sizes["input"], sizes["output"]
     if not wrote or max(wrote) - min(wrote) > 1 or max(read, default=0) <= 2 * max(wrote):
         return None

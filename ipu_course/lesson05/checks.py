@@ -12,19 +12,12 @@ from typing import Any
 import numpy as np
 
 from ipu_course.checking.bound import least_cycles
+from ipu_course.checking.calling import call
+from ipu_course.checking.comparing import compare, compare_value
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
-from ipu_course.checking.judging import (
-    MODELLED,
-    NotYet,
-    Passed,
-    call,
-    compare,
-    compare_value,
-    quoted,
-    returned,
-)
 from ipu_course.checking.mistakes import suspects
 from ipu_course.checking.programs import OTHER, SYNC, TILES, WORKERS, tiles_of
+from ipu_course.checking.quoting import quoted, returned
 from ipu_course.checking.trial import (
     Ran,
     Trial,
@@ -36,6 +29,7 @@ from ipu_course.checking.trial import (
     sizes_of,
 )
 from ipu_course.checking.verdict_panel import Bars, number
+from ipu_course.checking.verdicts import MODELLED, NotYet, Passed
 from ipu_teach import FLOAT, Report, concat, show
 from ipu_teach.errors import counted
 from ipu_teach.poplibs import poplin
@@ -466,8 +460,8 @@ def _too_late(run: Ran) -> tuple[str, str]:
         ),
         (
             cycles_per_row > 1.3 * like_dot,
-            f"a vertex takes {number(round(cycles_per_row))} worker cycles for a piece of {longest} "
-            f"numbers, where Dot takes {like_dot}.",
+            f"a vertex takes {number(round(cycles_per_row))} worker cycles for a piece of "
+            f"{longest} numbers, where Dot takes {like_dot}.",
             "hand whole rows to the vector unit: Dot and Sum are ready.",
         ),
         (
@@ -586,12 +580,13 @@ def _frugal(answer: Callable[..., Any]) -> Passed:
         raise NotYet(description, "right, and too large for the tile", "", why, advice, bars)
     bars = Bars(budget, cycles, MODELLED)
     if cycles > budget:
-        mine, other = (
+        learner_cycles, fastest_cycles = (
             number(round(r.compute_cycles_per_tile.mean())) for r in (report, _fastest_plan())
         )
         why = (
             f"it fits, with {number(peak_bytes)} bytes, in {steps}. But its tiles compute for "
-            f"{mine} cycles on average, and for {other} in the fastest plan: small blocks are slow."
+            f"{learner_cycles} cycles on average, and for {fastest_cycles} in the fastest plan: "
+            "small blocks are slow."
         )
         raise NotYet(
             description,

@@ -15,28 +15,15 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from ipu_course.checking.bound import least_cycles
+from ipu_course.checking.calling import Broken, answering, call_made
+from ipu_course.checking.comparing import compare_value
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
-from ipu_course.checking.judging import (
-    MODELLED,
-    Broken,
-    NotYet,
-    Passed,
-    answering,
-    call_made,
-    compare_value,
-    difference,
-    name_of,
-    plain,
-    quoted,
-    raise_first,
-    refusing,
-    returned,
-    said_by,
-)
 from ipu_course.checking.mistakes import Reason, first, suspects
 from ipu_course.checking.programs import OTHER, SYNC, TILES, graph_of, loaded, run_once
+from ipu_course.checking.quoting import difference, name_of, plain, quoted, returned, said_by
 from ipu_course.checking.trial import Built, Ran, Trial, Var, by_rows, narrowed, refuse_fixed_tiles
 from ipu_course.checking.verdict_panel import Bars, number
+from ipu_course.checking.verdicts import MODELLED, NotYet, Passed, raise_first, refusing
 from ipu_teach import FLOAT, HALF, Engine, Graph, Input, Output, Report, Tensor, Vector, Vertex
 from ipu_teach.errors import GraphMemoryAllocationError, StreamConnectionError, counted
 from ipu_teach.program import Copy, Execute, Repeat, Sequence

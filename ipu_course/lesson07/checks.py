@@ -11,24 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from ipu_course.checking.calling import Broken, answering, call, call_made
+from ipu_course.checking.comparing import compare
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
-from ipu_course.checking.judging import (
-    Broken,
-    NotYet,
-    Passed,
-    answering,
-    call,
-    call_made,
-    compare,
-    difference,
-    name_of,
-    plain,
-    quoted,
-    returned,
-    said_by,
-)
 from ipu_course.checking.mistakes import first, suspects
 from ipu_course.checking.programs import OTHER, all_of, graph_of, loaded, program_of
+from ipu_course.checking.quoting import difference, name_of, plain, quoted, returned, said_by
 from ipu_course.checking.trial import (
     Built,
     Ran,
@@ -41,6 +29,7 @@ from ipu_course.checking.trial import (
     refuse_growing,
 )
 from ipu_course.checking.verdict_panel import Bars, number
+from ipu_course.checking.verdicts import NotYet, Passed
 from ipu_teach import (
     FLOAT,
     INT,

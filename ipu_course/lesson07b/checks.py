@@ -14,21 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from ipu_course.checking import judging, warmups
+from ipu_course.checking import warmups
+from ipu_course.checking.calling import Broken, answering, call_made
+from ipu_course.checking.comparing import compare
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
-from ipu_course.checking.judging import (
-    MODELLED,
-    NotYet,
-    Passed,
-    answering,
-    call_made,
-    name_of,
-    plain,
-)
 from ipu_course.checking.mistakes import given_to, suspects
 from ipu_course.checking.programs import device_of, graph_of, run_once, tiles_of
+from ipu_course.checking.quoting import difference, name_of, plain, quoted, returned
 from ipu_course.checking.trial import Built, Ran, Trial, Var, appends, linearly
 from ipu_course.checking.verdict_panel import Bars, number
+from ipu_course.checking.verdicts import MODELLED, NotAttempted, NotYet, Passed
 from ipu_teach import FLOAT, Graph, Report, Tensor, datasets
 from ipu_teach.errors import counted
 from ipu_teach.graph.layouts import Shape
@@ -66,7 +61,7 @@ def _view(answer: Any, trial: Trial, graph: Graph, parts: Any) -> Built:
     returned_value = call_made(answer, trial.tried, *parts, *trial.more)
     if not isinstance(returned_value, Tensor):
         advice = "return what concat gave you, reshaped."
-        raise NotYet(trial.tried, judging.returned(returned_value), "a tensor", next_step=advice)
+        raise NotYet(trial.tried, returned(returned_value), "a tensor", next_step=advice)
     return Steps(), [returned_value]
 
 
@@ -84,7 +79,7 @@ def _patches(answer: Callable[..., Any]) -> Passed:
         options = (k, stride) if stride > 1 else (k,)  # which is 1 if it is not said
         run = Trial(description, variable, more=options, form=_view).of(answer)
         right = patches_of(x, k, stride)
-        if where := judging.difference(run.result, right):
+        if where := difference(run.result, right):
             shaped = f", not {right.shape}" * where.startswith("the shape")
             advice = "follow the first two windows by hand."
             raise run.refused("07b.1", where + shaped, "", advice)
@@ -132,9 +127,7 @@ def backward_trial(layer: Shape) -> tuple[Trial, tuple[Array, Array, Array]]:
         if not (isinstance(returned_value, (tuple, list)) and len(returned_value) == 3) or not all(
             isinstance(part, Tensor) for part in returned_value
         ):
-            raise NotYet(
-                description, judging.returned(returned_value), "three tensors: dx, dw and db"
-            )
+            raise NotYet(description, returned(returned_value), "three tensors: dx, dw and db")
         return program, list(returned_value)
 
     return Trial(description, tensors, form=form, agree=_as_near), slopes_of(x, w, dy, padding)
@@ -145,7 +138,7 @@ def _backward(answer: Callable[..., Any]) -> Passed:
         trial, rights = backward_trial(layer)
         run = trial.through(answer, "07b.2")
         for n, (name, right) in enumerate(zip(("dx", "dw", "db"), rights, strict=True)):
-            if where := judging.difference(run.came[0][f"result {n}"], right):
+            if where := difference(run.came[0][f"result {n}"], right):
                 shaped = f", not {right.shape}" * where.startswith("the shape")
                 advice = f"which elements of dy does one element of {name} meet?"
                 raise run.refused("07b.2", f"{name}: {where}{shaped}", "", advice)
@@ -220,7 +213,7 @@ def _zeros(answer: Callable[..., Any]) -> Passed:
         variable = {"x": Var(FLOAT, tuple(shape), linearly, [x])}
         run = Trial(description, variable, more=(p,), form=_with_graph).through(answer, "07b.3")
         right = np.pad(x, ((0, 0), (p, p), (p, p), (0, 0)))
-        if where := judging.difference(run.result, right):
+        if where := difference(run.result, right):
             shaped = f", not {right.shape}" * where.startswith("the shape")
             advice = "p rows and columns of zeros on each side of the field."
             raise run.refused("07b.3", where + shaped, "", advice)
@@ -275,7 +268,7 @@ def _pool(answer: Callable[..., Any]) -> Passed:
         "a window of one element": case(3, 4, 1, 1),
     }
     advice = "follow one window: which of its elements was the largest?"
-    return judging.compare(answer, pool_slopes, cases, suspects("07b.4"), advice)
+    return compare(answer, pool_slopes, cases, suspects("07b.4"), advice)
 
 
 # --- 07b.5 ----------------------------------------------------------------------------------------
@@ -301,7 +294,7 @@ def _busy(answer: Callable[..., Any]) -> Passed:
         )
     }
     cases["each channel is a group"] = (9, 32, 32, 32)
-    return judging.compare(answer, units_busy, cases, suspects("07b.5"))
+    return compare(answer, units_busy, cases, suspects("07b.5"))
 
 
 # --- 07b.6 ----------------------------------------------------------------------------------------
@@ -379,7 +372,7 @@ def _trained(answer: Callable[..., Any]) -> Passed:
     try:
         with answering(description):
             result = answer(watched, images, data.train_labels, tests, data.test_labels, EPOCHS)
-    except judging.Broken as broken:
+    except Broken as broken:
         if not isinstance(broken.error, _TooMany):
             raise
         why = f"that is more than {EPOCHS} times through all images."
@@ -387,7 +380,7 @@ def _trained(answer: Callable[..., Any]) -> Passed:
             description, f"step {steps + 1}", "", why, "learn quicker: the rate."
         ) from None
     if result is ...:
-        raise judging.NotAttempted
+        raise NotAttempted
     right = float(np.mean(cnn.read(tests) == data.test_labels))
     bars = Bars(steps * samples_per_step, len(watched.losses) * samples_per_step, MODELLED)
     fault = _told(
@@ -430,7 +423,7 @@ def _told(
     if right > HIGH:
         return actual, f"{100 * HIGH:.1f} % at most", "nobody learns that from so few.", ""
     if message is None or not 0 <= float(message) <= 1:
-        return judging.quoted(message), "the share that is read right, from 0 to 1", "", "a mean."
+        return quoted(message), "the share that is read right, from 0 to 1", "", "a mean."
     if abs(float(message) - right) > 0.004:
         why, advice = "what was trained reads another share.", "cnn.read(test_images), at the end."
         if abs(float(message) - trained()) < 0.004:

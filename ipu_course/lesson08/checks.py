@@ -14,25 +14,15 @@ from typing import Any
 
 import numpy as np
 
+from ipu_course.checking.calling import answering, call
+from ipu_course.checking.comparing import compare
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
-from ipu_course.checking.judging import (
-    MODELLED,
-    NotYet,
-    Passed,
-    answering,
-    call,
-    call_text,
-    compare,
-    name_of,
-    plain,
-    quoted,
-    refusing,
-    returned,
-)
 from ipu_course.checking.mistakes import suspects
 from ipu_course.checking.programs import SYNC, TILES, device_of, run_once
+from ipu_course.checking.quoting import call_text, name_of, plain, quoted, returned
 from ipu_course.checking.trial import Built, Trial, Var, by_rows
 from ipu_course.checking.verdict_panel import Bars
+from ipu_course.checking.verdicts import MODELLED, NotYet, Passed, refusing
 from ipu_teach import (
     FLOAT,
     UNSIGNED_INT,

@@ -13,19 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from ipu_course.checking import judging, warmups
+from ipu_course.checking import warmups
 from ipu_course.checking.bound import Bound
+from ipu_course.checking.calling import Broken, answering, call_made
+from ipu_course.checking.comparing import compare
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
-from ipu_course.checking.judging import (
-    MODELLED,
-    Broken,
-    NotYet,
-    Passed,
-    answering,
-    name_of,
-    quoted,
-    refusing,
-)
 from ipu_course.checking.mistakes import same, suspects
 from ipu_course.checking.programs import (
     TILES,
@@ -37,6 +29,7 @@ from ipu_course.checking.programs import (
     layer_of,
     one_program,
 )
+from ipu_course.checking.quoting import name_of, quoted
 from ipu_course.checking.trial import (
     Built,
     Ran,
@@ -49,6 +42,7 @@ from ipu_course.checking.trial import (
     refuse_growing,
 )
 from ipu_course.checking.verdict_panel import Bars
+from ipu_course.checking.verdicts import MODELLED, NotYet, Passed, raise_first, refusing
 from ipu_teach import FLOAT, UNSIGNED_INT, Engine, Graph, Report, Tensor, compile_graph, show
 from ipu_teach.errors import IPUTeachError, PoplarIndexError, counted
 from ipu_teach.program import Copy, Program, Repeat, Sequence as Steps
@@ -65,7 +59,7 @@ def _of_rows(per_row: int, rows: int) -> Callable[..., Built]:
 
     def form(answer: Any, trial: Trial, graph: Graph, parts: Any) -> Built:
         buffer = graph.add_remote_buffer("rows", FLOAT, per_row, rows)
-        returned_value = judging.call_made(answer, trial.tried, graph, buffer, *parts, *trial.more)
+        returned_value = call_made(answer, trial.tried, graph, buffer, *parts, *trial.more)
         return one_program(returned_value, trial.tried), []
 
     return form
@@ -127,7 +121,7 @@ def _counted(answer: Callable[..., Any]) -> Passed:
             advice = "follow row 0, then row 1, by hand."
             draws = partial(show.streaming, run.report)
             wrong.append((run.refused("09.1", actual, expected, advice, draws=draws), special))
-    judging.raise_first(wrong)
+    raise_first(wrong)
     why = "each row has steps of its own here: a program for a million rows would not fit."
     few = {rows: built[rows] for rows in (5, 11)}
     refuse_growing(few, "rows", why, "let a Repeat go round, and count in `row`.")
@@ -357,7 +351,7 @@ def _turns(answer: Callable[..., Any]) -> Passed:
 
 def _order(answer: Any, layers: int, description: str) -> tuple[TwoIPUs, Program, list[Event]]:
     machine = TwoIPUs(layers)
-    returned_value = judging.call_made(
+    returned_value = call_made(
         answer, description, machine.load, machine.compute, machine.cross, layers
     )
     program = one_program(returned_value, description)
@@ -385,9 +379,7 @@ def _factors(answer: Callable[..., Any]) -> Passed:
     cases: dict[str, tuple[int, int]] = {f"drawn, {case}": case for case in drawn}
     cases |= {"the work is longer than the load": (443, 671), "nothing to load": (0, 500)}
     cases |= {"the work fits just so": (800, 200), "the load is long": (10**6 + 1, 100)}
-    return judging.compare(
-        answer, lambda load, work: max(1, -(-load // work)), cases, suspects("09.4")
-    )
+    return compare(answer, lambda load, work: max(1, -(-load // work)), cases, suspects("09.4"))
 
 
 # --- 09.5 -----------------------------------------------------------------------------------------
@@ -546,7 +538,7 @@ def _shared(answer: Callable[..., Any]) -> Passed:
     cases |= {f"drawn, {count} of them": (_transfers(count, draw),) for count in (7, 10, 12)}
     advice = "go through them in their order: what has the step that is open read and written?"
     known = suspects("09.6")
-    return judging.compare(answer, steps_shared, cases, known, advice, draws=_run_of)
+    return compare(answer, steps_shared, cases, known, advice, draws=_run_of)
 
 
 LESSON = lesson(

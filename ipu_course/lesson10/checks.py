@@ -13,19 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ipu_course.checking import judging, warmups
+from ipu_course.checking import warmups
+from ipu_course.checking.calling import call, call_made
+from ipu_course.checking.comparing import compare
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
-from ipu_course.checking.judging import (
-    MODELLED,
-    NotYet,
-    Passed,
-    call,
-    call_text,
-    name_of,
-    plain,
-    quoted,
-    refusing,
-)
 from ipu_course.checking.mistakes import first, suspects
 from ipu_course.checking.programs import (
     BATCH,
@@ -39,8 +30,10 @@ from ipu_course.checking.programs import (
     one_program,
     run_once,
 )
+from ipu_course.checking.quoting import call_text, name_of, plain, quoted, returned
 from ipu_course.checking.trial import Built, Ran, Trial, Var, appends, equal, linearly, on_ipu
 from ipu_course.checking.verdict_panel import Bars
+from ipu_course.checking.verdicts import MODELLED, NotYet, Passed, refusing
 from ipu_teach import FLOAT, Graph, Report, Tensor, concat, show
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.poplibs import popops
@@ -66,7 +59,7 @@ def _ticks(answer: Callable[..., Any]) -> Passed:
     drawn = {f"drawn, {case}": case for case in ((4, 6), (3, 5), (2, 7))}
     special = {"there is one stage": (1, 4), "fewer micro-batches than stages": (5, 2)}
     advice = "draw three stages and four micro-batches, a line for each tick."
-    return judging.compare(answer, table_of, drawn | special, suspects("10.1"), advice)
+    return compare(answer, table_of, drawn | special, suspects("10.1"), advice)
 
 
 # --- 10.2 -----------------------------------------------------------------------------------------
@@ -108,14 +101,16 @@ def _cuts(answer: Callable[..., Any]) -> Passed:
         if not rising or row[-1] >= len(costs) or row[0] < 0:
             expected = f"{ipus} layers, from 0 upwards, each larger than the one before"
             why = "each IPU begins with a layer of its own, and the first with layer 0."
-            raise NotYet(description, judging.returned(begins), expected, why, "as [0, 3, 6, 9].")
+            raise NotYet(description, returned(begins), expected, why, "as [0, 3, 6, 9].")
         actual.append(((costs, ipus), row))
-        here = Bars(least_slowest(tuple(costs), ipus), slowest(costs, row), "of the slowest")
-        if here.yours > here.budget:
+        bars_of_case = Bars(
+            least_slowest(tuple(costs), ipus), slowest(costs, row), "of the slowest"
+        )
+        if bars_of_case.yours > bars_of_case.budget:
             refused = refusing("10.2", lambda f: all([*f(*case)] == row for case, row in actual))
             advice = "there are few ways to cut: try them all, and keep the best."
-            raise refused(description, quoted(row), "", advice, bars=here)
-        bars = bars or here
+            raise refused(description, quoted(row), "", advice, bars=bars_of_case)
+        bars = bars or bars_of_case
     return Passed("6 chains; below, the twelve layers", bars, [row for _, row in actual])
 
 
@@ -157,9 +152,7 @@ def _through_stages(description: str, stages: int, batches: int) -> Trial:
 
     def form(answer: Any, trial: Trial, graph: Graph, parts: Any) -> Built:
         ends = ([part[b] for b in range(batches)] for part in parts)
-        returned_value = judging.call_made(
-            answer, trial.tried, *stages_on(graph, weights, rows), *ends
-        )
+        returned_value = call_made(answer, trial.tried, *stages_on(graph, weights, rows), *ends)
         return one_program(returned_value, trial.tried), []
 
     tensors = {
@@ -311,7 +304,7 @@ def _stored(answer: Callable[..., Any]) -> Passed:
     def draws(ticks: Any, stages: int) -> Any:
         return show.pipeline(ticks)
 
-    return judging.compare(answer, held, cases, suspects("10.4"), advice, draws=draws)
+    return compare(answer, held, cases, suspects("10.4"), advice, draws=draws)
 
 
 # --- 10.5 -----------------------------------------------------------------------------------------
@@ -424,7 +417,7 @@ def _from_where(answer: Callable[..., Any]) -> Passed:
         "they are equal there": ((3000, 400), (2000, 500)),
         "it is quicker at once": ((2000, 400), (2500, 800)),
     }
-    return judging.compare(answer, right, cases, suspects("10.6"))
+    return compare(answer, right, cases, suspects("10.6"))
 
 
 # --- 10.7 -----------------------------------------------------------------------------------------
@@ -510,7 +503,7 @@ def _sorted(returned_value: Any, description: str) -> Groups:
         )
     except (TypeError, ValueError):
         advice = "return two lists of lists, as ([[0, 1], [2, 3]], [[0, 2], [1, 3]])."
-        raise NotYet(description, judging.returned(returned_value), "", "", advice) from None
+        raise NotYet(description, returned(returned_value), "", "", advice) from None
     return sorted(across), sorted(within)
 
 

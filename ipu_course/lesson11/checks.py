@@ -12,24 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from ipu_course.checking import judging, warmups
+from ipu_course.checking import warmups
+from ipu_course.checking.calling import call, call_made
+from ipu_course.checking.comparing import compare
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
-from ipu_course.checking.judging import (
-    MODELLED,
-    NotYet,
-    Passed,
-    call,
-    call_text,
-    name_of,
-    plain,
-    quoted,
-    refusing,
-    returned,
-)
 from ipu_course.checking.mistakes import suspects
 from ipu_course.checking.programs import graph_of, run_once
+from ipu_course.checking.quoting import call_text, name_of, plain, quoted, returned
 from ipu_course.checking.trial import linearly
 from ipu_course.checking.verdict_panel import Bars
+from ipu_course.checking.verdicts import MODELLED, NotYet, Passed, refusing
 from ipu_teach import FLOAT, HALF, QUARTER, QuarterFormat, QuarterMetadata, show
 from ipu_teach.errors import shown
 from ipu_teach.poplibs import poplin
@@ -69,7 +61,7 @@ def _thrown(answer: Callable[..., Any]) -> Array:
     """What an answer makes of each value, throw by throw."""
     values = np.repeat(VALUES[:, None], THROWS, axis=1)
     description = f"{name_of(answer)} on an array of shape {values.shape}"
-    rounded = judging.call_made(answer, description, values.copy(), np.random.default_rng(1101))
+    rounded = call_made(answer, description, values.copy(), np.random.default_rng(1101))
     returned_value = np.asarray(rounded) if isinstance(rounded, np.ndarray) else np.zeros(0)
     if returned_value.shape != values.shape or returned_value.dtype.kind != "f":
         shape = (
@@ -154,7 +146,7 @@ def _walk(answer: Callable[..., Any]) -> Passed:
         advice = "return both, with a comma between them."
         fault = returned(walk, ""), "two numbers, the mean and the deviation", "", advice
         raise NotYet(call_text(answer, cases["drawn"]), *fault)
-    return judging.compare(answer, after, cases, suspects("11.2"), tolerance=1e-9)
+    return compare(answer, after, cases, suspects("11.2"), tolerance=1e-9)
 
 
 # --- 11.3 -----------------------------------------------------------------------------------------
@@ -260,12 +252,12 @@ def _scaled(answer: Callable[..., Any]) -> Passed:
         description = (
             f"{name_of(answer)} on {shape[0]} samples, layers of {' -> '.join(map(str, shape[1:]))}"
         )
-        found = call(answer, *layers)
-        parts = [*found] if isinstance(found, (tuple, list)) else []
+        scaled = call(answer, *layers)
+        parts = [*scaled] if isinstance(scaled, (tuple, list)) else []
         if len(parts) != len(PARTS):
             wanted = f"five arrays: {', '.join(PARTS)}"
             raise NotYet(
-                description, returned(found, ""), wanted, next_step="return them in that order."
+                description, returned(scaled, ""), wanted, next_step="return them in that order."
             )
         returned_value.append((description, layers, parts))
 

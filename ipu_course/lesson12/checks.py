@@ -9,23 +9,15 @@ from unittest import mock
 
 import numpy as np
 
-from ipu_course.checking import judging, warmups
+from ipu_course.checking import warmups
+from ipu_course.checking.calling import call, call_made
+from ipu_course.checking.comparing import compare
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
-from ipu_course.checking.judging import (
-    NotYet,
-    Passed,
-    call,
-    call_made,
-    difference,
-    name_of,
-    plain,
-    quoted,
-    refusing,
-    returned,
-)
 from ipu_course.checking.mistakes import suspects
+from ipu_course.checking.quoting import difference, name_of, plain, quoted, returned
 from ipu_course.checking.trial import Trial, Var, codelet
 from ipu_course.checking.verdict_panel import Bars
+from ipu_course.checking.verdicts import NotYet, Passed, refusing
 from ipu_teach import FLOAT, HALF, INT, Engine, IPUModel, show
 from ipu_teach.errors import counted
 from ipu_teach.poplibs.poplin import plan_mat_mul
@@ -221,7 +213,7 @@ def _break_even(answer: Callable[..., Any]) -> Passed:
         "drawn, a smaller one": (256, 256, 4),
     }
     known = suspects("12.3")
-    return judging.compare(answer, overtakes, cases, known, tolerance=1e-12, draws=_both)
+    return compare(answer, overtakes, cases, known, tolerance=1e-12, draws=_both)
 
 
 # --- 12.4 -----------------------------------------------------------------------------------------
@@ -348,7 +340,7 @@ def _steps(answer: Callable[..., Any]) -> Passed:
         "all in the first part": ([20, 0, 0, 0, 0], 4),
         "a ring of one": ([3], 3),
     }
-    return judging.compare(answer, rounds, cases, suspects("12.5"))
+    return compare(answer, rounds, cases, suspects("12.5"))
 
 
 # --- 12.6 -----------------------------------------------------------------------------------------

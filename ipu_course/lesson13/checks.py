@@ -10,19 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ipu_course.checking import judging
+from ipu_course.checking.calling import answering, call_made
+from ipu_course.checking.comparing import compare
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
-from ipu_course.checking.judging import (
-    NotYet,
-    Passed,
-    call_made,
-    name_of,
-    plain,
-    refusing,
-    returned,
-)
 from ipu_course.checking.mistakes import suspects
 from ipu_course.checking.programs import device_of
+from ipu_course.checking.quoting import difference, name_of, plain, returned
+from ipu_course.checking.verdicts import NotYet, Passed, refusing
 from ipu_course.lesson13.captures import captured
 from ipu_teach import HALF, Tensor, keras
 from ipu_teach.errors import counted
@@ -49,7 +43,7 @@ def _samples(answer: Callable[..., Any]) -> Passed:
     drawn += [(1, 1, 6, 5, 3, False), (13, 2, 9, 1, 1, True), (3, 10, 2, 4, 2, True)]
     cases = {f"drawn, {case}": case for case in drawn}
     cases |= {"nothing is more than 1": (1, 1, 1, 1, 1, True)}
-    return judging.compare(answer, samples_of, cases, suspects("13.1"))
+    return compare(answer, samples_of, cases, suspects("13.1"))
 
 
 MODES = ("All", "Final", "EveryN", "Sum", "Default")
@@ -74,7 +68,7 @@ def _back(answer: Callable[..., Any]) -> Passed:
     drawn += [("Sum", 2, 3, 9, 1, False), ("Final", 5, 7, 4, 3, False)]
     cases: dict[str, tuple[Any, ...]] = {f"drawn, {case}": case for case in drawn}
     cases |= {"there are fewer micro-batches than n": ("EveryN", 8, 4, 5, 2, True)}
-    return judging.compare(answer, back_of, cases, suspects("13.3"))
+    return compare(answer, back_of, cases, suspects("13.3"))
 
 
 # --- 13.2: the port -------------------------------------------------------------------------------
@@ -153,7 +147,7 @@ def _ported(answer: Callable[..., Any]) -> Passed:
                 description, f"{runs} runs of the device", str(wanted), *_whose(runs, wanted)
             )
         learner_run, right = model.get_weights(), plain_loop(images, labels, epochs, batch, steps)
-        if where := judging.difference(learner_run[0], right[0], 1e-4):
+        if where := difference(learner_run[0], right[0], 1e-4):
             why, advice = _other_loop(learner_run, images, labels, epochs, batch, steps)
             raise NotYet(description, f"weights: {where}", "", why, advice)
         reports.append(model.report)
@@ -180,7 +174,7 @@ def _other_loop(
         ),
     }
     for why, (weights, advice) in loops.items():
-        if not judging.difference(learner_run[0], weights[0], 1e-4):
+        if not difference(learner_run[0], weights[0], 1e-4):
             return why, advice
     return (
         "the device was run as often, and not with what the plain loop has.",
@@ -292,7 +286,7 @@ def _alike(lowering: Lowered, reference_answer: Any) -> bool:
 
 def _lowering(answer: Callable[..., Any]) -> Passed:
     description = f"{name_of(answer)} with slopes 0.1, 3 and -0.5"
-    with judging.answering(description):
+    with answering(description):
         lowering = lowered(answer)
     refused = refusing("13.4", partial(_alike, lowering))
     for i, (slope, _) in enumerate(SLOPES):
@@ -300,7 +294,7 @@ def _lowering(answer: Callable[..., Any]) -> Passed:
         factor = np.where(x > 0, 1, slope)
         wanted = {"the forward": x * factor, "the gradient": g * factor, "x, afterwards": x}
         for (name, right), learner_run in zip(wanted.items(), lowering.came[i], strict=True):
-            if where := judging.difference(learner_run, right.astype(np.float32)):
+            if where := difference(learner_run, right.astype(np.float32)):
                 advice = "take one number of each sign, and 0, and follow them."
                 raise refused(f"{name}, slope {slope}", where, "", advice)
     if lowering.compute_sets > 2 * len(SLOPES):
@@ -366,7 +360,7 @@ def _recompiled(answer: Callable[..., Any]) -> Passed:
             raise NotYet(description, returned(run), "a run", "", advice)
         return run
 
-    with judging.answering(description):
+    with answering(description):
         come["all"] = gone_on(watched)
     for number, (case, new) in enumerate(CALLS):
         returned_value.add(case[:2])

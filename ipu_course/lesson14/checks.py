@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from ipu_course.checking import warmups
+from ipu_course.checking.calling import call
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
-from ipu_course.checking.judging import NotYet, Passed, call, plain, quoted, refusing, returned
 from ipu_course.checking.programs import TILES, all_of, device_of, program_of
+from ipu_course.checking.quoting import plain, quoted, returned
 from ipu_course.checking.trial import (
     Built,
     Ran,
@@ -25,6 +26,7 @@ from ipu_course.checking.trial import (
     refuse_growing,
 )
 from ipu_course.checking.verdict_panel import Bars
+from ipu_course.checking.verdicts import NotYet, Passed, refusing
 from ipu_teach import FLOAT, INT, Graph, InOut, Input, Output, Tensor, Vector, Vertex, show
 from ipu_teach.errors import counted, shown
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence as Steps
@@ -462,8 +464,8 @@ def _triangles(answer: Any) -> Passed:
         if learner_total != right or run.unwritten("counts"):
             why = "the ordinary graph is right, and this one is not." * bool(totals)
             advice = "take the smallest graph that is wrong, and follow it by hand."
-            actual, asked = (counted(n, "triangle") for n in (learner_total, right))
-            raise run.refused("14.4", actual, asked, advice, why)
+            actual, wanted = (counted(n, "triangle") for n in (learner_total, right))
+            raise run.refused("14.4", actual, wanted, advice, why)
         totals.append(learner_total)
     bars = Bars(PER_STEP * finger_steps(rows), run.cycles, "modelled cycles")
     if bars.yours > bars.budget:
@@ -507,11 +509,11 @@ def _drawn(offsets: Sequence[int], pieces: list[list[tuple[int, int, int]]]) -> 
 def _pieces(learner_run: Any) -> list[list[tuple[int, int, int]]] | None:
     """A list of pieces for each tile; None for what is none."""
     try:
-        dealt = [[tuple(plain(n) for n in piece) for piece in mine] for mine in learner_run]
+        dealt = [[tuple(plain(n) for n in piece) for piece in pieces] for pieces in learner_run]
     except TypeError:
         return None
     all_integers = all(
-        len(p) == 3 and all(isinstance(n, int) for n in p) for mine in dealt for p in mine
+        len(p) == 3 and all(isinstance(n, int) for n in p) for pieces in dealt for p in pieces
     )
     return dealt if all_integers else None  # type: ignore[return-value]
 

@@ -12,22 +12,14 @@ from typing import Any
 import numpy as np
 
 from ipu_course.checking import warmups
+from ipu_course.checking.calling import call, call_made
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
-from ipu_course.checking.judging import (
-    NotAttempted,
-    NotYet,
-    Passed,
-    call,
-    call_made,
-    difference,
-    quoted,
-    refusing,
-    returned,
-)
 from ipu_course.checking.notebooks import work_folder
 from ipu_course.checking.programs import TILES, device_of
+from ipu_course.checking.quoting import difference, quoted, returned
 from ipu_course.checking.trial import Built, Ran, Trial, Var, codelet, codelet_of
 from ipu_course.checking.verdict_panel import Bars, number
+from ipu_course.checking.verdicts import NotAttempted, NotYet, Passed, refusing
 from ipu_course.lesson15.beliefs import Belief, Edge, Spring, chain, grid, messages, network
 from ipu_teach import FLOAT, Graph, Report, show
 from ipu_teach._support.places import write_whole
@@ -202,8 +194,8 @@ def _variable(answer: Any) -> Passed:
                 why = f"the chain of 5 is right; here: {trial.tried}." if number_ else ""
                 advice = "take a chain of two: what does each tell the other?"
                 draws = partial(_played, trial, answer)
-                found = f"{name}s: {where}".replace("nan", "nothing was written")
-                raise run.refused("15.2", found, "", advice, why, draws)
+                message = f"{name}s: {where}".replace("nan", "nothing was written")
+                raise run.refused("15.2", message, "", advice, why, draws)
         reports.append(run.report)
     return Passed("four trees and a variable alone, beside the dense solve", evidence=reports)
 
@@ -321,8 +313,8 @@ def blocks(height: int, width: int, tiles: int, maximum: int) -> Array:
         columns = np.arange(width) * (tiles // down) // width
         return np.asarray(rows[:, None] * (tiles // down) + columns)
 
-    found = (cut(down) for down in range(1, tiles + 1) if tiles % down == 0)
-    return min((way for way in found if np.bincount(way.ravel()).max() <= maximum), key=cuts)
+    shapes = (cut(down) for down in range(1, tiles + 1) if tiles % down == 0)
+    return min((way for way in shapes if np.bincount(way.ravel()).max() <= maximum), key=cuts)
 
 
 def cuts(pixels: Array) -> int:

@@ -58,8 +58,8 @@ def make(seed: int = 3, simulations: int = 156, days: int = 60) -> Data:
     rng = np.random.default_rng(seed)
     dice = rng.integers(1, 2**32, simulations + 1, np.uint32)
     rate = rng.integers(10, 61, simulations, np.int32)
-    seen = epidemics(np.array([30]), dice[-1:], days)[:, 0]
-    return {"rate": rate, "dice": dice[:-1], "seen": seen}
+    observed = epidemics(np.array([30]), dice[-1:], days)[:, 0]
+    return {"rate": rate, "dice": dice[:-1], "seen": observed}
 
 
 def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
@@ -83,9 +83,9 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
     engine.load(Device(target))
     now, distances = np.zeros((2, many), np.int32)
     engine.connect_stream("ill", now)
-    for seen in data["seen"]:
+    for observed in data["seen"]:
         engine.run()
-        distances += abs(now - seen)
+        distances += abs(now - observed)
     return engine.report, {"distances": distances, "kept": data["rate"][distances < NEAR]}
 
 

@@ -1,0 +1,223 @@
+"""Call an answer safely: on copies, so that it cannot change what it is compared with.
+
+Whatever the learner's own code raises becomes `Broken`; a mistake of ours stays what it is.
+"""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import linecache
+import re
+import traceback
+from collections.abc import Callable
+from copy import deepcopy
+from types import CodeType
+from typing import Any
+
+from ipu_course.checking.mistakes import given_to
+from ipu_course.checking.quoting import call_text, difference, line_of, quoted, said_by
+from ipu_course.checking.time_limit import Stopped, put_back
+from ipu_course.checking.verdicts import NotAttempted, NotYet, VerdictRows
+from ipu_teach._support.own_code import is_own_file, is_own_module
+from ipu_teach.errors import IPUTeachError, MissingPerfEstimateError, StreamConnectionError
+
+
+class Broken(Exception):
+    """The learner's code raised `error` while `tried` was tried."""
+
+    def __init__(self, tried: str, error: BaseException) -> None:
+        super().__init__(tried)
+        self.tried = tried
+        self.error = error
+
+    def rows_in(self, exercise: str) -> VerdictRows:
+        """The same, where a name is missing that a cell of the exercise's lesson makes."""
+        name = getattr(self.error, "name", None)
+        if isinstance(self.error, NameError) and name in given_to(exercise):
+            advice = f"run the cells above: one of them makes {name}."
+            return (*self.rows[:-1], ("next", advice))
+        return self.rows
+
+    @property
+    def rows(self) -> VerdictRows:
+        """The error in a few lines, with the line of the learner's that raised it."""
+        error, line = self.error, line_of(self.error)
+        cause = error.__cause__
+        if isinstance(error, IPUTeachError):
+            caller_line = (
+                "" if "check(" in error.line else error.line
+            )  # which is what called all of this
+            advice = (
+                _counted(error) if isinstance(error, MissingPerfEstimateError) else error.next_step
+            )
+            if not line and isinstance(error, StreamConnectionError) and cause is not None:
+                line, advice = line_of(cause), "mend that line."  # of the learner's callback
+            error_rows: VerdictRows = (
+                ("where", error.where),
+                ("line", caller_line or line),
+                ("next", advice),
+            )
+        elif isinstance(error, RecursionError):
+            why = "something contains or calls itself, and Python went round until it had enough."
+            error_rows = (
+                ("line", line),
+                ("why", why),
+                ("next", "look for what ends the round; call your answer by itself."),
+            )
+        elif isinstance(error, SystemExit):
+            error_rows = (
+                ("line", line),
+                ("why", "exit() ends a program; an answer ends with `return`."),
+                ("next", "leave it out."),
+            )
+        else:
+            advice = "mend that line, or call your answer by itself to see more."
+            actual, why, advice = _in_the_kits_words(error) or (said_by(error), "", advice)
+            error_rows = (("line", line), ("why", why), ("next", advice))
+            return (("tried", self.tried), ("came", actual), *error_rows)
+        return (("tried", self.tried), ("came", said_by(error)), *error_rows)
+
+
+def _in_the_kits_words(error: BaseException) -> tuple[str, str, str] | None:
+    """(What came, why, what next) where Python speaks of the kit in names that no learner knows: of
+    an argument that is missing, and of numpy's function of an expression."""
+    if not isinstance(error, TypeError):
+        return None
+    if match := re.search(r"argument 0 of type \w+ which has no callable (\w+) method", str(error)):
+        name = match[1]
+        why = f"np.{name} computes now, in Python. This is worked out on the device, later."
+        actual = f"TypeError: np.{name} was given an expression of popops"
+        return (
+            actual,
+            why,
+            f"write expr.{name.capitalize()}( … ), which makes a part of the expression.",
+        )
+    match = re.match(r"([\w.]+)\(\) missing \d+ required positional arguments?: (.+)", str(error))
+    if match is None:
+        return None
+    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
+        names = frame.f_globals | frame.f_locals
+        if is_own_file(frame.f_code.co_filename):
+            continue
+        for text in re.findall(r"[\w.]+(?=\()", linecache.getline(frame.f_code.co_filename, line)):
+            first_name, *path = text.split(".")
+            called = names.get(first_name)
+            for part in path:
+                called = getattr(called, part, None)
+            returned_value = called.__init__ if isinstance(called, type) else called  # type: ignore[misc]
+            is_own = is_own_module(getattr(called, "__module__", ""))
+            if (
+                callable(called)
+                and is_own
+                and getattr(returned_value, "__qualname__", "") == match[1]
+            ):
+                parameters = [
+                    p.name
+                    for p in inspect.signature(called).parameters.values()
+                    if p.default is p.empty
+                ]
+                actual = f"TypeError: {text}() was not given {match[2]}"
+                return actual, "", f"call it as {text}({', '.join(parameters)}), in this order."
+    return None
+
+
+def _counted(error: MissingPerfEstimateError) -> str:
+    """What to do about cycles that cannot be counted where only counted ones are taken: no estimate
+    is advised in a check."""
+    instead = re.match(r"(write .+), or `def cycles", error.next_step)
+    plain = (
+        "write it with what can be counted: loops, comparisons and numpy's own functions, on the "
+        "vertex's fields."
+    )
+    return f"{instead[1]}." if instead else plain
+
+
+def is_interruption(error: BaseException | None) -> bool:
+    """Whether it is an interruption, the learner's or the clock's, and no class of an answer's."""
+    return type(error) in (KeyboardInterrupt, Stopped)
+
+
+class answering:
+    """Around every call into the learner's code. What that rebinds of what checks use is put back
+    at once."""
+
+    def __init__(self, tried: str) -> None:
+        self.tried = tried
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        put_back()
+        # SystemExit too
+        ours = isinstance(error, (NotYet, NotAttempted, Broken)) or is_interruption(error)
+        if error is not None and not ours:
+            raise Broken(self.tried, error) from error
+
+
+def is_blank(answer: object) -> bool:
+    """Whether a gap was left as it came: `...`, or a function that does nothing."""
+    if answer is ... or answer is None:
+        return True
+    if isinstance(answer, tuple):
+        return any(part is ... for part in answer)
+    code = getattr(answer, "__code__", None)
+    if not isinstance(code, CodeType):
+        return False
+    idle = {
+        "RESUME",
+        "NOP",
+        "LOAD_CONST",
+        "RETURN_CONST",
+        "RETURN_VALUE",
+        "COPY_FREE_VARS",
+        "MAKE_CELL",
+    }
+    done = list(dis.get_instructions(code))
+    return {step.opname for step in done} <= idle and all(
+        step.argval is None for step in done if "CONST" in step.opname
+    )
+
+
+def call(answer: Callable[..., Any], *arguments: Any) -> Any:
+    """What the answer returns for copies of the arguments. Changing them is `NotYet`, returning
+    `...` is `NotAttempted`."""
+    description = call_text(answer, arguments)
+    names: list[str] = []
+    try:
+        signature = inspect.signature(answer)
+    except Exception:  # some of C's functions have none, and what claims to be one may be none
+        signature = None
+    if signature is not None:
+        try:
+            names = list(signature.bind(*arguments).arguments)
+        except TypeError as error:
+            actual = f"the function does not take these arguments: {error}"
+            raise NotYet(description, actual, next_step="keep its first line as it came.") from None
+    copies = deepcopy(arguments)
+    with answering(description):
+        result = answer(*copies)
+    if result is ...:
+        raise NotAttempted
+    for parameter, before, after in zip(names, arguments, copies, strict=False):
+        if difference(after, before):
+            raise NotYet(
+                description,
+                came=f"the call changed its argument {parameter}: it is {quoted(after)} now",
+                expected=f"{parameter} left as it was: {quoted(before)}",
+                next_step=(
+                    f"work on a copy, as {parameter.rstrip('s')}_copy = list({parameter}), or make "
+                    "a new list."
+                ),
+            )
+    return result
+
+
+def call_made(answer: Callable[..., Any], description: str, *arguments: Any) -> Any:
+    """What the answer makes of a graph, a report or the like: nothing that is copied for it, as
+    `call` copies its arguments."""
+    with answering(description):
+        returned_value = answer(*arguments)
+    if returned_value is ...:
+        raise NotAttempted
+    return returned_value

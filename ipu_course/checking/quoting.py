@@ -1,0 +1,160 @@
+"""Values, calls and errors as a verdict quotes them; the difference between two values in words."""
+
+from __future__ import annotations
+
+import sysconfig
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ipu_course.checking.verdict_panel import number
+from ipu_teach._support.own_code import is_own_file
+from ipu_teach.errors import LONGEST, IPUTeachError, shown
+from ipu_teach.graph.source import in_words
+from ipu_teach.types import Array
+
+TOLERANCE = 1e-6  # where none was derived, see double.py: of the largest number of the right answer
+LONGEST_CALL = 96  # characters of a call as a verdict quotes it
+ELSEWHERE = tuple(
+    {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+)
+
+
+def said_by(error: BaseException) -> str:
+    """An error's class and message; its class alone where it cannot say its message."""
+    try:
+        text = error.tried if isinstance(error, IPUTeachError) else shown_text(str(error))
+    except BaseException:  # whatever its __str__ raises
+        text = ""
+    return f"{type(error).__name__}: {text}".removesuffix(": ")
+
+
+def shown_text(text: str) -> str:
+    """A message of somebody else's on one line of at most 200 characters."""
+    text = " ".join(text.split())
+    return text if len(text) <= 200 else text[:199] + "…"
+
+
+def line_of(error: BaseException) -> str:
+    """The learner's last line on the way to the error, in words."""
+    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
+        path = frame.f_code.co_filename
+        if not is_own_file(path) and not path.startswith(ELSEWHERE):
+            return in_words((path, line))
+    return ""
+
+
+def name_of(answer: object) -> str:
+    """The name of a function, as a verdict calls it."""
+    try:
+        name = getattr(answer, "__name__", None)
+    except Exception:
+        name = None
+    return name[:40] if type(name) is str else "answer"
+
+
+def call_text(answer: object, arguments: Sequence[object]) -> str:
+    """A call as a verdict quotes it: the answer's name and its arguments, in one line."""
+    shown_arguments = ", ".join(quoted(a) for a in arguments)
+    text = f"{name_of(answer)}({shown_arguments})"
+    return text if len(text) <= LONGEST_CALL else text[: LONGEST_CALL - 2] + "…)"
+
+
+def quoted(value: object) -> str:
+    """A value as a verdict quotes it: numbers, alone or in a row, with 4 significant digits, and
+    never a long line."""
+    if isinstance(value, (int, float, np.number)) and not isinstance(value, (bool, complex)):
+        try:
+            return number(float(value))
+        except OverflowError:  # a whole number beyond all floats
+            return shown(value)
+    if isinstance(value, (list, np.ndarray)) and _array(value).ndim == 1:
+        text = f"[{', '.join(quoted(v) for v in value)}]"
+        return text if len(text) <= LONGEST else f"{text[: LONGEST - 2]}…]"
+    return shown(value)
+
+
+def _array(value: object) -> Array:
+    try:
+        return np.asarray(value)
+    except Exception:  # rows of different lengths, or something that refuses to be an array
+        return np.asarray(None)
+
+
+def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> str:
+    """Where `got` is not `expected`, in words; nothing if it is. Floats may differ by `tolerance`
+    of the largest of them."""
+    if isinstance(expected, (list, tuple, np.ndarray)):
+        right, actual = _array(expected), _array(got)
+        if actual.dtype.kind not in "biuf":
+            pairs = right.dtype.kind in "UO" and got == expected  # of words and numbers, as steps
+            return "" if pairs else returned(got, " is not a row of numbers")
+        if actual.shape != right.shape:
+            return (
+                f"{len(actual)} numbers, not {len(right)}"
+                if actual.ndim == right.ndim == 1
+                else f"the shape {actual.shape}"
+            )
+        if right.dtype.kind in "biu":
+            close = actual == right
+        else:
+            with np.errstate(invalid="ignore"):  # inf - inf
+                close = np.abs(actual - right.astype(float)) <= tolerance * float(
+                    np.abs(right).max(initial=0)
+                )
+        if close.all():
+            return ""
+        first = tuple(int(i) for i in np.argwhere(~close)[0])
+        place = first[0] if len(first) == 1 else first
+        return f"{precisely(actual[first], right[first])} at {place}, not {number(right[first])}"
+    if isinstance(expected, (int, float, np.number)) and not isinstance(expected, bool):
+        value = plain(got)
+        if value is None:
+            return returned(got, ", which is no number")
+        try:
+            is_integer = isinstance(expected, (int, np.integer))
+            near = (
+                value == expected
+                if is_integer
+                else abs(float(value) - float(expected)) <= tolerance * abs(float(expected))
+            )
+        except OverflowError:  # a whole number beyond all floats
+            near = False
+        return "" if near or value != value and expected != expected else precisely(value, expected)
+    return "" if type(got) is type(expected) and got == expected else shown(got)
+
+
+def returned(value: object, fault: str = "") -> str:
+    """What an answer returned, and what is wrong with it, in words; None is what a function gives
+    that has no `return`."""
+    return "nothing: is there a `return`?" if value is None else f"{shown(value)}{fault}"
+
+
+Number = int | float | Fraction
+# by kind, how the number itself is had of whatever is derived from it
+NUMBERS: Mapping[type, Callable[[Any], Number]] = {
+    int: int.__int__,
+    float: float.__float__,
+    Fraction: Fraction,
+}
+
+
+def plain(value: object) -> Number | None:
+    """A number as Python has it: of numpy's kinds, an array without dimensions, a Fraction; None
+    for what is no number. Of a class derived from these the number alone: it may compare as it
+    likes."""
+    if isinstance(value, np.ndarray) and value.ndim == 0 or isinstance(value, np.generic):
+        value = value.item()
+    same = next((same for kind, same in NUMBERS.items() if issubclass(type(value), kind)), None)
+    return same(value) if same is not None and type(value) is not bool else None
+
+
+def precisely(value: Any, right: Any) -> str:
+    """A wrong number with as many digits as it takes to see that it is wrong."""
+    # numpy would round 1e300 to its dtype
+    value = value.item() if isinstance(value, np.generic) else value
+    text = quoted(float(value) if isinstance(value, Fraction) else value)
+    return repr(float(value)) if text == quoted(right) and abs(value) < 1e300 else text

@@ -1,0 +1,184 @@
+"""How a check ends: an answer passed, is not right yet, was not attempted, or raised an error.
+
+A check returns `Passed` or raises `NotYet`; `Found` holds either of them in words, for a verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from ipu_course.checking.bound import Bound
+from ipu_course.checking.mistakes import first, suspects
+from ipu_course.checking.shared import Shared
+from ipu_course.checking.time_limit import half_is_over
+from ipu_course.checking.verdict_panel import Bars, number
+
+ORDINARY = "drawn"  # how the names of ordinary cases begin
+MODELLED = "modelled cycles"
+MOST_DRAWN = 40_000  # bytes of the picture of a refusal; a larger one is left out
+
+
+class Kind(Enum):
+    """How a check ended."""
+
+    PASSED = "passed"
+    NOT_YET = "not yet"
+    NOT_ATTEMPTED = "not attempted"
+    ERROR = "error in the answer"
+    UNJUDGED = "not judged"
+
+
+VerdictRows = tuple[tuple[str, str], ...]
+Draws = Callable[[], Any]  # a view of the failing case, or None where none says more than the words
+
+
+@dataclass(frozen=True)
+class Found:
+    """How a check ended, in words. `shared`: of one that passed, the line that anybody can replay,
+    if it can be made. `picture`: of a refusal, a view of the case that its words name."""
+
+    kind: Kind
+    rows: VerdictRows = ()
+    bars: Bars | None = None
+    shared: Shared | None = None
+    picture: Any = None
+
+
+@dataclass(frozen=True)
+class Passed:
+    """An answer that is right: what was tried, and what it costs.
+
+    `bars`: the cost beside its budget; `figure`: the cost where that is another or none: in the
+    unit of `bound`, which is what the machine can do at best, else in `unit`. `evidence`: what the
+    check saw: numbers, arrays, reports.
+    """
+
+    description: str
+    bars: Bars | None = None
+    evidence: Any = ()
+    figure: float | None = None
+    bound: Bound | None = None
+    unit: str = MODELLED
+
+    @property
+    def cost(self) -> tuple[float | None, str]:
+        """What it costs, and the unit."""
+        if self.figure is None and self.bars is not None:
+            return self.bars.yours, self.bars.unit
+        return self.figure, self.bound.unit if self.bound is not None else self.unit
+
+    def refuse_the_impossible(self) -> None:
+        """Raise `NotYet` for a cost below the bound: then it is no cost of what was asked for."""
+        yours, unit = self.cost
+        if self.bound is not None and yours is not None and self.bound.refuses(yours):
+            actual = (
+                f"{number(yours)} {unit}, where the machine cannot do with less than "
+                f"{number(self.bound.least)}"
+            )
+            why = (
+                f"no program can be better than that ({self.bound.why}). So this is not the cost "
+                "of what was asked for."
+            )
+            raise NotYet(
+                self.tried,
+                actual,
+                "",
+                why,
+                "leave what things cost to the model. Does your answer say somewhere what they do?",
+            )
+
+    def rows(self) -> VerdictRows:
+        """What is said of it."""
+        yours, unit = self.cost
+        message = self.bound.said(yours) if self.bound is not None and yours is not None else ""
+        cost = f"{number(self.figure)} {unit}" if self.figure is not None else ""
+        return (("tried", self.tried), ("cost", cost), ("machine", message))
+
+
+class NotYet(Exception):
+    """An answer that is not right yet, in words: what was tried, what came, what should have come,
+    why, what next. `draws` makes a picture of the case that the words name, once it is told."""
+
+    def __init__(
+        self,
+        description: str,
+        came: str = "",
+        expected: str = "",
+        why: str = "",
+        next_step: str = "",
+        bars: Bars | None = None,
+        draws: Draws | None = None,
+    ) -> None:
+        super().__init__(why or came)
+        self.rows = (
+            ("tried", description),
+            ("came", came),
+            ("expected", expected),
+            ("why", why),
+            ("next", next_step),
+        )
+        self.bars = bars
+        self.draws = draws
+
+    @property
+    def picture(self) -> Any:
+        """A view of the failing case; None where there is none, or none that is small and made in
+        time."""
+        if self.draws is None or half_is_over():
+            return None
+        with suppress(Exception):  # what cannot be drawn is told in words alone
+            view = self.draws()
+            if view is not None and len(view._repr_html_().encode()) <= MOST_DRAWN:
+                return view
+        return None
+
+    def with_more(self, why: str) -> NotYet:
+        """The same with more of a reason."""
+        message = dict(self.rows)
+        message["why"] = f"{message['why']} {why}".strip()
+        words = (
+            message["tried"],
+            message["came"],
+            message["expected"],
+            message["why"],
+            message["next"],
+        )
+        return NotYet(*words, self.bars, self.draws)
+
+
+def refusing(exercise: str, fails_alike: Callable[[Any], bool]) -> Callable[..., NotYet]:
+    """What makes the refusals of an answer: why, and what next, come from the first known mistake
+    that is `alike`, and where none is, from whoever refuses."""
+
+    def refused(
+        description: str,
+        actual: str,
+        expected: str,
+        advice: str,
+        why: str = "",
+        bars: Bars | None = None,
+        draws: Draws | None = None,
+    ) -> NotYet:
+        known, better = first(suspects(exercise), fails_alike)
+        return NotYet(description, actual, expected, known or why, better or advice, bars, draws)
+
+    return refused
+
+
+def raise_first(wrong: Sequence[tuple[NotYet, str]]) -> None:
+    """Raise the first of some verdicts, if there are any. Each stands with what is special about
+    its case, "" if nothing is."""
+    for fault, special in wrong[:1]:
+        raise (
+            fault.with_more(f"The ordinary cases are right; what is special here: {special}.")
+            if special
+            else fault
+        )
+
+
+class NotAttempted(Exception):
+    """The gap is still blank."""
