@@ -28,7 +28,7 @@ MULTIPLY_ADDS_PER_UNIT = {"fp32": 1, "fp16": 4}
 class Bound:
     """The least of something, in `unit`, and what sets it."""
 
-    minimum: float
+    least: float
     unit: str
     why: str
 

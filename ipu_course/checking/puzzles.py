@@ -244,9 +244,7 @@ def widget(returned_value: Puzzle) -> Any:
         about = traitlets.Unicode().tag(sync=True)
         above = traitlets.Unicode().tag(sync=True)
         lines: Any = traitlets.List().tag(sync=True)
-        description: Any = traitlets.List().tag(
-            sync=True
-        )  # [how often, the places that were tried]
+        tried: Any = traitlets.List().tag(sync=True)  # [how often, the places that were tried]
         verdict = traitlets.Unicode().tag(sync=True)
 
     shown_ = ShuffledLines(

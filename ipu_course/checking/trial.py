@@ -110,7 +110,7 @@ class StreamIn:
     dtype: type[DType]
     brings: Any
     size: int = 1
-    learner_run: bool = False
+    hers: bool = False
 
     def made(self, graph: Graph, name: str) -> DataStream:
         return graph.add_host_to_device_fifo(name, self.dtype, self.size)
@@ -122,7 +122,7 @@ class StreamOut:
 
     dtype: type[DType]
     size: int = 1
-    learner_run: bool = False
+    hers: bool = False
 
     def made(self, graph: Graph, name: str) -> DataStream:
         return graph.add_device_to_host_fifo(name, self.dtype, self.size)
@@ -150,7 +150,7 @@ def appends(
     shapes; without any it may return what it likes.
 
     `together`: so many tensors that follow each other are given as a list, as those of IPUs.
-    `asks`, `step`, `said`: what is asked for, what to do and what came in words, of what is no
+    `asks`, `step`, `message`: what is asked for, what to do and what came in words, of what is no
     tensor; `expected`, `why`, `advice`: the same of one that has another shape.
     """
 
@@ -264,10 +264,10 @@ class Trial:
     connects what the answer made.
     """
 
-    description: str
+    tried: str
     tensors: Mapping[str, Var]
     streams: Mapping[str, StreamIn | StreamOut] = field(default_factory=dict)
-    extra: tuple[Any, ...] = ()
+    more: tuple[Any, ...] = ()
     form: Answers = builds
     runs: int = 1
     tiles: int = TILES
@@ -374,7 +374,7 @@ class Wrong:
     and all that should have."""
 
     run: int
-    actual: str
+    came: str
     expected: Any
     right: Any
 
@@ -397,7 +397,7 @@ class Ran:
     report: Report = field(init=False)  # of the first run
     error: BaseException | None = None
     endless: list[bool] = field(default_factory=list)
-    actual: list[dict[str, Any]] = field(default_factory=list)
+    came: list[dict[str, Any]] = field(default_factory=list)
     sent: dict[str, Any] = field(default_factory=dict)
     _received: dict[str, list[Any]] = field(default_factory=dict)
     loaded: bool = False

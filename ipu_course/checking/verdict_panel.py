@@ -69,7 +69,7 @@ class Bars:
     budget: float
     yours: float
     unit: str
-    minimum: float | None = None
+    least: float | None = None
 
     def _lines(self) -> list[tuple[str, float, str]]:
         over = ""

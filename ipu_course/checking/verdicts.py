@@ -57,7 +57,7 @@ class Passed:
     check saw: numbers, arrays, reports.
     """
 
-    description: str
+    tried: str
     bars: Bars | None = None
     evidence: Any = ()
     figure: float | None = None

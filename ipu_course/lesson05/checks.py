@@ -518,7 +518,7 @@ def _matmul(m: int, k: int, n: int, description: str) -> tuple[Trial, Any]:
         (m, n),
         asks="the tensor c",
         step="return what mat_mul returns; prog takes the work.",
-        said=lambda returned_value: (
+        message=lambda returned_value: (
             "a program"
             if isinstance(returned_value, Program)
             else returned(returned_value, ", which is no tensor")

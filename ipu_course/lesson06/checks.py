@@ -748,7 +748,7 @@ class _Fed:
     report: Report
     seen: Array
     first: float
-    options: bool
+    more: bool
 
 
 def _fed(feed: Callable[[Disc], Any], disc: Disc, description: str) -> _Fed:

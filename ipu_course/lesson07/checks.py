@@ -476,10 +476,10 @@ def _trainer(data: datasets.Dataset) -> Engine:
 class _Trained:
     """What an answer did and said: the share, the epochs that ran, and the weights that it left."""
 
-    description: str
+    tried: str
     data: datasets.Dataset
     share: float
-    trial_run: int
+    ran: int
     loads: int
     weights: Array
     bias: Array

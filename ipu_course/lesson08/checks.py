@@ -49,7 +49,7 @@ class Listed(Order):
     """A list of steps that a verdict quotes as the call that makes it. An answer gets a plain
     one."""
 
-    message = ""
+    said = ""
 
     def __repr__(self) -> str:
         return self.said

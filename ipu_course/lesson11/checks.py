@@ -305,7 +305,7 @@ def _off(name: str, learner_run: Any, right: Array) -> tuple[str, str]:
 class Operands:
     """Operands, and by how much of the largest result their product may be off."""
 
-    message: str
+    said: str
     a: Array
     b: Array
     error: float

@@ -250,7 +250,7 @@ def _x(place: int) -> Array:
 class Lowered:
     """What three slopes came to: by case (the forward, the gradient, x as it is then)."""
 
-    actual: list[tuple[Array, Array, Array]]
+    came: list[tuple[Array, Array, Array]]
     compute_sets: int
     report: Any
 

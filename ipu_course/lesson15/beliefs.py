@@ -26,7 +26,7 @@ class Belief(Vertex):
     """A variable: it tells each side what all others said."""
 
     prior: Input[Vector[FLOAT]]
-    actual: Input[Vector[Vector[FLOAT]]]
+    came: Input[Vector[Vector[FLOAT]]]
     sent: Output[Vector[Vector[FLOAT]]]
     belief: Output[Vector[FLOAT]]
 

@@ -76,10 +76,8 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
         poputil.map_tensor_linearly(graph, tensor)
     extend = graph.add_compute_set("extend")
     for pair, end in enumerate(np.cumsum(lengths)):
-        pair_of_tile = slice(end - lengths[pair], end)
-        vertex = graph.add_vertex(
-            extend, Extend, a=a[pair_of_tile], b=b[pair_of_tile], best=scores[pair]
-        )
+        own = slice(end - lengths[pair], end)
+        vertex = graph.add_vertex(extend, Extend, a=a[own], b=b[own], best=scores[pair])
         graph.set_tile_mapping(vertex, pair * target.num_tiles // len(lengths))
     graph.set_initial_value(a, data["a"])
     graph.set_initial_value(b, data["b"])
@@ -91,7 +89,7 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
 
 def expected(data: Data) -> Data:
     """The same by numpy, a whole diagonal at a time; `run` has to equal it exactly."""
-    scores, cuts = [], np.cumsum(data["lengths"])[:-1]
+    found, cuts = [], np.cumsum(data["lengths"])[:-1]
     for a, b in zip(np.split(data["a"], cuts), np.split(data["b"], cuts), strict=True):
         n, i, best = len(a), np.arange(len(a) + 1), 0
         before, last = np.full((2, n + 1), NEVER)
@@ -104,5 +102,5 @@ def expected(data: Data) -> Data:
             before, last, best = last, now, max(best, now.max())
             if now.max() == NEVER:
                 break
-        scores.append(best)
-    return {"scores": np.array(scores, np.int32)}
+        found.append(best)
+    return {"scores": np.array(found, np.int32)}

@@ -50,8 +50,8 @@ def make(seed: int = 2, tracks: int = 234, planes: int = 8) -> Data:
     slope = rng.normal(0, 1, (tracks, 1)) + rng.normal(0, 0.1, (tracks, planes)).cumsum(axis=1)
     place = rng.normal(0, 10, (tracks, 1)) + slope.cumsum(axis=1)
     blur = rng.uniform(0.1, 0.5, planes)
-    observed = place + rng.normal(0, np.sqrt(blur), place.shape)
-    return {"seen": observed.astype(np.float32), "blur": blur.astype(np.float32)}
+    seen = place + rng.normal(0, np.sqrt(blur), place.shape)
+    return {"seen": seen.astype(np.float32), "blur": blur.astype(np.float32)}
 
 
 def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
@@ -64,13 +64,9 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
     states = graph.add_variable(FLOAT, (tracks, 2), "states")
     filtering = graph.add_compute_set("filter")
     for tile in range(target.num_tiles):
-        rows_of_tile = slice(
-            tile * tracks // target.num_tiles, (tile + 1) * tracks // target.num_tiles
-        )
-        vertex = graph.add_vertex(
-            filtering, Filter, seen=seen[rows_of_tile], blur=blur, state=states[rows_of_tile]
-        )
-        for part in (seen[rows_of_tile], states[rows_of_tile], vertex):
+        own = slice(tile * tracks // target.num_tiles, (tile + 1) * tracks // target.num_tiles)
+        vertex = graph.add_vertex(filtering, Filter, seen=seen[own], blur=blur, state=states[own])
+        for part in (seen[own], states[own], vertex):
             graph.set_tile_mapping(part, tile)
     graph.create_host_write("seen", seen)
     graph.create_host_read("states", states)
