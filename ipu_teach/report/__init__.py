@@ -14,7 +14,8 @@ from ipu_teach.report.host_trace import HostEvent, HostTrace
 from ipu_teach.report.log import ProgramRun, StepLog
 from ipu_teach.report.profile import Profile
 from ipu_teach.report.recording import Recording
-from ipu_teach.report.report import ComputeSetProfile, Report, StepRun, open_report
+from ipu_teach.report.report import Report, open_report
+from ipu_teach.report.steps import ComputeSetProfile, StepRun
 from ipu_teach.report.summary import print_profile_summary
 from ipu_teach.report.trace_file import chrome_trace
 from ipu_teach.report.why import Why

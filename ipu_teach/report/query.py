@@ -17,12 +17,13 @@ from ipu_teach.graph.variable_table import without_replica
 from ipu_teach.report.block_times import BlockRun, blocks
 from ipu_teach.report.log import ProgramRun
 from ipu_teach.report.profile import Profile, ProgramNode, RowsMoved
+from ipu_teach.report.steps import ComputeSetProfile, IpuStep, StepRun
 from ipu_teach.report.table import T, Table
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
 if TYPE_CHECKING:
-    from ipu_teach.report.report import ComputeSetProfile, Report, StepRun
+    from ipu_teach.report.report import Report
 
 
 @dataclass(frozen=True)
@@ -526,20 +527,6 @@ class Compilation(WithoutSome):
             LivenessStep(i, node.kind, name, size, always, memory, self._report.profile)
             for i, (node, (name, size)) in enumerate(places)
         )
-
-
-@dataclass(frozen=True, eq=False)
-class IpuStep:
-    """The part of one IPU in a step.
-
-    `cycles` are the modelled cycles from its start to its end, 0 if the IPU takes no part.
-    `cycles_by_tile` is int64[tiles of the IPU]: the cycles in which each tile computes or
-    exchanges. `start` is the cycle in which the IPU begins the step.
-    """
-
-    cycles: int
-    cycles_by_tile: Array
-    start: int
 
 
 class Steps(Lazily[IpuStep | Any]):

@@ -1,5 +1,6 @@
 """What happened, as data. A report has no engine inside: it holds what was compiled and which steps
-ran."""
+ran.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from importlib import resources
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -22,29 +22,24 @@ from ipu_teach.cost.phases import HOST, LINKS, STREAMING, Phase, link_cycles_of,
 from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import (
     InvalidMachineModelError,
-    InvalidOptionError,
     NotOfferedError,
     PoplarIndexError,
     ProfilingDisabledError,
-    ReportLoadError,
     WithoutSome,
     counted,
-    did_you_mean,
     shown,
 )
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.variable_table import of_replica
-from ipu_teach.report import debug, insights, operations, query, why
+from ipu_teach.report import debug, files, insights, operations, query, why
 from ipu_teach.report.host_trace import HostTrace
 from ipu_teach.report.html import page
 from ipu_teach.report.log import ProgramRun, RunLog
-from ipu_teach.report.profile import Profile, ProgramNode
-from ipu_teach.report.reader import read
+from ipu_teach.report.profile import Profile
 from ipu_teach.report.settings import InstrumentationSettings, PoplarVersion
+from ipu_teach.report.steps import ComputeSetProfile, StepRun
 from ipu_teach.report.table import Table
 from ipu_teach.report.walk import joints
-from ipu_teach.report.writer import REPORT, Besides, digest, serialize
-from ipu_teach.saving.archive import read_whole, write_whole
 from ipu_teach.target import Target, changed
 from ipu_teach.types import Array
 
@@ -59,139 +54,6 @@ COMPILED_FOR = (
     "host_packet_bytes",
     "io_tiles",
 )
-
-
-class Costed:
-    """What is read off the modelled `cost` of one execution."""
-
-    cost: StepCost
-
-    @property
-    def bytes_received(self) -> int:
-        """Bytes that cross between tiles."""
-        return sum(t.total for t in self.cost.exchange)
-
-    @property
-    def balance(self) -> float:
-        """Mean over maximum of the tiles' compute cycles: 1 is perfect, 0 means there was nothing
-        to do."""
-        return self.cost.balance
-
-
-@dataclass(frozen=True, eq=False)
-class ComputeSetProfile(Costed):
-    """One compute set: how often it ran, and what one execution costs (modelled; arrays by
-    tile)."""
-
-    COLUMNS: ClassVar = (
-        "name",
-        "executions",
-        "num_vertices",
-        "cycles",
-        "balance",
-        "bytes_received",
-        "flops",
-    )
-
-    name: str
-    executions: int
-    vertices: dict[str, int]
-    cost: StepCost
-    # floating-point operations of one execution; -1 where a codelet could not be traced
-    flops: int = -1
-
-    @property
-    def num_vertices(self) -> int:
-        """Vertices of all codelets in it."""
-        return sum(self.vertices.values())
-
-    @property
-    def cycles(self) -> int:
-        """Modelled cycles of one execution, sync and exchange included."""
-        return self.cost.cycles
-
-    @property
-    def cycles_per_tile(self) -> Array:
-        """int64[tiles]: compute cycles of one execution, idle threads included."""
-        return self.cost.compute_cycles
-
-
-@dataclass(frozen=True)
-class StepRun(Costed):
-    """One step of the run: when it started and how long it took, in modelled cycles since the run
-    began.
-
-    `cost` has its phases by tile; every execution of one step has the same. `step` is the number of
-    the compiled step. On several IPUs it starts with the first that takes part and ends with the
-    last; `ipus` has the times of each.
-    """
-
-    COLUMNS: ClassVar = (
-        "index",
-        "kind",
-        "name",
-        "start",
-        "end",
-        "cycles",
-        "bytes_received",
-        "balance",
-        "active_tiles",
-        "vertex_types",
-    )
-
-    index: int
-    kind: str
-    name: str
-    start: int
-    cycles: int
-    cost: StepCost = field(repr=False)
-    step: int
-    profile: Profile = field(repr=False, compare=False)
-    end: int = field(repr=False)
-    _starts: tuple[int, ...] = field(repr=False)
-
-    @property
-    def program(self) -> ProgramNode:
-        """Where it stands in the programs: a leaf with `name` and `type`."""
-        return self.profile.leaf(self.step)
-
-    @property
-    def vertex_types(self) -> str:
-        """The codelets that it executes, with how many vertices each has."""
-        return ", ".join(
-            f"{name} x {count:,}" for name, count in self.profile.vertices(self.step).items()
-        )
-
-    @property
-    def ipus(self) -> tuple[query.IpuStep, ...]:
-        """What each IPU does in it; where there are I/O tiles, each of `Target.sets`."""
-        each = np.split(self.cycles_by_tile, self.profile.target.set_starts[1:])
-        lasts = self.profile.by_set(self.step)[1].tolist()
-        return tuple(query.IpuStep(*step) for step in zip(lasts, each, self._starts, strict=True))
-
-    @property
-    def shares(self) -> tuple[tuple[int | None, int], ...]:
-        """(IPU, start) of each that does it by itself; (None, start) where there is one, or all do
-        it together. With I/O tiles the number is that of one of `Target.sets`."""
-        if len(self._starts) == 1 or of_all(self.profile.by_set(self.step)[0]):
-            return ((None, self.start),)
-        return tuple((number, ipu.start) for number, ipu in enumerate(self.ipus) if ipu.cycles)
-
-    @property
-    def all_cycles(self) -> int:
-        """`cycles`, by libpva's name."""
-        return self.cycles
-
-    @property
-    def active_tiles(self) -> int:
-        """Tiles that compute."""
-        return int(np.count_nonzero(self.cost.compute_cycles))
-
-    @property
-    def cycles_by_tile(self) -> Array:
-        """int64[tiles]: cycles in which each tile computes or exchanges on its IPU."""
-        busy: Array = self.cost.compute_cycles + self.cost.exchange_cycles
-        return busy
 
 
 @flagged
@@ -237,61 +99,12 @@ class Report(WithoutSome):
 
     # Files
 
-    def save(self, path: str | os.PathLike[str], *, host: bool = True) -> None:
-        """Write one file, `run.ipureport` say. An old one is replaced when the new one is complete,
-        or not at all.
-
-        `host=False` leaves out the host's times, so that equal runs are equal files.
-        """
-        write_whole(path, self.serialize(host=host), "save()", REPORT.noun)
-
-    def serialize(self, *, host: bool = True) -> bytes:
-        """The report as bytes, the same as `save` writes. Raises `NotOfferedError` for one that is
-        too large."""
-        names = (node.name for program in self.profile.programs for _, node in program.walk())
-        settings = self.instrumentation_settings.written(names)
-        events = self.host.written() if host else None
-        return serialize(
-            self.profile,
-            self._ran,
-            Besides(str(self.poplar_version), settings, events, self._ran.rows),
-        )
-
-    @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> Report:
-        """Read a file that `save` wrote. It answers what the live report answers, except `what_if`
-        of what would need the vertices, and chains of `why` end before them. Nothing in the file is
-        run, and everything is checked. Raises `ReportLoadError`."""
-        return read_whole(path, "open()", REPORT, cls.deserialize)
-
-    @classmethod
-    def deserialize(cls, data: bytes) -> Report:
-        """The report in `data`, as `open`."""
-        if not isinstance(data, (bytes, bytearray, memoryview)):
-            raise ReportLoadError(f"""deserialize() was given {shown(data)}.
-                next:  give the bytes that serialize() returned.""")
-        return cls(*read(bytes(data)))
-
-    @classmethod
-    def sample(cls, name: str = "products") -> Report:
-        """One of the reports that come with the kit, to look at: `products`, `spread` (the same
-        product with its rows cut in two) or `too_large` (a program that does not fit). Raises
-        `InvalidOptionError`."""
-        folder = resources.files("ipu_teach.report").joinpath("samples")
-        known = sorted(file.name.removesuffix(".ipureport") for file in folder.iterdir())
-        if name not in known:
-            raise InvalidOptionError(f"""There is no sample report {shown(name)}.
-                next:  {did_you_mean(name, known)}There are {", ".join(map(repr, known))}.""")
-        return cls.deserialize(folder.joinpath(f"{name}.ipureport").read_bytes())
-
-    def digest(self) -> str:
-        """64 hexadecimal digits, equal for equal programs and runs in every process and on every
-        machine.
-
-        The machine, the memory, the program tree, the modelled cycles and bytes of every step and
-        the steps that ran go into it; paths, lines and the host's times do not.
-        """
-        return digest(self.profile, self._ran)
+    save = files.save
+    serialize = files.serialize
+    open = classmethod(files.open)
+    deserialize = classmethod(files.deserialize)
+    sample = classmethod(files.sample)
+    digest = files.digest
 
     @property
     def target(self) -> Target:

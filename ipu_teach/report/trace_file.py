@@ -15,7 +15,8 @@ from typing import Any
 from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.report.host_trace import HostTrace
-from ipu_teach.report.report import Report, StepRun
+from ipu_teach.report.report import Report
+from ipu_teach.report.steps import StepRun
 
 MOST_EVENTS = 500_000
 MOST_TILES = 16  # with rows of their own, if nobody says which
