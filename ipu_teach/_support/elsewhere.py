@@ -65,13 +65,13 @@ def not_in(
 def _line(module: str, name: str) -> str:
     """The line that imports a name from where it is; "" where none of ours has it."""
     for home in HOMES:
-        found = import_module(home) if home != module else None
-        names = vars(found) if found else {}
-        public = getattr(found, "__all__", None) or [
+        home_module = import_module(home) if home != module else None
+        names = vars(home_module) if home_module else {}
+        public = getattr(home_module, "__all__", None) or [
             n for n, value in names.items() if getattr(value, "__module__", "") == home
         ]
-        if own := {_folded(n): n for n in public if n[0] != "_"}.get(_folded(name)):
-            return f"from {home} import {own}"
+        if public_name := {_folded(n): n for n in public if n[0] != "_"}.get(_folded(name)):
+            return f"from {home} import {public_name}"
     course = {_folded(word): word for word in COURSE}.get(_folded(name))
     return f"from ipu_course import {course}" if course else ""
 

@@ -22,15 +22,15 @@ __all__ = ["FLAG", "WORDS", "checks", "flagged"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def flagged(made: F) -> F:
+def flagged(cls: F) -> F:
     """`made`, a function, or a class with its methods, whose flags are looked at before the body
     runs: `PoplarTypeError`."""
-    if isinstance(made, type):
-        for name, member in list(vars(made).items()):
+    if isinstance(cls, type):
+        for name, member in list(vars(cls).items()):
             if inspect.isfunction(member) and (name == "__init__" or name[0] != "_"):
-                setattr(made, name, _watched(member))
-        return made
-    return _watched(made)  # type: ignore[no-any-return]
+                setattr(cls, name, _watched(member))
+        return cls
+    return _watched(cls)  # type: ignore[no-any-return]
 
 
 def _watched(function: Any) -> Any:

@@ -32,18 +32,21 @@ class Outcome:
         words of it."""
         if self.error is None:
             return Outcome, (self.value,)
-        said = "".join(
+        description = "".join(
             traceback.format_exception(type(self.error), self.error, self.error.__traceback__)
         )
         try:
             pickle.loads(pickle.dumps(self.error))
-            return _arrived, (self.error, said)
+            return _arrived, (self.error, description)
         except Exception:  # one that cannot be made again from its arguments
-            return _arrived, (RuntimeError(f"{type(self.error).__name__}: {self.error}"), said)
+            return _arrived, (
+                RuntimeError(f"{type(self.error).__name__}: {self.error}"),
+                description,
+            )
 
 
-def _arrived(error: Exception, said: str) -> Outcome:
-    error.__cause__ = RuntimeError(f"it was raised in another process:\n{said}")
+def _arrived(error: Exception, message: str) -> Outcome:
+    error.__cause__ = RuntimeError(f"it was raised in another process:\n{message}")
     return Outcome(error=error)
 
 
@@ -51,7 +54,7 @@ def outcomes(
     function: Callable[[Any], Any],
     arguments: Sequence[tuple[str, Any]],
     executor: Executor | None,
-    what: str,
+    title: str,
     hidden: bool,
 ) -> list[Outcome | None]:
     """What `function` makes of each of the (name, argument). The line of progress, unless `hidden`,
@@ -60,16 +63,16 @@ def outcomes(
     None for what Ctrl-C left undone. Raises `InvalidOptionError` for an executor that takes no
     calls.
     """
-    found: list[Outcome | None] = [None] * len(arguments)
-    with working(what, "machine", hidden=hidden) as work:
+    results: list[Outcome | None] = [None] * len(arguments)
+    with working(title, "machine", hidden=hidden) as work:
         work.total = len(arguments)
         if executor is None:
             for work.done, (work.words, argument) in enumerate(arguments):
                 try:
-                    found[work.done] = attempt(function, argument)
+                    results[work.done] = attempt(function, argument)
                 except KeyboardInterrupt:
                     break
-            return found
+            return results
         # What was typed in a notebook is in no file, and codelets are read as text.
         typed = {
             name: entry
@@ -85,13 +88,13 @@ def outcomes(
                 next:  make a new one, and sweep before it is shut down.""") from error
         try:
             for work.done, future in enumerate(as_completed(futures), start=1):
-                found[futures.index(future)] = _outcome(future)
+                results[futures.index(future)] = _outcome(future)
         except KeyboardInterrupt:
-            found = [_outcome(future) if future.done() else None for future in futures]
+            results = [_outcome(future) if future.done() else None for future in futures]
         finally:
             for future in futures:
                 future.cancel()
-    return found
+    return results
 
 
 def attempt(function: Callable[[Any], Any], argument: Any) -> Outcome:

@@ -62,12 +62,12 @@ def bundled(name: str, package: Path = PACKAGE) -> Path:
     return (checkout() or package / CARRIED) / name
 
 
-def not_kept(what: str, where: object, error: OSError) -> LessonError:
+def not_kept(noun: str, where: object, error: OSError) -> LessonError:
     """The error of something that could not be written, which says what to do."""
     step = "set IPU_TEACH_WORK to a folder " + (
         "on another disk, or make room on this one" if error.errno in FULL else "that you may write"
     )
-    return LessonError(f"{what}: {error.strerror}.", where=str(where), next_step=step)
+    return LessonError(f"{noun}: {error.strerror}.", where=str(where), next_step=step)
 
 
 def write_whole(file: Path, content: bytes | str) -> None:
@@ -85,6 +85,6 @@ def write_whole(file: Path, content: bytes | str) -> None:
 def try_writing(folder: Path) -> None:
     """Write into a folder, or the nearest above it that exists, and leave nothing there. Raises
     `OSError`."""
-    near = next((one for one in (folder, *folder.parents) if one.exists()), folder)
+    near = next((existing for existing in (folder, *folder.parents) if existing.exists()), folder)
     with tempfile.TemporaryFile(dir=near) as file:
         file.write(bytes(PROBE))

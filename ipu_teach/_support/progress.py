@@ -149,9 +149,9 @@ class _Beside:
         self.file: Any = None
 
     def put_in(self) -> None:
-        found = getattr(sys, self.name, None)
-        if found is not None and found is not self and found.isatty():
-            self.file = found
+        stream = getattr(sys, self.name, None)
+        if stream is not None and stream is not self and stream.isatty():
+            self.file = stream
             setattr(sys, self.name, self)
 
     def put_back(self) -> None:
@@ -177,13 +177,13 @@ _watcher: threading.Thread | None = None
 
 @contextmanager
 def working(
-    what: str,
+    title: str,
     unit: str = "step",
     look: Callable[[], tuple[int, int, str]] | None = None,
     hidden: bool = False,
 ) -> Iterator[TrackedWork]:
     """What happens in the block may take long. In threads beside the main one nothing is shown."""
-    work = TrackedWork(what, unit, look, hidden)
+    work = TrackedWork(title, unit, look, hidden)
     if threading.current_thread() is not threading.main_thread():
         yield work
         return
@@ -202,20 +202,20 @@ def working(
             work.close()
 
 
-def growing(what: str, units: str, of: object, counts: str) -> None:
+def growing(title: str, units: str, of: object, counts: str) -> None:
     """A loop of somebody's own begins to make `units`, which `of` counts in its attribute `counts`.
     Not in other threads."""
     global _grows
-    seen = threading.current_thread() is threading.main_thread() and not (
+    is_shown = threading.current_thread() is threading.main_thread() and not (
         _under_way and _under_way[0].hidden
     )
-    screen = _screen() if seen else None
+    screen = _screen() if is_shown else None
     if screen is None or _grows is not None and _grows.of is of:
         return
     _end_growth()
     screen.at_end(_end_growth)
     with _lock:
-        _grows = Growth(what, units, of, counts, screen)
+        _grows = Growth(title, units, of, counts, screen)
         _watch()
 
 

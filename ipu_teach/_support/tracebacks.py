@@ -18,13 +18,13 @@ from ipu_teach._support.own_code import is_own_module
 def shortened(error: BaseException, shell: Any) -> list[str]:
     """The lines that IPython's `shell` shows of `error` and of what it came from."""
     formatter = shell.InteractiveTB
-    whole = [(link, link.__traceback__) for link in _chain(error)]
+    links = [(link, link.__traceback__) for link in _chain(error)]
     try:
-        for link, traceback in whole if formatter.mode != "Verbose" else ():
+        for link, traceback in links if formatter.mode != "Verbose" else ():
             link.__traceback__ = _without_the_kits(traceback)
         lines: list[str] = formatter.structured_traceback(type(error), error, error.__traceback__)
     finally:
-        for link, traceback in whole:
+        for link, traceback in links:
             link.__traceback__ = traceback
         formatter.tb = error.__traceback__  # from which %debug starts
     return lines
@@ -32,10 +32,10 @@ def shortened(error: BaseException, shell: Any) -> list[str]:
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
     """An error, what it was raised from, and so on."""
-    seen: list[BaseException] = []
-    while error is not None and not any(error is link for link in seen):
+    visited: list[BaseException] = []
+    while error is not None and not any(error is link for link in visited):
         yield error
-        seen.append(error)
+        visited.append(error)
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
 

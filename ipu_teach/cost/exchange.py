@@ -107,8 +107,8 @@ class Traffic:
         """int64[tiles]: cycles until each tile is done, and the last word that it sent has
         arrived."""
         arrived = np.where(self.sent > 0, self._sending(target) + target.exchange_latency_cycles, 0)
-        found: Array = np.maximum(self.tile_cycles(target), arrived)
-        return found
+        done_at: Array = np.maximum(self.tile_cycles(target), arrived)
+        return done_at
 
     def duration(self, target: Target) -> int:
         """Cycles of the phase: until every tile is done."""
@@ -175,7 +175,7 @@ def lag(source: Array, destination: Array, target: Target) -> Array:
     )
     along = np.abs(6 * (d_fold - s_fold - (s_half ^ s_side)) + end)
     turn = np.where(s_half == d_half, s_column % 8 + 1, 16 - s_column % 8)
-    found: Array = (
+    latest: Array = (
         target.exchange_cycles_per_row * (s_row - d_row)
         + 4 * (s_fold - d_fold)
         + 8 * s_half
@@ -183,13 +183,13 @@ def lag(source: Array, destination: Array, target: Target) -> Array:
         + turn
         + along
     )
-    return found - 31
+    return latest - 31
 
 
-def _effective(total: Array, together: Array, target: Target) -> Array:
+def _effective(total: Array, merged: Array, target: Target) -> Array:
     """Bytes that take as long, with those at the higher rate counted for less."""
-    shortened: Array = -(-together // target.shared_bus_speedup)
-    return total - together + shortened
+    shortened: Array = -(-merged // target.shared_bus_speedup)
+    return total - merged + shortened
 
 
 def traffic(tile_map: TileMap, target: Target, tile: Array, start: Array, stop: Array) -> Traffic:
@@ -197,7 +197,7 @@ def traffic(tile_map: TileMap, target: Target, tile: Array, start: Array, stop: 
     wanted_by, begin, end, owner = crossing(tile_map, tile, start, stop)
     # Each byte leaves its owner once: the union over all who want it.
     sender, s_begin, s_end = union(owner, begin, end)
-    found = moved(target, owner, wanted_by, end - begin)
+    moved_bytes = moved(target, owner, wanted_by, end - begin)
     together_received, together_sent = _heard_together(tile_map, target, wanted_by, begin, end)
     abroad = owner // target.tiles_per_ipu != wanted_by // target.tiles_per_ipu
     exporter, e_begin, e_end = union(owner[abroad], begin[abroad], end[abroad])
@@ -207,7 +207,7 @@ def traffic(tile_map: TileMap, target: Target, tile: Array, start: Array, stop: 
     )
     way, w_begin, w_end = union(way, begin[abroad], end[abroad])
     return replace(
-        found,
+        moved_bytes,
         sent=total_of(sender, s_end - s_begin, target.num_tiles),
         together_received=together_received,
         together_sent=together_sent,
@@ -282,12 +282,12 @@ def sends(
     Pieces that are neighbours in the memory of their tile go in one SEND, up to its limit of words.
     """
     place = local(tile_map, begin)
-    whole = place[1:] == place[:-1] + (end - begin)[:-1]
-    alike = sender[1:] == sender[:-1]
-    first = np.flatnonzero(np.append(True, ~(whole & alike))[: len(begin)])
+    is_contiguous = place[1:] == place[:-1] + (end - begin)[:-1]
+    same_sender = sender[1:] == sender[:-1]
+    first = np.flatnonzero(np.append(True, ~(is_contiguous & same_sender))[: len(begin)])
     run = np.add.reduceat(end - begin, first) if len(first) else begin
     low, high = place // WORD, -(-(place + end - begin) // WORD)
-    low[1:] = np.where(alike, np.maximum(low[1:], high[:-1]), low[1:])  # a word goes once
+    low[1:] = np.where(same_sender, np.maximum(low[1:], high[:-1]), low[1:])  # a word goes once
     issued = total_of(
         sender[first], -(-run // (WORD * target.exchange_send_words)), target.num_tiles
     )
@@ -304,10 +304,10 @@ def reads(
         pieces, stayed = np.add(
             (pieces, stayed), copied(graph.tile_map, graph.target, *copied_runs(copies))
         )
-    found = traffic(
+    incoming = traffic(
         graph.tile_map, graph.target, *edge_requests(graph, compute_set, "output", copies)
     )
-    return replace(found, pieces=pieces, stayed=stayed)
+    return replace(incoming, pieces=pieces, stayed=stayed)
 
 
 def writes(graph: FrozenGraph, compute_set: FrozenComputeSet) -> Traffic:
@@ -318,8 +318,8 @@ def writes(graph: FrozenGraph, compute_set: FrozenComputeSet) -> Traffic:
     )
     order = np.argsort(begin, kind="stable")
     pieces, stayed = edges(graph, compute_set, "input")
-    found = moved(graph.target, made_on[order], owner[order], (end - begin)[order])
-    return replace(found, pieces=pieces, stayed=stayed)
+    outgoing = moved(graph.target, made_on[order], owner[order], (end - begin)[order])
+    return replace(outgoing, pieces=pieces, stayed=stayed)
 
 
 def edge_requests(
@@ -329,10 +329,12 @@ def edge_requests(
     copies: Sequence[tuple[Tensor, Tensor]] = (),
 ) -> tuple[Array, Array, Array]:
     """`FrozenGraph.edge_bytes`, and after those of the copies that go with the compute set."""
-    found = graph.edge_bytes(compute_set, without)
+    edge_requests_found = graph.edge_bytes(compute_set, without)
     if not copies:
-        return found
-    tile, start, stop = map(np.concatenate, zip(copy_requests(graph, copies), found, strict=True))
+        return edge_requests_found
+    tile, start, stop = map(
+        np.concatenate, zip(copy_requests(graph, copies), edge_requests_found, strict=True)
+    )
     return tile, start, stop
 
 
@@ -340,8 +342,8 @@ def copy_traffic(graph: FrozenGraph, copies: Sequence[tuple[Tensor, Tensor]]) ->
     """What copies, each from a source to a destination, exchange in one step, and what they move
     inside tiles."""
     pieces, stayed = copied(graph.tile_map, graph.target, *copied_runs(copies))
-    found = traffic(graph.tile_map, graph.target, *copy_requests(graph, copies))
-    return replace(found, pieces=pieces, stayed=stayed)
+    copy_bytes = traffic(graph.tile_map, graph.target, *copy_requests(graph, copies))
+    return replace(copy_bytes, pieces=pieces, stayed=stayed)
 
 
 def copy_requests(
@@ -358,12 +360,17 @@ def copy_requests(
 def copied_runs(copies: Sequence[tuple[Tensor, Tensor]]) -> tuple[Array, Array, Array, Array]:
     """(start in the source, start in the destination, length) in bytes of what copies move in one
     piece, and which does."""
-    each = [
+    runs_of_copy = [
         [part * source.dtype.size for part in aligned_runs(source, destination)]
         for source, destination in copies
     ]
-    start, into, length = (np.concatenate(parts) for parts in zip(*each, strict=True))
-    return start, into, length, np.repeat(np.arange(len(copies)), [len(parts[0]) for parts in each])
+    start, into, length = (np.concatenate(parts) for parts in zip(*runs_of_copy, strict=True))
+    return (
+        start,
+        into,
+        length,
+        np.repeat(np.arange(len(copies)), [len(parts[0]) for parts in runs_of_copy]),
+    )
 
 
 def aligned_runs(a: Tensor, b: Tensor) -> tuple[Array, Array, Array]:

@@ -47,12 +47,12 @@ def landing(graph: FrozenGraph, *tensors: Tensor) -> Landing:
     """Where the packets of transfers between `tensors` and the host land, each by itself."""
     if len(tensors) == 1:
         return _landing(graph, tensors[0])
-    found = [_landing(graph, tensor) for tensor in tensors]
+    landings = [_landing(graph, tensor) for tensor in tensors]
     begin, end, owner, landed = (
-        np.concatenate([getattr(one, name) for one in found])
+        np.concatenate([getattr(item, name) for item in landings])
         for name in ("begin", "end", "owner", "landed")
     )
-    return Landing(begin, end, owner, landed, np.sum([one.packets for one in found], axis=0))
+    return Landing(begin, end, owner, landed, np.sum([item.packets for item in landings], axis=0))
 
 
 def _landing(graph: FrozenGraph, tensor: Tensor) -> Landing:
@@ -95,17 +95,25 @@ def _landed(target: Target, packet: Array, owner: Array, packets: Array) -> tupl
         begin, count = ipu * target.tiles_per_ipu, target.tiles_per_ipu
         if len(mixed) and high[mixed].max() < begin + target.io_tiles:
             count = target.io_tiles  # what concerns I/O tiles alone lands on no other
-        each, more = divmod(len(mixed), count)
-        tile[mixed] = begin + np.repeat(np.arange(count), each + (np.arange(count) < more))
+        per_replica, remainder = divmod(len(mixed), count)
+        tile[mixed] = begin + np.repeat(
+            np.arange(count), per_replica + (np.arange(count) < remainder)
+        )
     return tile[packet], np.bincount(tile, minlength=target.num_tiles).astype(np.int64)
 
 
 def host_traffic(graph: FrozenGraph, tensors: Sequence[Tensor], to_device: bool) -> Traffic:
     """The exchange on the IPU that transfers between `tensors` and the host take."""
-    found = landing(graph, *tensors)
-    crossing = found.owner != found.landed
+    landing_places = landing(graph, *tensors)
+    crossing = landing_places.owner != landing_places.landed
     begin, end, owner, landed = (
-        a[crossing] for a in (found.begin, found.end, found.owner, found.landed)
+        a[crossing]
+        for a in (
+            landing_places.begin,
+            landing_places.end,
+            landing_places.owner,
+            landing_places.landed,
+        )
     )
     if to_device:
         return moved(graph.target, landed, owner, end - begin)
@@ -136,9 +144,9 @@ def host_links(graph: FrozenGraph, tensors: Sequence[Tensor]) -> tuple[int, ...]
     count = graph.target.num_sets
     if count == 1:
         return (sum(tensor.num_elements * tensor.dtype.size for tensor in tensors),)
-    found = landing(graph, *tensors)
-    where = graph.target.set_of(found.owner)
-    return tuple(np.bincount(where, found.end - found.begin, count).astype(np.int64).tolist())
+    landed = landing(graph, *tensors)
+    where = graph.target.set_of(landed.owner)
+    return tuple(np.bincount(where, landed.end - landed.begin, count).astype(np.int64).tolist())
 
 
 def host_cycles(links: Sequence[int], target: Target, streaming: bool = False) -> int:

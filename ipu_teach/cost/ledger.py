@@ -106,21 +106,21 @@ class MemoryLedger:
         """(bytes by tile of what is not always live, at most; the place at which that is; bytes of
         all tiles by place; the fullest tile by place)."""
         count, live, always = self.num_tiles, self.liveness.live, self.always_live_bytes_per_tile
-        now, most, place = (np.zeros(count, np.int64) for _ in range(3))
+        now, peak, place = (np.zeros(count, np.int64) for _ in range(3))
         by_place, fullest = (np.zeros(len(live), np.int64) for _ in range(2))
         before = np.zeros(live.shape[1], bool)
         first = np.searchsorted(self.variable, np.arange(live.shape[1] + 1))
-        for number, here in enumerate(live):
-            for changed in np.flatnonzero(here != before).tolist():
+        for number, live_now in enumerate(live):
+            for changed in np.flatnonzero(live_now != before).tolist():
                 rows = slice(first[changed], first[changed + 1])
-                now[self.tile[rows]] += self.size[rows] if here[changed] else -self.size[rows]
-            before = here
+                now[self.tile[rows]] += self.size[rows] if live_now[changed] else -self.size[rows]
+            before = live_now
             with_passing = now + sum(self.passing[number].values())
             by_place[number] = with_passing.sum()
             fullest[number] = np.argmax(always + with_passing)
-            place[with_passing > most] = number
-            most = np.maximum(most, with_passing)
-        return most, place, by_place, fullest
+            place[with_passing > peak] = number
+            peak = np.maximum(peak, with_passing)
+        return peak, place, by_place, fullest
 
     @property
     def not_always_live_bytes_per_tile(self) -> Array:
@@ -135,10 +135,10 @@ class MemoryLedger:
     @cached_property
     def _held(self) -> Array:
         """bool[rows]: what is there at the fullest moment of its tile."""
-        held: Array = self.liveness.always[self.variable]
+        is_held: Array = self.liveness.always[self.variable]
         if len(self.liveness.live):
-            held = held | self.liveness.live[self._peak[1][self.tile], self.variable]
-        return held
+            is_held = is_held | self.liveness.live[self._peak[1][self.tile], self.variable]
+        return is_held
 
     @cached_property
     def gaps_per_tile(self) -> Array:
@@ -156,13 +156,13 @@ class MemoryLedger:
     def by_region(self) -> dict[str, int]:
         """Bytes of all tiles together, gaps included, in non-interleaved memory, in interleaved
         memory, and too many."""
-        whole, limit = self.held_per_tile, self.target.bytes_per_tile
-        plain = np.minimum(whole, min(self.target.non_interleaved_bytes_per_tile, limit))
-        fits = np.minimum(whole, limit)
+        bytes_held, limit = self.held_per_tile, self.target.bytes_per_tile
+        plain = np.minimum(bytes_held, min(self.target.non_interleaved_bytes_per_tile, limit))
+        fits = np.minimum(bytes_held, limit)
         return {
             "Non-interleaved": int(plain.sum()),
             "Interleaved": int((fits - plain).sum()),
-            "Overflow": int((whole - fits).sum()),
+            "Overflow": int((bytes_held - fits).sum()),
         }
 
     def by_variable(self, tile: int | None = None) -> dict[str, int]:
@@ -181,8 +181,8 @@ class MemoryLedger:
     def fullest_place(self, tile: int) -> Node | None:
         """Return the leaf of the programs at which a tile holds most; None if nothing comes and
         goes on it."""
-        most, moment, *_ = self._peak
-        return self.liveness.places[int(moment[tile])] if most[tile] else None
+        peak, moment, *_ = self._peak
+        return self.liveness.places[int(moment[tile])] if peak[tile] else None
 
     def live_at(self, place: int, tile: int | None = None) -> dict[str, int]:
         """As `by_variable`, of those variables that are not always live and live at a place of the
@@ -204,10 +204,10 @@ class MemoryLedger:
     def passing_at_fullest(self) -> list[int]:
         """For each leaf of the programs, in order, the bytes that are there at it and no longer, on
         the tiles that are fullest then."""
-        most, moment, *_ = self._peak
+        peak, moment, *_ = self._peak
         return [
-            int((sum(here.values(), np.zeros_like(most)) * (moment == n) * (most > 0)).sum())
-            for n, here in enumerate(self.passing)
+            int((sum(passing_now.values(), np.zeros_like(peak)) * (moment == n) * (peak > 0)).sum())
+            for n, passing_now in enumerate(self.passing)
         ]
 
     @property
@@ -218,7 +218,7 @@ class MemoryLedger:
 
     def tiles_of(self, name: str) -> list[int]:
         """The tiles that hold some of the variables of that name, ascending."""
-        numbers = [i for i, other in enumerate(self.names) if other == name]
+        numbers = [i for i, known in enumerate(self.names) if known == name]
         return [int(t) for t in np.unique(self.tile[np.isin(self.variable, numbers)])]
 
     @cached_property
@@ -231,34 +231,37 @@ class MemoryLedger:
     @cached_property
     def _kind(self) -> Array:
         """int64[rows]: the category of each row's variable, as a number."""
-        found: Array = np.array([CATEGORIES.index(c) for c in self.categories], np.int64)[
+        kinds: Array = np.array([CATEGORIES.index(c) for c in self.categories], np.int64)[
             self.variable
         ]
-        return found
+        return kinds
 
     @cached_property
     def bytes_per_tile_by_category(self) -> dict[str, Array]:
         """Category to int64[tiles]: bytes at each tile's fullest moment. They add up to
         `bytes_per_tile`."""
-        found: dict[str, Array] = {}
-        most, moment, *_ = self._peak
+        by_name: dict[str, Array] = {}
+        peak, moment, *_ = self._peak
         for number, category in enumerate(CATEGORIES):
             rows = self._held & (self._kind == number)
-            here = total_of(self.tile[rows], self.size[rows], self.num_tiles) + self.always.get(
-                category, 0
-            )
+            bytes_of_category = total_of(
+                self.tile[rows], self.size[rows], self.num_tiles
+            ) + self.always.get(category, 0)
             for place, passing in enumerate(self.passing):
                 if category in passing:
-                    here = here + np.where((moment == place) & (most > 0), passing[category], 0)
-            found[category] = here
-        return found
+                    bytes_of_category = bytes_of_category + np.where(
+                        (moment == place) & (peak > 0), passing[category], 0
+                    )
+            by_name[category] = bytes_of_category
+        return by_name
 
     def by_category(self, tile: int | None = None) -> dict[str, int]:
         """Bytes by category, of one tile or of all together, at each tile's fullest moment. They
         add up to `bytes_per_tile`."""
-        found = self.bytes_per_tile_by_category.items()
+        rows = self.bytes_per_tile_by_category.items()
         return {
-            category: int(here.sum() if tile is None else here[tile]) for category, here in found
+            category: int(per_tile.sum() if tile is None else per_tile[tile])
+            for category, per_tile in rows
         }
 
     def _named(self, variable: Array, size: Array) -> dict[str, int]:
@@ -282,8 +285,8 @@ def ledger(
     keep = (owner >= 0) & (end > begin)
     # A row for each variable and tile, variable by variable.
     key = piece[keep] * target.num_tiles + owner[keep]
-    found, row = np.unique(key, return_inverse=True)
-    variable, tile = np.divmod(found, target.num_tiles)
+    keys, row = np.unique(key, return_inverse=True)
+    variable, tile = np.divmod(keys, target.num_tiles)
     found_live = liveness(compiled)
     by_step = [
         _passing(graph, step, exchanges[number]) for number, step in enumerate(compiled.steps)
@@ -296,7 +299,7 @@ def ledger(
         ),
         tile,
         variable,
-        total_of(row, (end - begin)[keep], len(found)),
+        total_of(row, (end - begin)[keep], len(keys)),
         _always(compiled, exchanges, target),
         tuple(by_step[node.step] for node in found_live.places),
         found_live,
@@ -314,13 +317,15 @@ def _always(
     )
     codelets: dict[object, Array] = {}
     for _, table in graph.tables():
-        here: Array = np.zeros(target.num_tiles, bool)
-        here[table.tiles] = True
-        codelets[table.codelet] = codelets.get(table.codelet, False) | here
+        on_tiles: Array = np.zeros(target.num_tiles, bool)
+        on_tiles[table.tiles] = True
+        codelets[table.codelet] = codelets.get(table.codelet, False) | on_tiles
         pointers += pointer_bytes(graph, table, target)
-    for here in codelets.values():
-        code += here * target.vertex_code_bytes
-        stacks = np.maximum(stacks, here * target.num_worker_contexts * target.worker_stack_bytes)
+    for on_tiles in codelets.values():
+        code += on_tiles * target.vertex_code_bytes
+        stacks = np.maximum(
+            stacks, on_tiles * target.num_worker_contexts * target.worker_stack_bytes
+        )
     # Poplar has copy vertices for what lies side by side, and for pieces
     copying = np.zeros((2, target.num_tiles), bool)
     for step, exchange in zip(compiled.steps, exchanges, strict=True):
@@ -361,12 +366,12 @@ def control_code_bytes(
     more; with the host all.
     """
     busy = np.full(target.num_tiles, everywhere)
-    for some in tiles:
-        busy[some] = True
+    for subset in tiles:
+        busy[subset] = True
     for traffic in exchange:
         busy |= traffic.received + traffic.sent + traffic.stayed > 0
-    whole = target.control_code_bytes_per_step
-    return np.where(busy, whole, min(whole, target.instruction_bytes))
+    bytes_per_step = target.control_code_bytes_per_step
+    return np.where(busy, bytes_per_step, min(bytes_per_step, target.instruction_bytes))
 
 
 def _passing(graph: FrozenGraph, step: Step, exchange: tuple[Traffic, ...]) -> dict[str, Array]:
@@ -391,14 +396,18 @@ def pointer_bytes(graph: FrozenGraph, table: FrozenTable, target: Target) -> Arr
     for name, field in table.fields.items():
         if field.kind == "state":
             continue
-        alike = numbers_in(table.layouts[name])
-        if len(alike) == 1:
-            total += vertices * _pointer_bytes(field, target, graph.layouts[alike[0]])
+        same_layout = numbers_in(table.layouts[name])
+        if len(same_layout) == 1:
+            total += vertices * _pointer_bytes(field, target, graph.layouts[same_layout[0]])
             continue
         first = graph.stretches(table, name)  # all vertices of a stretch have the same layout
-        each = graph.each_layout(table.layouts[name][first], partial(_pointer_bytes, field, target))
+        bytes_per_layout = graph.each_layout(
+            table.layouts[name][first], partial(_pointer_bytes, field, target)
+        )
         total += total_of(
-            table.tiles[first], each * graph.stretch_lengths(table, name), target.num_tiles
+            table.tiles[first],
+            bytes_per_layout * graph.stretch_lengths(table, name),
+            target.num_tiles,
         )
     return total
 
@@ -409,19 +418,19 @@ def _pointer_bytes(field: Field, target: Target, layout: Layout | ListLayout) ->
         return word
     half = (VectorLayout.SCALED_PTR32, VectorLayout.SCALED_PTR64, VectorLayout.SCALED_PTR128)
     inner = field.layouts[-1] if field.layouts else None
-    one = 2 * word
+    pointer = 2 * word
     if inner in half:
-        one = word // 2
+        pointer = word // 2
     elif inner in (VectorLayout.ONE_PTR, VectorLayout.SHORT_SPAN):
-        one = word
+        pointer = word
     if field.depth == 1 and field.form == "edges":
         elements = sum(part.size for _, part in layout.parts)
         return elements * word + 2 * word  # an address for each
     if field.depth == 1:
-        return one
+        return pointer
     rows = layout.shape[0] if isinstance(layout, Layout) else len(layout.parts)
     # a VectorList packs distance and length into a word
-    return rows * (word if field.form == "list" else one) + 2 * word
+    return rows * (word if field.form == "list" else pointer) + 2 * word
 
 
 def at_most(compiled: Compiled, target: Target) -> int:
@@ -433,25 +442,25 @@ def at_most(compiled: Compiled, target: Target) -> int:
     and put together, and went out again in the same way.
     """
     graph, workers, path = compiled.graph, target.num_worker_contexts, target.data_path_width // 8
-    held = graph.memory_bytes + len(graph.variables) * path
-    held += workers * target.worker_stack_bytes + target.supervisor_stack_bytes
+    upper_bound = graph.memory_bytes + len(graph.variables) * path
+    upper_bound += workers * target.worker_stack_bytes + target.supervisor_stack_bytes
     tables = [table for _, table in graph.tables()]
-    held += sum(int(pointer_bytes(graph, table, target).sum()) for table in tables)
+    upper_bound += sum(int(pointer_bytes(graph, table, target).sum()) for table in tables)
     # two of copies
-    held += (len({table.codelet for table in tables}) + 2) * target.vertex_code_bytes
+    upper_bound += (len({table.codelet for table in tables}) + 2) * target.vertex_code_bytes
     for step in compiled.steps:
-        held += target.control_code_bytes_per_step + 2 * workers * 3 * target.pointer_bytes
+        upper_bound += target.control_code_bytes_per_step + 2 * workers * 3 * target.pointer_bytes
         for size, element in _moved(graph, step):
             packets = -(-size // target.host_packet_bytes) + target.num_ipus
             pieces = size // element + packets
             issued = pieces * (1 + target.exchange_setup_instructions) + size // (
                 WORD * target.exchange_send_words
             )
-            held += (
+            upper_bound += (
                 2 * (issued * target.instruction_bytes + 2 * size)
                 + packets * target.host_packet_header_bytes
             )
-    return held
+    return upper_bound
 
 
 def _moved(graph: FrozenGraph, step: Step) -> Iterator[tuple[int, int]]:
@@ -475,18 +484,18 @@ def check(memory: MemoryLedger) -> None:
     largest = [f"{name!r} {size:,}" for name, size in memory.at_fullest(full, VARIABLES).items()]
     constants = memory.at_fullest(full, CONSTANTS)
     many = f" ({len(constants):,} of them)" if len(constants) > 1 else ""
-    held = [
+    consumers = [
         f"{name.lower()} {size:,}{many if name == CONSTANTS else ''}"
         for name, size in memory.by_category(full).items()
         if size and name != VARIABLES
     ]
-    more = f", and {counted(len(largest) - 10, 'smaller one')}" if len(largest) > 10 else ""
+    smaller_ones = f", and {counted(len(largest) - 10, 'smaller one')}" if len(largest) > 10 else ""
     error = GraphMemoryAllocationError(
         "Out of memory: Cannot fit all variable data onto one or more tiles. "
         f"{over} of {memory.num_tiles} tiles {'holds' if over == 1 else 'hold'} too much.",
         where=f"the fullest is tile {full}: {int(used[full]):,} of {limit:,} bytes. Its variables: "
-        + (", ".join(largest[:10]) + more or "none")
-        + (f". Besides: {', '.join(held)}." if held else "."),
+        + (", ".join(largest[:10]) + smaller_ones or "none")
+        + (f". Besides: {', '.join(consumers)}." if consumers else "."),
         next_step=(
             "spread the variables over more tiles (poputil.map_tensor_linearly), use a smaller "
             "dtype, or more tiles."
@@ -502,11 +511,13 @@ def check_streaming(buffers: Iterable[RemoteBuffer], target: Target) -> None:
     total, limit = sum(buffer.bytes for buffer in largest), target.streaming_memory
     if total <= limit:
         return
-    held = [f"{buffer.handle!r} {buffer.bytes:,}" for buffer in largest]
-    more = f", and {counted(len(held) - 10, 'smaller one')}" if len(held) > 10 else ""
+    buffer_texts = [f"{buffer.handle!r} {buffer.bytes:,}" for buffer in largest]
+    smaller_ones = (
+        f", and {counted(len(buffer_texts) - 10, 'smaller one')}" if len(buffer_texts) > 10 else ""
+    )
     raise GraphMemoryAllocationError(
         "Out of memory: Cannot fit all remote buffers into streaming memory.",
         where=f"it has {limit:,} bytes, {target.streaming_bytes:,} an IPU, and they take "
-        f"{total:,}: {', '.join(held[:10])}{more}",
+        f"{total:,}: {', '.join(buffer_texts[:10])}{smaller_ones}",
         next_step="give them fewer or shorter rows, a smaller dtype, or the machine more IPUs.",
     )

@@ -149,8 +149,8 @@ class Observed:
             )
             for t in self.turns[:MOST_PRINTED]
         ]
-        more = f"\n… {self.turned - len(turns):,} more" if self.turned > len(turns) else ""
-        return f"{text}\n\n{listing(('turn', 'cycles', 'loop', ''), turns)}{more}"
+        rest = f"\n… {self.turned - len(turns):,} more" if self.turned > len(turns) else ""
+        return f"{text}\n\n{listing(('turn', 'cycles', 'loop', ''), turns)}{rest}"
 
 
 def line_cycles(group: Group, row: int, target: Target) -> LineCosts:
@@ -160,10 +160,10 @@ def line_cycles(group: Group, row: int, target: Target) -> LineCosts:
     is given.
     """
     target = priced_for(group.table.codelet, target)
-    said = None
+    stated_cycles = None
     if not group.trace.stopped:
-        said = said_cycles(group.table.codelet, group.estimator, group.shapes, target, "")
-    if group.trace.stopped or said is not None or group.table.estimates[row] >= 0:
+        stated_cycles = said_cycles(group.table.codelet, group.estimator, group.shapes, target, "")
+    if group.trace.stopped or stated_cycles is not None or group.table.estimates[row] >= 0:
         return LineCosts()
     return lines_of_traces(group.table.codelet, group.traces, target)
 
@@ -171,8 +171,8 @@ def line_cycles(group: Group, row: int, target: Target) -> LineCosts:
 def lines_of_traces(codelet: type[Vertex], traces: list[Trace], target: Target) -> LineCosts:
     """The same from the trace of the one worker, or of each: the slowest says how long all take."""
     slowest = max((Tally(trace, target) for trace in traces), key=lambda tally: tally.cycles)
-    found = ((counter, op.site[:2], amount) for counter, op, amount in slowest.charges)
-    return listed(codelet, found, _gone_through(slowest.trace), slowest.cycles, target)
+    charges = ((counter, op.site[:2], amount) for counter, op, amount in slowest.charges)
+    return listed(codelet, charges, _gone_through(slowest.trace), slowest.cycles, target)
 
 
 def _gone_through(trace: Trace) -> Iterator[tuple[Spot, int]]:
@@ -184,11 +184,16 @@ def _gone_through(trace: Trace) -> Iterator[tuple[Spot, int]]:
     for op in trace.ops:
         if op.kind not in ("region", "view", "local"):
             file, line, (code, at) = op.site
-            here, now = done[file, code], (naming((file, line)), at, op.kind)
-            if not here or here[-1][0] != now[0] or at < here[-1][1] or now in here:
+            past_places, now = done[file, code], (naming((file, line)), at, op.kind)
+            if (
+                not past_places
+                or past_places[-1][0] != now[0]
+                or at < past_places[-1][1]
+                or now in past_places
+            ):
                 times[now[0], code] += 1
-                here.clear()
-            here.append(now)
+                past_places.clear()
+            past_places.append(now)
             first.setdefault((now[0], code), (file, line))
     return ((first[which], number) for which, number in times.items())
 
@@ -203,19 +208,19 @@ def lines_of_pieces(
 ) -> LineCosts:
     """The lines of a scalar loop. `pieces`, `times`: how often each piece and line of it ran;
     `beside`: work on regions."""
-    found: list[Charge] = []
-    for piece, ran in zip(code.pieces, pieces, strict=True):
-        for price in piece if ran else ():
-            (name, kind, spot), amount = price[0], ran * piece_cycles((price,), target)
+    charges: list[Charge] = []
+    for piece, executions in zip(code.pieces, pieces, strict=True):
+        for price in piece if executions else ():
+            (name, kind, spot), amount = price[0], executions * piece_cycles((price,), target)
             rest = amount * 2 // 3 if kind == WORD else 0
-            found += [
+            charges += [
                 (STARTS if name == LOOP else "scalar", spot, amount - rest),
                 (WORDS, spot, rest),
             ]
     for (counter, rate), amount in beside.items():
         name, _, spot = code.rates[rate]
-        found.append((STARTS if name == LOOP else counter, spot, amount))
-    return listed(code.codelet, found, zip(code.lines, times, strict=True), cycles, target)
+        charges.append((STARTS if name == LOOP else counter, spot, amount))
+    return listed(code.codelet, charges, zip(code.lines, times, strict=True), cycles, target)
 
 
 def factor_of(codelet: type[Vertex], target: Target) -> int:
@@ -232,7 +237,7 @@ def start_of(codelet: type[Vertex], target: Target) -> int:
 
 def listed(
     codelet: type[Vertex],
-    found: Iterable[Charge],
+    charges: Iterable[Charge],
     times: Iterable[tuple[Spot, int]],
     cycles: int,
     target: Target,
@@ -241,7 +246,7 @@ def listed(
     cycles of the tile."""
     factor = factor_of(codelet, target)
     counters: dict[str, Counter[Spot]] = {name: Counter() for name in COUNTERS}
-    for counter, spot, amount in found:
+    for counter, spot, amount in charges:
         counters[counter][spot] += amount
     total = [float(sum(counters[name].values())) for name in BESIDE]
     alone = np.array([together(row, target) for row in np.diag(total).tolist()])
@@ -251,15 +256,17 @@ def listed(
         zip(BESIDE, (alone / np.maximum(total, 1)).tolist(), strict=True)
     )
     naming = naming_of(codelet)
-    ran = Counter[Statement]()
+    executions = Counter[Statement]()
     parts = defaultdict[Statement, Counter[str]](Counter)
     for spot, number in times:
         if number:
-            ran[naming(spot)] = max(ran[naming(spot)], number)
+            executions[naming(spot)] = max(executions[naming(spot)], number)
     for name, share in counted.items():
         for spot, amount in counters[name].items():
             parts[naming(spot)][name] += floor(PARTS * amount * share / UNIT)
-    lines = sorted({*ran, *parts}, key=lambda line: (not line.method.endswith(".compute"), line))
+    lines = sorted(
+        {*executions, *parts}, key=lambda line: (not line.method.endswith(".compute"), line)
+    )
     if parts:
         last = max(line for line in lines if parts[line].total())
         parts[last][ROUNDED] += PARTS * (cycles - VERTEX_OVERHEAD) - sum(
@@ -270,7 +277,7 @@ def listed(
         for line in lines
     }
     return LineCosts(
-        (LineCycles(line, ran[line], sum(shares[line].values())) for line in lines), shares
+        (LineCycles(line, executions[line], sum(shares[line].values())) for line in lines), shares
     )
 
 
@@ -297,20 +304,26 @@ def naming_of(codelet: type[Vertex]) -> Callable[[Spot], Statement]:
 
 def _functions(codelet: type[Vertex]) -> list[FunctionType]:
     """The methods of a codelet, and the functions of its module."""
-    found = [getattr(v, "__func__", v) for c in codelet.__mro__ for v in vars(c).values()]
-    found += getattr(codelet.compute, "__globals__", {}).values()
-    return [f for f in found if isinstance(f, FunctionType)]
+    values = [getattr(v, "__func__", v) for c in codelet.__mro__ for v in vars(c).values()]
+    values += getattr(codelet.compute, "__globals__", {}).values()
+    return [f for f in values if isinstance(f, FunctionType)]
 
 
 def without_cost(codelet: type[Vertex], lines: LineCosts) -> list[Statement]:
     """The statements beside those of `lines`, in the same methods."""
-    there, found = {one.line for one in lines}, list[Statement]()
+    lines_with_cost, statements = {statement.line for statement in lines}, list[Statement]()
     for function in _functions(codelet):
         method = function.__qualname__.split(".<locals>.")[-1]
-        if any(line.method == method for line in there):
+        if any(line.method == method for line in lines_with_cost):
             starts = _statements(function).items()
-            found += (Statement(method, n, text) for n, (first, text, _) in starts if n == first)
-    return [one for one in dict.fromkeys(found) if one not in there and one.text[0] not in "\"'"]
+            statements += (
+                Statement(method, n, text) for n, (first, text, _) in starts if n == first
+            )
+    return [
+        statement
+        for statement in dict.fromkeys(statements)
+        if statement not in lines_with_cost and statement.text[0] not in "\"'"
+    ]
 
 
 def indents(codelet: type[Vertex]) -> dict[tuple[str, int], int]:
@@ -333,20 +346,20 @@ def _statements(function: FunctionType) -> dict[int, tuple[int, str, int]]:
     except (OSError, TypeError, SyntaxError):
         return {}
     lines = text.splitlines()
-    found = {
+    statements = {
         n: node.lineno for node in nodes for n in range(node.lineno, (node.end_lineno or 0) + 1)
     }
     steps = sorted({node.col_offset for node in nodes})
     levels = {node.lineno: steps.index(node.col_offset) for node in reversed(nodes)}
-    return {n: (first, lines[first - 1].strip(), levels[first]) for n, first in found.items()}
+    return {n: (first, lines[first - 1].strip(), levels[first]) for n, first in statements.items()}
 
 
 def listing(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     """Rows below each other: two columns of numbers, and two of text."""
-    whole = [head, *rows]
-    n, cycles, line, _ = (max(map(len, column)) for column in zip(*whole, strict=True))
+    rows_with_head = [head, *rows]
+    n, cycles, line, _ = (max(map(len, column)) for column in zip(*rows_with_head, strict=True))
     return "\n".join(
-        f"{r[0]:>{n}}  {r[1]:>{cycles}}  {r[2]:<{line}}  {r[3]}".rstrip() for r in whole
+        f"{r[0]:>{n}}  {r[1]:>{cycles}}  {r[2]:<{line}}  {r[3]}".rstrip() for r in rows_with_head
     )
 
 
@@ -359,7 +372,7 @@ def told(turn: Turn) -> str:
     """A turn's variables and stores in words."""
     parts = [f"{name} = {value!s}" for name, value in turn.values.items()]
     for name, places in turn.stored.items():
-        some = zip(places, turn.held[name], strict=False)
-        shown = (f"[{place}]" * (place != ()) + f" = {value!s}" for place, value in some)
+        pairs = zip(places, turn.held[name], strict=False)
+        shown = (f"[{place}]" * (place != ()) + f" = {value!s}" for place, value in pairs)
         parts.append(f"stores {name}{', '.join(shown)}{', …' * (len(places) > MOST_TOLD)}")
     return "; ".join(parts)

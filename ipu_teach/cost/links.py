@@ -22,16 +22,16 @@ Link = tuple[int, int]  # from an IPU to a neighbour
 
 def route(source: int, destination: int, ring: int = 0) -> Iterator[Link]:
     """The links on the way from one IPU to another. `ring`: see `around`."""
-    up, rungs, here = destination // 2 - source // 2, ring // 2, source
+    up, rungs, ipu = destination // 2 - source // 2, ring // 2, source
     if rungs and 2 * abs(up) > rungs:  # the other way round is nearer
         up -= rungs if up > 0 else -rungs
     across = source % 2 != destination % 2
     for hop in range(abs(up) + across):
         crosses = across and hop == (0 if up >= 0 else -up)
-        there = here ^ 1 if crosses else here + (2 if up > 0 else -2)
-        there = there % ring if ring else there
-        yield here, there
-        here = there
+        next_ipu = ipu ^ 1 if crosses else ipu + (2 if up > 0 else -2)
+        next_ipu = next_ipu % ring if ring else next_ipu
+        yield ipu, next_ipu
+        ipu = next_ipu
 
 
 def ring_order(count: int) -> list[int]:
@@ -48,9 +48,9 @@ def around(target: Target) -> int:
 def links_of(target: Target) -> list[Link]:
     """All links of a machine, each way: rungs first, then rails, and those where ends meet."""
     n, ring = target.num_ipus, around(target)
-    some = [(i, i + 1) for i in range(0, n - 1, 2)] + [(i, i + 2) for i in range(n - 2)]
-    some += [(ring - 2, 0), (ring - 1, 1)] * (ring > 4)
-    return [way for a, b in some for way in ((a, b), (b, a))]
+    pairs = [(i, i + 1) for i in range(0, n - 1, 2)] + [(i, i + 2) for i in range(n - 2)]
+    pairs += [(ring - 2, 0), (ring - 1, 1)] * (ring > 4)
+    return [way for a, b in pairs for way in ((a, b), (b, a))]
 
 
 def link_rate(link: Link, target: Target) -> float:
@@ -82,4 +82,6 @@ def link_cycles(flows: Array, target: Target) -> int:
     latency = int(
         np.ceil(longest * target.global_sync_seconds_per_hop / 2 * target.tile_clock_frequency)
     )
-    return latency + max((busy_cycles(*each, target) for each in load.items()), default=0)
+    return latency + max(
+        (busy_cycles(*direction_load, target) for direction_load in load.items()), default=0
+    )

@@ -77,13 +77,13 @@ class Accesses:
         for table in self.graph.executed(step):
             for name, field in table.fields.items():
                 if field.kind != "state":
-                    found = self.graph.touched(table, name)
-                    here = self._touched(found.start, found.stop)
+                    touched_part = self.graph.touched(table, name)
+                    touched_here = self._touched(touched_part.start, touched_part.stop)
                     if field.kind != "output":
-                        reads |= here
+                        reads |= touched_here
                     if field.written:
-                        writes |= here
-                        written.append((found.start, found.stop))
+                        writes |= touched_here
+                        written.append((touched_part.start, touched_part.stop))
         start, stop = map(np.concatenate, zip(*written, strict=True))
         return VariableUse(reads, writes, self._filled(start, stop))
 
@@ -98,8 +98,8 @@ class Accesses:
         change = np.bincount(first, minlength=len(self.start) + 1) - np.bincount(
             last, minlength=len(self.start) + 1
         )
-        found: Array = np.cumsum(change)[:-1] > 0
-        return found
+        is_touched: Array = np.cumsum(change)[:-1] > 0
+        return is_touched
 
     def _filled(self, start: Array, stop: Array) -> Array:
         start, stop = joined(start, stop)

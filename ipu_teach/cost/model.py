@@ -113,8 +113,8 @@ class StepCost:
     def balance(self) -> float:
         """Mean over maximum of the tiles' compute cycles: 1 is perfect, 0 means there was nothing
         to do."""
-        most = self.compute_duration
-        return float(self.compute_cycles.mean() / most) if most else 0.0
+        longest = self.compute_duration
+        return float(self.compute_cycles.mean() / longest) if longest else 0.0
 
     def by_set(self, group: int, at_work: Array, target: Target) -> tuple[Array, Array]:
         """(int64[sets]: by a number which of `Target.sets` begin the step together, 0 those of all
@@ -130,12 +130,12 @@ class StepCost:
             meets = np.where(np.broadcast_to(ipus.any(axis=0), ipus.shape), 0, -1).reshape(-1)
             return meets, np.where(meets == 0, self.cycles, 0)
         ipu = np.repeat(np.arange(len(ipus)), ipus.shape[1])  # of each set
-        whole = ipus.shape[1] > 1 and self.kind not in UNMET
-        meet: Array = np.asarray(ipus.all(axis=1) & whole)[ipu]
+        for_all_ipus = ipus.shape[1] > 1 and self.kind not in UNMET
+        meet: Array = np.asarray(ipus.all(axis=1) & for_all_ipus)[ipu]
         lasts = np.array([self.link_cycles(target, number) for number in range(len(ipus))])[ipu]
         for part in (self.compute_cycles, *(t.done(target) for t in self.exchange)):
-            own = np.maximum.reduceat(part, target.set_starts)
-            lasts += np.where(meet, own.reshape(ipus.shape).max(axis=1)[ipu], own)
+            local_cycles = np.maximum.reduceat(part, target.set_starts)
+            lasts += np.where(meet, local_cycles.reshape(ipus.shape).max(axis=1)[ipu], local_cycles)
         return np.where(meet, ipu + (len(ipus) > 1), -1), np.where(
             at_work, self.sync_cycles + lasts, 0
         )
@@ -144,33 +144,35 @@ class StepCost:
         """`by_set` of bool[groups, IPUs of each, sets of each]: a group is kept as long as the
         slowest in it, and of it the I/O tiles, what computes, or both."""
         shape, (groups, size, _) = at_work.shape, at_work.shape
-        takes = np.broadcast_to(at_work.any(axis=1, keepdims=True), shape)
+        takes_part = np.broadcast_to(at_work.any(axis=1, keepdims=True), shape)
         links = [self.link_cycles(target, ipu) for ipu in range(groups * size)]
         lasts = self.sync_cycles + np.reshape(links, (groups, size)).max(axis=1)
         for part in (self.compute_cycles, *(t.done(target) for t in self.exchange)):
-            own = np.maximum.reduceat(part, target.set_starts)
-            lasts += own.reshape(groups, -1).max(axis=1)
-        number, lasts = (some.reshape(-1, 1, 1) for some in (1 + np.arange(groups), lasts))
-        return np.where(takes, number, -1).reshape(-1), np.where(takes, lasts, 0).reshape(-1)
+            local_cycles = np.maximum.reduceat(part, target.set_starts)
+            lasts += local_cycles.reshape(groups, -1).max(axis=1)
+        number, lasts = (values.reshape(-1, 1, 1) for values in (1 + np.arange(groups), lasts))
+        return np.where(takes_part, number, -1).reshape(-1), np.where(takes_part, lasts, 0).reshape(
+            -1
+        )
 
     def at_work(self, vertices: Iterable[Array], target: Target) -> Array:
         """bool[sets]: which of `Target.sets` have a part in the step: a tile moves something or has
         one of the `vertices`, of which the tiles are given, or the host link does, which is for an
         IPU's I/O tiles to serve. What concerns no tile, such as an internal sync, all have."""
         busy = [self.compute_cycles, *(t.received + t.sent + t.stayed for t in self.exchange)]
-        here = np.any([np.logical_or.reduceat(p > 0, target.set_starts) for p in busy], axis=0)
+        has_work = np.any([np.logical_or.reduceat(p > 0, target.set_starts) for p in busy], axis=0)
         for tiles in vertices:
-            here[target.set_of(tiles)] = True
+            has_work[target.set_of(tiles)] = True
         links = self._links(target)
-        here |= (links > 0).reshape(-1)
-        here.reshape(links.shape)[:, 0] |= links.any(axis=1)
-        return np.asarray(here | ~here.any())
+        has_work |= (links > 0).reshape(-1)
+        has_work.reshape(links.shape)[:, 0] |= links.any(axis=1)
+        return np.asarray(has_work | ~has_work.any())
 
     def link_cycles(self, target: Target, ipu: int | None = None) -> int:
         """Cycles on the link to what the step talks to: of the slowest IPU, or of one."""
         links = self._links(target).sum(axis=1)
-        own = links if ipu is None else links[ipu : ipu + 1]
-        return host_cycles(own.tolist(), target, self.streaming)
+        local_links = links if ipu is None else links[ipu : ipu + 1]
+        return host_cycles(local_links.tolist(), target, self.streaming)
 
     def _links(self, target: Target) -> Array:
         """int64[ipus, sets of each]: `host_links`; of a file that does not say whose they are, all
@@ -246,9 +248,9 @@ class CostModel:
                 depend on data, and were counted as the program ran.
                 next:  run it once more: Engine(graph, program, options={{"codelet_prices":
                 {target.codelet_prices!r}}}).""")
-        other = CostModel(self.compiled, target, self.measured)
-        other._exchanges = self._exchanges
-        return other
+        model = CostModel(self.compiled, target, self.measured)
+        model._exchanges = self._exchanges
+        return model
 
     def priced(self, prices: object) -> CostModel:
         """The costs with codelets of one's own at these `target.PRICES`; with None, as they are."""
@@ -259,10 +261,10 @@ class CostModel:
     def of_run(self, measured: Iterable[Measured]) -> CostModel:
         """The costs of the same program with those of a run, in which so much was `measured`: all
         that is here, and more."""
-        more = CostModel(self.compiled, self.target, measured)
-        more._exchanges, more.groups, more.memory = self._exchanges, self.groups, self.memory
-        more._steps.update(self._steps)
-        return more
+        model = CostModel(self.compiled, self.target, measured)
+        model._exchanges, model.groups, model.memory = self._exchanges, self.groups, self.memory
+        model._steps.update(self._steps)
+        return model
 
     @cached_property
     def groups(self) -> Mapping[int, tuple[Group, ...]]:
@@ -457,10 +459,12 @@ class CostModel:
 
     def exchange(self, number: int) -> tuple[Traffic, ...]:
         """What step `number` moves between tiles, found once for all rates."""
-        own = self.compiled_number(number)
-        if own not in self._exchanges:
-            self._exchanges[own] = exchange_of(self.compiled.graph, self.compiled.steps[own])
-        return self._exchanges[own]
+        compiled_index = self.compiled_number(number)
+        if compiled_index not in self._exchanges:
+            self._exchanges[compiled_index] = exchange_of(
+                self.compiled.graph, self.compiled.steps[compiled_index]
+            )
+        return self._exchanges[compiled_index]
 
     def _cost_of(self, number: int) -> StepCost:
         target, step, exchange = self.target, self.compiled_step(number), self.exchange(number)
@@ -470,7 +474,7 @@ class CostModel:
         for busy, worked in (t.copy_cycles(target) for t in exchange):  # within tiles
             compute, active = compute + busy, active + worked
         none = np.zeros(target.num_tiles, np.int64)
-        found = StepCost(
+        step_cost = StepCost(
             *_titled(self.compiled.graph, step),
             0,
             exchange,
@@ -483,7 +487,7 @@ class CostModel:
             host,
             unknown,
         )
-        return found.at(
+        return step_cost.at(
             target, 0 if isinstance(step, UNSYNCED) else self._sync(self.together(number))
         )
 

@@ -152,10 +152,10 @@ class Overlap:
     @cached_property
     def _last(self) -> Array:
         """int64[stretches]: the IPU that is last to end each; of several the lowest."""
-        found = np.zeros(len(self.cuts), np.int64)
+        last = np.zeros(len(self.cuts), np.int64)
         for ipu in reversed(range(self.lasts.shape[1])):
-            found[self._work(ipu) == np.diff(self.begins)] = ipu
-        return found
+            last[self._work(ipu) == np.diff(self.begins)] = ipu
+        return last
 
     @cached_property
     def waits(self) -> Array:
@@ -174,11 +174,11 @@ class Overlap:
         """int64[steps]: how long the steps of one IPU take, by number, in which others wait for it:
         those of the stretches that it ends, and external ones."""
         if self._walked is None:
-            least = np.min([self._work(other) for other in range(self.lasts.shape[1])], axis=0)
-            held = (self._last == ipu) & (least < np.diff(self.begins))
-            inside = np.repeat(held, np.diff(np.append(self.cuts, len(self.order))))
-            own = np.bincount(self.order[inside], minlength=len(self.lasts)) * self.lasts[:, ipu]
+            earliest = np.min([self._work(peer) for peer in range(self.lasts.shape[1])], axis=0)
+            is_holding = (self._last == ipu) & (earliest < np.diff(self.begins))
+            inside = np.repeat(is_holding, np.diff(np.append(self.cuts, len(self.order))))
+            local = np.bincount(self.order[inside], minlength=len(self.lasts)) * self.lasts[:, ipu]
         else:
-            own = self._held[:, ipu]
+            local = self._held[:, ipu]
         waited = ((self.idle > 0) & (self._first == ipu)).any(axis=1)
-        return np.asarray(own + np.where(waited, self.shared[:, ipu], 0))
+        return np.asarray(local + np.where(waited, self.shared[:, ipu], 0))

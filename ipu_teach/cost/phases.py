@@ -47,16 +47,16 @@ def phases(
     `Target.sets` alone, in which other tiles have no part; `meets` (`StepCost.by_set`) says for
     which others it waits.
     """
-    here = every = np.array(True)
+    is_local = every = np.array(True)
     link = step.host_cycles
     if own is not None and meets is not None:
         of = target.set_of(np.arange(target.num_tiles))
-        here, every = of == own, (of == own) | (meets[own] >= 0) & (meets[of] == meets[own])
+        is_local, every = of == own, (of == own) | (meets[own] >= 0) & (meets[of] == meets[own])
         link = link_cycles_of(step, target, own, meets)
 
     def phase(kind: str, done: Array, busy: Array, exchange: int = -1) -> Phase:
         lasts = int(np.max(done, where=every, initial=0))
-        return Phase(kind, lasts, np.where(here, busy, 0), exchange)
+        return Phase(kind, lasts, np.where(is_local, busy, 0), exchange)
 
     moves = [phase(EXCHANGE, *_moving(t, target), number) for number, t in enumerate(step.exchange)]
     work = phase(COMPUTE, step.compute_cycles, step.compute_cycles)

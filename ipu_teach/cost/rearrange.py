@@ -42,9 +42,10 @@ def copy_cycles(pieces: Array, size: Array, target: Target) -> tuple[Array, Arra
     workers, words = target.num_worker_contexts, size / target.memcpy_bytes_per_cycle
     busy = np.minimum(workers, np.maximum(pieces, np.ceil(words)))
     longest = np.ceil(START + PIECE * -(-pieces // workers) + words / workers)
-    together = np.ceil(START * busy + PIECE * np.maximum(pieces, busy) + words)
+    total_cycles = np.ceil(START * busy + PIECE * np.maximum(pieces, busy) + words)
     return tuple(
-        np.where(pieces > 0, cycles, 0).astype(np.int64) for cycles in (workers * longest, together)
+        np.where(pieces > 0, cycles, 0).astype(np.int64)
+        for cycles in (workers * longest, total_cycles)
     )  # type: ignore[return-value]
 
 
@@ -68,18 +69,22 @@ def copied(
     first = source[run] + low - destination[run]
     part, begin, end, owner = tile_map.split(first, first + high - low)
     tile, place, size = tile[part], local(tile_map, low[part] + begin - first[part]), end - begin
-    here, away = np.flatnonzero(owner == tile), np.flatnonzero(owner != tile)
+    local_rows, away = np.flatnonzero(owner == tile), np.flatnonzero(owner != tile)
     # of one tile that takes turns with others the pieces lie side by side all the same
-    here = here[order_of(tile[here])]
-    moved = _joined(tile[here], size[here], local(tile_map, begin[here]), place[here])
+    local_rows = local_rows[order_of(tile[local_rows])]
+    moved = _joined(
+        tile[local_rows], size[local_rows], local(tile_map, begin[local_rows]), place[local_rows]
+    )
     pieces, total = _by_tile(moved[0], moved[1], target)
     brought = copy[run][part][away] * target.num_tiles + tile[away]
     order = np.lexsort((place[away], brought))
     brought, length = _joined(*(a[order] for a in (brought, size[away], place[away])))
     _, which, count = np.unique(brought, return_inverse=True, return_counts=True)
-    apart = (count > IN_PLACE)[which.reshape(-1)]
-    scattered, more = _by_tile(brought[apart] % target.num_tiles, length[apart], target)
-    return pieces + scattered, total + more
+    is_scattered = (count > IN_PLACE)[which.reshape(-1)]
+    scattered, scattered_cycles = _by_tile(
+        brought[is_scattered] % target.num_tiles, length[is_scattered], target
+    )
+    return pieces + scattered, total + scattered_cycles
 
 
 def edges(graph: FrozenGraph, compute_set: FrozenComputeSet, without: str) -> Moves:

@@ -63,8 +63,8 @@ def shared_out(cycles: Array, num_workers: int) -> tuple[Array, Array]:
             cycles, np.zeros(1, np.int64), np.array([len(cycles)]), num_workers
         )
     ]
-    found = np.array(turns, np.int64).reshape(-1, 2)
-    return found[:, 0], found[:, 1]
+    spans = np.array(turns, np.int64).reshape(-1, 2)
+    return spans[:, 0], spans[:, 1]
 
 
 def even_tile_cycles(num_vertices: int, cycles: int, num_workers: int) -> int:

@@ -188,8 +188,10 @@ def _dense_cycles(name: str, dtype: np.dtype[Any], n: Any, target: Target) -> An
 
     def units(names: str) -> int:
         plain = {"move": "", "decide": "", "fused": FUSED}
-        each = (single_cycles(plain.get(one, one), dtype, target) for one in names.split())
-        return sum(round(UNIT * cycles) for cycles in each)
+        cycles_of_each = (
+            single_cycles(plain.get(unit, unit), dtype, target) for unit in names.split()
+        )
+        return sum(round(UNIT * cycles) for cycles in cycles_of_each)
 
     row, pair, turn = map(units, _LOOPS[name])
     if _LOOPS[name][2].count("fused") > 1:  # a square and not its half
@@ -272,8 +274,8 @@ class Tally:
             self._spend("vector", op, PRODUCT, result.dtype, sources[0].shape[-1], result.size)
         elif op.kind == "dense":
             m, n = sources[0].shape
-            more = {"solve": (COLUMN, result.size // max(1, n)), "inv": (COLUMN, n)}
-            rest, times = more.get(name, (TALL, m - n) if m > n else (WIDE, n - m))
+            linear_algebra = {"solve": (COLUMN, result.size // max(1, n)), "inv": (COLUMN, n)}
+            rest, times = linear_algebra.get(name, (TALL, m - n) if m > n else (WIDE, n - m))
             self._spend("vector", op, name, result.dtype, min(m, n))
             self._spend("vector", op, rest, result.dtype, min(m, n), times)
         else:
@@ -299,8 +301,8 @@ class Tally:
             name = BEYOND
             if root in self.made and root not in self.written:
                 self.written.add(root)
-                made = np.asarray(trace.samples[root])
-                self._spend("stores", op, BEYOND, made.dtype, made.size)
+                sampled = np.asarray(trace.samples[root])
+                self._spend("stores", op, BEYOND, sampled.dtype, sampled.size)
         self._spend("loads", op, name, sample.dtype, sample.size)
 
     def _end_loop(self, op: Op, times: int = 1) -> None:
@@ -428,18 +430,18 @@ def vertex_cycles(group: Group, target: Target, measured: Array | None = None) -
     `InvalidPerfEstimateError` if an estimator, or the codelet's own `cycles`, fails or gives no
     number of cycles.
     """
-    given = column_of(group, group.table.estimates)
-    if np.all(given >= 0):
-        return given
+    estimates = column_of(group, group.table.estimates)
+    if np.all(estimates >= 0):
+        return estimates
     codelet = group.table.codelet
     target = priced_for(codelet, target)
     start = launch_cycles(codelet)
     modelled: int | Array
-    said = said_cycles(
+    stated_cycles = said_cycles(
         codelet, group.estimator, group.shapes, target, vertex_name(group.table, int(group.rows[0]))
     )
-    if said is not None:
-        modelled = said
+    if stated_cycles is not None:
+        modelled = stated_cycles
     elif measured is not None:
         modelled = (
             measured * target.num_worker_contexts if codelet.context == "supervisor" else measured
@@ -459,4 +461,4 @@ def vertex_cycles(group: Group, target: Target, measured: Array | None = None) -
         if codelet.context == "supervisor":
             # one worker of six does it all
             modelled = modelled * target.num_worker_contexts + start
-    return np.where(given >= 0, given, modelled)
+    return np.where(estimates >= 0, estimates, modelled)

@@ -60,10 +60,14 @@ def transfers(graph: FrozenGraph, step: Step) -> tuple[Transfers, ...]:
     transfer = with_host(step)
     if transfer is not None:
         tensors, to_device = transfer
-        found = landing(graph, *tensors)
-        away = found.owner != found.landed
-        there, here, size = found.owner[away], found.landed[away], (found.end - found.begin)[away]
-        return (_pairs(here, there, size) if to_device else _pairs(there, here, size),)
+        landed = landing(graph, *tensors)
+        away = landed.owner != landed.landed
+        owners, landed_on, size = (
+            landed.owner[away],
+            landed.landed[away],
+            (landed.end - landed.begin)[away],
+        )
+        return (_pairs(landed_on, owners, size) if to_device else _pairs(owners, landed_on, size),)
     copies = moves(step)
     return (_messages(graph.tile_map, *copy_requests(graph, copies)),) if copies else ()
 
@@ -97,9 +101,9 @@ def _messages(tile_map: TileMap, tile: Array, start: Array, stop: Array) -> Tran
 
 def _pairs(source: Array, to: Array, size: Array) -> Transfers:
     """One message for each pair of tiles."""
-    found, inverse = np.unique(source * 2**32 + to, return_inverse=True)
-    total = np.bincount(inverse, size, len(found)).astype(np.int64)
-    return _sorted(found // 2**32, total, tuple((found % 2**32).reshape(-1, 1)))
+    pairs, inverse = np.unique(source * 2**32 + to, return_inverse=True)
+    total = np.bincount(inverse, size, len(pairs)).astype(np.int64)
+    return _sorted(pairs // 2**32, total, tuple((pairs % 2**32).reshape(-1, 1)))
 
 
 def _sorted(source: Array, size: Array, receivers: tuple[Array, ...]) -> Transfers:

@@ -40,10 +40,10 @@ def make_clone(
         original.layout.contiguous
         and method is not TensorCloneMethod.GATHER_AND_PRESERVE_TILE_ORDER_AND_ALIASES
     ):
-        made = allocate(dtype, original.shape)
+        clone = allocate(dtype, original.shape)
         starts, lengths = original.layout.runs
-        _copy_tiles(original, starts, lengths, made, tile_map, log)
-        return made
+        _copy_tiles(original, starts, lengths, clone, tile_map, log)
+        return clone
     starts, lengths = original.layout.extent
     if method is TensorCloneMethod.GATHER_AND_PRESERVE_TILE_ORDER_AND_ALIASES:
         starts, lengths = _by_tile(original, starts, lengths, tile_map)
@@ -77,7 +77,7 @@ def _copy_tiles(
     original: Tensor,
     starts: Array,
     lengths: Array,
-    made: Tensor,
+    clone: Tensor,
     tile_map: TileTable,
     log: MappingLog,
 ) -> None:
@@ -87,7 +87,7 @@ def _copy_tiles(
     first = np.cumsum(lengths) - lengths
     begin = (original.offset + starts) * size
     run, low, high, tile = tile_map.split(begin, begin + lengths * size)
-    start = first[run] + (low - begin[run]) // size + made.offset
+    start = first[run] + (low - begin[run]) // size + clone.offset
     mapped = tile != UNMAPPED
     stop = start + (high - low) // size
-    log.extend(start[mapped] * made.dtype.size, stop[mapped] * made.dtype.size, tile[mapped])
+    log.extend(start[mapped] * clone.dtype.size, stop[mapped] * clone.dtype.size, tile[mapped])

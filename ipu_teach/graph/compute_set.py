@@ -74,10 +74,10 @@ def table_of(graph: Graph, compute_set: ComputeSet, codelet: type[Vertex] | str)
     return compute_set.tables[codelet]
 
 
-def foreign(what: object, call: str) -> GraphObjectCreationError:
+def foreign(argument: object, call: str) -> GraphObjectCreationError:
     """Return the error for a vertex or compute set of another graph."""
     return GraphObjectCreationError(
         f"{call} was given something of another graph.",
-        where=shown(what),
+        where=shown(argument),
         next_step="use one graph throughout.",
     )

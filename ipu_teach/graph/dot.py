@@ -53,11 +53,13 @@ def compute_graph(graph: Graph, programs: Any = None) -> str:
     boxes, edges = [], []
     for cs in sets:
         boxes.append(_node(f"c{cs.id}", f"{cs.name}\n{cs.num_vertices:,} vertices", "box"))
-        found: list[Edge] = []
+        edge_list: list[Edge] = []
         for table in cs.tables.values():
             for row in range(len(table)):
-                found += [(a, b, "") for a, b, _ in _field_edges(graph, table, row, f"c{cs.id}")]
-        edges += list(dict.fromkeys(found))
+                edge_list += [
+                    (a, b, "") for a, b, _ in _field_edges(graph, table, row, f"c{cs.id}")
+                ]
+        edges += list(dict.fromkeys(edge_list))
     for copy in copies:
         ends = [_ends(graph, side) for side in (copy.source, copy.destination)]
         edges += [(a, b, "style=dashed") for a in ends[0] for b in ends[1]]
@@ -114,11 +116,11 @@ def _variables(graph: Graph, table: VertexTable, field: str, row: int) -> list[i
         return []
     layout, offset = graph.layouts[number], table.offsets[field][row]
     dtype = table.edges[field].dtype
-    found = [
+    variables = [
         _behind(graph, Tensor.of(graph, dtype, offset + delta, part))
         for delta, part in layout.parts
     ]
-    return sorted({variable for some in found for variable in some})
+    return sorted({variable for group in variables for variable in group})
 
 
 def _behind(graph: Graph, tensor: Tensor) -> list[int]:

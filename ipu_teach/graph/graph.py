@@ -84,14 +84,14 @@ class Graph(WithoutSome):
     replicas = 1  # the replicas in the first axis of a tensor, in the graph of a whole machine
 
     def __init__(self, target: Target | Device, replication_factor: int = 1) -> None:
-        found = target_of(target)
-        if found is None:
+        machine = target_of(target)
+        if machine is None:
             raise GraphObjectCreationError(f"""Graph() was given {shown(target)}, which is no
                 target.
                 next:  give it a target, as in Graph(IPUModel("ipu2").create_device().target).""")
         # Virtual graphs share these attributes, so none of them is assigned again.
         alone = type(replication_factor) is int and replication_factor == 1
-        self.target = found if alone else target_of_one(found, replication_factor)
+        self.target = machine if alone else target_of_one(machine, replication_factor)
         self.replication = Replication()
         self._top = self
         self._tiles = Tiles(self.target.num_tiles)
@@ -113,7 +113,7 @@ class Graph(WithoutSome):
         self.functions: list[Function] = []
         self.codelets = Codelets()
         if not alone and replication_factor > 1:
-            join(Graph(found), self, replication_factor)
+            join(Graph(machine), self, replication_factor)
 
     @property
     def memory_bytes(self) -> int:
@@ -266,7 +266,7 @@ class Graph(WithoutSome):
         if not isinstance(what, FieldRef):
             raise GraphObjectCreationError(f"""set_initial_value() was given {shown(what)}.
                 next:  give a tensor, or the state of a vertex: vertex["name"].""")
-        table, row, name = self._field(what, whole=True)
+        table, row, name = self._field(what, allow_list=True)
         if name not in table.state:
             raise GraphConnectionError(f"""{table.codelet.__name__}.{name} is an edge and has no
                 value of its own.
@@ -431,9 +431,9 @@ class Graph(WithoutSome):
 
         This graph becomes its top-level graph. Raises `GraphReplicationError`.
         """
-        made = Graph(target_of_one(self._top.target, count))
-        join(self._top, made, count)
-        return made
+        replicated = Graph(target_of_one(self._top.target, count))
+        join(self._top, replicated, count)
+        return replicated
 
     def add_replication_index_constant(self, *, debug_context: str | None = None) -> Tensor:
         """Add an UNSIGNED_INT of one element with the number of its replica, from 0."""
@@ -448,13 +448,13 @@ class Graph(WithoutSome):
         The result has the shape (R, *s) for R replicas, and row r belongs to replica r. If the
         graph is not replicated, it is the tensor with a first axis of length 1.
         """
-        whole = self.get_top_level_graph()
-        part = whole.replication.part
+        top_level = self.get_top_level_graph()
+        part = top_level.replication.part
         if part is None:
             self._own(tensor)
             return tensor.expand(0)
         part._own(tensor)
-        return whole_tensor(tensor, whole, part.replication.count, APART)
+        return whole_tensor(tensor, top_level, part.replication.count, APART)
 
     # Vertices
 
@@ -501,12 +501,12 @@ class Graph(WithoutSome):
                 connections.
                 next:  name the fields: add_vertex(compute_set, codelet, a=tensor), or give a
                 dict.""")
-        given = {**connections, **fields} if connections else fields
-        row, usual = len(table.order), len(given) <= table.most_usual
+        all_fields = {**connections, **fields} if connections else fields
+        row, usual = len(table.order), len(all_fields) <= table.most_usual
         try:
             # A loop adds many similar vertices, so one that was checked has the next one's layouts.
             for name, known, add_layout, add_offset in table.columns if usual else ():
-                tensor = given[name]
+                tensor = all_fields[name]
                 add_layout(known[tensor.form])
                 add_offset(tensor.offset)
         except (AttributeError, KeyError, TypeError):
@@ -515,7 +515,7 @@ class Graph(WithoutSome):
             table.drop(row)
             raise
         if not usual:
-            table.fill(row, given)
+            table.fill(row, all_fields)
         table.order.append(compute_set.num_vertices)
         table.tiles.append(-1)
         compute_set.num_vertices += 1
@@ -585,7 +585,7 @@ class Graph(WithoutSome):
 
         A list whose parts are connected one by one needs it.
         """
-        self._field(field, whole=True)
+        self._field(field, allow_list=True)
         set_field_size(field, size)
 
     def get_field_size(self, field: FieldRef) -> int:
@@ -593,7 +593,7 @@ class Graph(WithoutSome):
 
         Raises `NoSizeSpecifiedError` if it has no size yet.
         """
-        self._field(field, whole=True)
+        self._field(field, allow_list=True)
         return get_field_size(field)
 
     def add_codelets(self, *sources: object) -> None:
@@ -648,12 +648,12 @@ class Graph(WithoutSome):
                 next:  give a vertex that add_vertex returned.""")
         return get_perf_estimate(self.codelets.estimators, self._top.target, vertex)
 
-    def _field(self, ref: FieldRef, whole: bool = False) -> tuple[VertexTable, int, str]:
+    def _field(self, ref: FieldRef, allow_list: bool = False) -> tuple[VertexTable, int, str]:
         if not isinstance(ref, FieldRef) or ref.vertex.table.graph is not self._top:
             raise GraphObjectCreationError(f"""{shown(ref)} is no field of a vertex of this graph.
                 next:  write vertex["name"], with a vertex that add_vertex of this graph
                 returned.""")
-        if whole and ref.index is not None:
+        if allow_list and ref.index is not None:
             raise GraphObjectCreationError(f"""Only connect() takes one part of a field, and this is
                 {ref!r}.
                 next:  name the whole field: vertex["name"].""")
@@ -718,8 +718,8 @@ class Graph(WithoutSome):
         Raises `GraphObjectCreationError`.
         """
         handle = scoped_handle(handle, debug_context, "add_remote_buffer()")
-        made = make_remote_buffer(handle, dtype, num_elements, repeats, self.replication.count)
-        return register(self.remote_buffers, made, self.streams, self.host_accesses)
+        buffer = make_remote_buffer(handle, dtype, num_elements, repeats, self.replication.count)
+        return register(self.remote_buffers, buffer, self.streams, self.host_accesses)
 
     def create_host_write(
         self, handle: str, tensor: Tensor, rearrange_on_host: bool = False

@@ -12,10 +12,10 @@ def append(tensor: Tensor, x: Tensor, dim: int = 0) -> Tensor:
 
     Raises `TensorCreationError` if the shapes do not fit, `PoplarTypeError` if the dtypes differ.
     """
-    for given in (tensor, x):
-        if not isinstance(given, Tensor):
+    for argument in (tensor, x):
+        if not isinstance(argument, Tensor):
             raise GraphObjectCreationError(
-                f"append() was given {shown(given)}.", next_step="give two tensors."
+                f"append() was given {shown(argument)}.", next_step="give two tensors."
             )
     axis = tensor._axis(dim)
     wanted = tensor.shape[:axis] + tensor.shape[axis + 1 :]
@@ -30,9 +30,9 @@ def append(tensor: Tensor, x: Tensor, dim: int = 0) -> Tensor:
 def same_view(a: Tensor, b: Tensor) -> bool:
     """True if two tensors are the same elements, in the same shape and order, of the same dtype and
     graph."""
-    for given in (a, b):
-        if not isinstance(given, Tensor):
+    for argument in (a, b):
+        if not isinstance(argument, Tensor):
             raise GraphObjectCreationError(
-                f"same_view() was given {shown(given)}.", next_step="give two tensors."
+                f"same_view() was given {shown(argument)}.", next_step="give two tensors."
             )
     return a == b

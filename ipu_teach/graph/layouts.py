@@ -90,11 +90,11 @@ class Layout:
         """(starts, lengths) of the elements touched, each once, ascending."""
         if self.contiguous:
             return self.runs
-        found = None
+        bounds = None
         if self.strides is not None and self.size:
-            found = _strided_extent(self.shape, self.strides)
-        if found is not None:
-            return found
+            bounds = _strided_extent(self.shape, self.strides)
+        if bounds is not None:
+            return bounds
         # The counts make numpy sort. Its hash table, which it takes without, is 15 times slower on
         # a million positions.
         return _runs(np.unique(self.positions, return_counts=True)[0])
@@ -307,18 +307,18 @@ def is_whole(value: object) -> TypeGuard[int]:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
-def as_array(given: object) -> Array:
+def as_array(values: object) -> Array:
     """`given` as an array; of what is none, an array of None."""
     try:
-        return np.asarray(given)
+        return np.asarray(values)
     except (ValueError, OverflowError, MemoryError):
         return np.asarray(None)
 
 
-def as_shape(given: object) -> Shape | None:
+def as_shape(shape: object) -> Shape | None:
     """One number, or a sequence of numbers, as a tuple of whole numbers of 0 or more; None if it is
     no such thing."""
-    parts = (given,) if isinstance(given, (int, np.integer)) else given
+    parts = (shape,) if isinstance(shape, (int, np.integer)) else shape
     if not isinstance(parts, (Sequence, np.ndarray)) or isinstance(parts, (str, bytes)):
         return None
     if getattr(parts, "ndim", 1) != 1 or len(parts) > MOST_DIMENSIONS:

@@ -47,52 +47,54 @@ class Tiles:
             self._names[chosen] = np.arange(count)
             self._names[UNMAPPED] = UNMAPPED
 
-    def number(self, tile: Any, what: Any) -> int:
+    def number(self, tile: Any, subject: Any) -> int:
         """The machine's number of `tile`, if there is such a tile. `what` is to lie there, or names
         it."""
         if type(tile) is int and 0 <= tile < self.count:
             return tile if self.chosen is None else int(self.chosen[tile])
         if isinstance(tile, np.integer) and 0 <= tile < self.count:
-            return self.number(int(tile), what)
+            return self.number(int(tile), subject)
         raise InvalidTileMappingError(
             f"There is no tile {shown(int(tile))}."
             if is_whole(tile)
             else f"{shown(tile)} is no tile number.",
-            where=what if isinstance(what, str) else repr(what),
+            where=subject if isinstance(subject, str) else repr(subject),
             next_step="the target has a single tile, number 0."
             if self.count == 1
             else f"the target has the tiles 0 to {self.count - 1}.",
         )
 
-    def numbers(self, tiles: Any, what: str) -> Array:
+    def numbers(self, tiles: Any, subject: str) -> Array:
         """The machine's numbers of some tiles, as an array; `what` names whose they are."""
         numbers = as_array(tiles)
         if numbers.dtype.kind not in "iu" and numbers.size:
             raise InvalidTileMappingError(
                 f"{shown(tiles)} is no tile number, nor a list of them.",
-                where=what,
+                where=subject,
                 next_step="tiles are whole numbers.",
             )
         flat = numbers.reshape(-1)
         bad = np.flatnonzero((flat < 0) | (flat >= self.count))
         if bad.size:
-            self.number(flat[bad[0]], f"{what}, number {bad[0]}")
+            self.number(flat[bad[0]], f"{subject}, number {bad[0]}")
         return numbers if self.chosen is None else self.chosen[numbers]
 
-    def of_rows(self, tensor: Tensor, what: str, tiles: Any) -> tuple[Array, Array, Array]:
+    def of_rows(self, tensor: Tensor, subject: str, tiles: Any) -> tuple[Array, Array, Array]:
         """(begin, end, tile) of the pieces of a tensor whose row i goes to `tiles[i]`. `what` names
         the tensor."""
-        numbers = self.numbers(tiles, what)
+        numbers = self.numbers(tiles, subject)
         if tensor.rank == 0 or len(numbers) != tensor.shape[0]:
             raise InvalidTileMappingError(f"""{counted(len(numbers), "tile")} were given for the
-                rows of {what}, which has shape {tensor.shape}.
+                rows of {subject}, which has shape {tensor.shape}.
                 where: {tensor!r}
                 next:  give one tile for each row of the leading axis, or a single number.""")
         first = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1])[: len(numbers)])
         begin, row = np.append(first, len(numbers)), prod(tensor.shape[1:])
         return begin[:-1] * row, begin[1:] * row, numbers[first]
 
-    def of_intervals(self, tensor: Tensor, what: str, mapping: Any) -> tuple[Array, Array, Array]:
+    def of_intervals(
+        self, tensor: Tensor, subject: str, mapping: Any
+    ) -> tuple[Array, Array, Array]:
         """(begin, end, tile) of every interval of a mapping by lists. `what` names the tensor."""
 
         def refuse(problem: str) -> InvalidTileMappingError:
@@ -103,7 +105,7 @@ class Tiles:
             )
 
         if not isinstance(mapping, (list, tuple)):
-            raise refuse(f"{what} was mapped to {shown(mapping)}.")
+            raise refuse(f"{subject} was mapped to {shown(mapping)}.")
         if len(mapping) > self.count:
             raise refuse(
                 f"A mapping for {len(mapping):,} tiles was given; the target has {self.count:,}."
@@ -168,8 +170,12 @@ class MappingLog:
             # jumps.
             piece, low, high, run = TileMap(first, np.arange(len(first))).split(begin, end)
             byte = (tensor.offset + starts[run] + low - first[run]) * size
-            some = high > low
-            self.extend(byte[some], (byte + (high - low) * size)[some], tile[piece][some])
+            is_nonempty = high > low
+            self.extend(
+                byte[is_nonempty],
+                (byte + (high - low) * size)[is_nonempty],
+                tile[piece][is_nonempty],
+            )
 
     def extend(self, start: Array, stop: Array, tile: Array) -> None:
         """Many rows at once, as columns."""
@@ -201,9 +207,9 @@ def intervals_by_tile(begin: Array, count: Array, tile: Array) -> dict[int, Tile
     no tile, or on others."""
     if len(tile) == 1 and tile[0] >= 0:  # as small tensors are, of which there are many
         return {int(tile[0]): [(int(begin[0]), int(begin[0] + count[0]))]}
-    held = np.flatnonzero(tile >= 0)
-    held = held[order_of(tile[held])]
-    begin, end, tile = begin[held], begin[held] + count[held], tile[held]
+    mapped = np.flatnonzero(tile >= 0)
+    mapped = mapped[order_of(tile[mapped])]
+    begin, end, tile = begin[mapped], begin[mapped] + count[mapped], tile[mapped]
     first = np.append(True, (tile[1:] != tile[:-1]) | (begin[1:] != end[:-1]))[: len(tile)]
     last = np.append(first[1:], True)[: len(tile)]
     intervals, tile = list(zip(begin[first].tolist(), end[last].tolist(), strict=True)), tile[first]
@@ -214,7 +220,7 @@ def intervals_by_tile(begin: Array, count: Array, tile: Array) -> dict[int, Tile
     }
 
 
-def linear_mapping(count: int, num_tiles: int, grain: int, least: int) -> list[TileRanges]:
+def linear_mapping(count: int, num_tiles: int, grain: int, min_elements: int) -> list[TileRanges]:
     """For each tile, up to the last that gets any, the interval of `count` elements that it gets,
     in order.
 
@@ -222,8 +228,8 @@ def linear_mapping(count: int, num_tiles: int, grain: int, least: int) -> list[T
     do when a tile may hold `least` elements, or an even share of all tiles if that is more.
     """
     grains = -(-count // grain)
-    most = max(-(-grains // num_tiles), -(-least // grain), 1)
-    used = -(-grains // most)
+    grains_per_tile = max(-(-grains // num_tiles), -(-min_elements // grain), 1)
+    used = -(-grains // grains_per_tile)
     cuts = [min(tile * grains // used * grain, count) for tile in range(used)] + [count]
     return [[interval] for interval in zip(cuts, cuts[1:], strict=False)]
 

@@ -160,14 +160,14 @@ def table(
     """An HTML table of at most 15 rows; a last line counts the `things` that are left out. All text
     is escaped."""
     total = len(rows) if total is None else total
-    kept = rows if total <= MOST_ROWS else rows[: MOST_ROWS - 1]
+    shown_rows = rows if total <= MOST_ROWS else rows[: MOST_ROWS - 1]
     head = "".join(f'<th scope="col">{escape(c)}</th>' for c in columns)
     body = "".join(
-        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in kept
+        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in shown_rows
     )
-    if len(kept) < total:
+    if len(shown_rows) < total:
         body += (
-            f'<tr><td colspan="{len(columns)}">and {total - len(kept):,} more '
+            f'<tr><td colspan="{len(columns)}">and {total - len(shown_rows):,} more '
             f"{escape(things)}</td></tr>"
         )
     title = f"<caption>{escape(caption)}</caption>" if caption else ""

@@ -96,8 +96,8 @@ class RegisterVertex(SupervisorVertex):
         just switched on."""
         if "_registers" not in self.__dict__:
             self.__dict__["_registers"] = Registers(1, WORKERS)
-        found: Registers = self.__dict__["_registers"]
-        return found
+        table: Registers = self.__dict__["_registers"]
+        return table
 
     def compute_with(self, registers: Registers) -> None:
         """Run compute() on these registers."""

@@ -57,21 +57,21 @@ def target_of_one(target: Target, count: object) -> Target:
     return replace(target, num_ipus=ipus // count)
 
 
-def join(whole: Graph, part: Graph, count: int) -> None:
+def join(top_level: Graph, part: Graph, count: int) -> None:
     """Make `part`, which is empty, the graph of each of `count` replicas of the top-level graph
     `whole`."""
-    if whole.variables or whole.replication.part is not None:
+    if top_level.variables or top_level.replication.part is not None:
         raise GraphReplicationError(f"""create_replicated_graph() was called on a graph that has
-            {"been replicated" if whole.replication.part is not None else "variables"} already.
+            {"been replicated" if top_level.replication.part is not None else "variables"} already.
             next:  call it once, before the first add_variable; or write Graph(target,
             replication_factor={count}).""")
-    whole.replication.part = part
-    part.replication.count, part.replication.whole = count, whole
+    top_level.replication.part = part
+    part.replication.count, part.replication.whole = count, top_level
     # one set of names for both
-    part.streams, part.host_accesses = whole.streams, whole.host_accesses
-    part.remote_buffers, part.codelets = whole.remote_buffers, whole.codelets
-    whole._variables.follow(part._variables, APART, count)
-    tiles, done, log = part.target.num_tiles, 0, whole._mapping
+    part.streams, part.host_accesses = top_level.streams, top_level.host_accesses
+    part.remote_buffers, part.codelets = top_level.remote_buffers, top_level.codelets
+    top_level._variables.follow(part._variables, APART, count)
+    tiles, done, log = part.target.num_tiles, 0, top_level._mapping
 
     def images() -> None:
         """Put the images of what was mapped since on the tiles of their replicas."""
@@ -84,12 +84,12 @@ def join(whole: Graph, part: Graph, count: int) -> None:
     log.images = images
 
 
-def whole_tensor(tensor: Tensor, graph: Graph, count: int, apart: int) -> Tensor:
+def whole_tensor(tensor: Tensor, graph: Graph, count: int, distance: int) -> Tensor:
     """The tensor of shape (count, *s) of `graph` of which `tensor`, of shape s, is what is in each
     replica; their memories are `apart` bytes from each other."""
-    layout, step = tensor.layout, apart // tensor.dtype.size
+    layout, step = tensor.layout, distance // tensor.dtype.size
     if layout.strides is None:
         starts = step * np.arange(count).reshape((-1,) + (1,) * len(layout.shape))
         return graph.listed(tensor.dtype, tensor.offset + starts + layout.positions)
-    made = graph.strided((count, *layout.shape), (step, *layout.strides))
-    return Tensor.of(graph, tensor.dtype, tensor.offset, made)
+    tensor_of_all = graph.strided((count, *layout.shape), (step, *layout.strides))
+    return Tensor.of(graph, tensor.dtype, tensor.offset, tensor_of_all)

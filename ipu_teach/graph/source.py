@@ -65,9 +65,9 @@ def file_name(path: str) -> str:
 def in_words(*lines: Line) -> str:
     """`lesson.py, line 12: v = graph.add_vertex(…)` for each different line; nothing for lines that
     are not known."""
-    said = []
+    texts = []
     for path, number in dict.fromkeys(lines):
         if path:
             text = linecache.getline(path, number).strip()
-            said.append(f"{file_name(path)}, line {number}" + (f": {text[:100]}" if text else ""))
-    return "; and ".join(said)
+            texts.append(f"{file_name(path)}, line {number}" + (f": {text[:100]}" if text else ""))
+    return "; and ".join(texts)

@@ -33,11 +33,13 @@ def instance(codelet: type[Vertex], dtypes: tuple[Any, ...]) -> type[Vertex]:
             {len(wanted)}: {", ".join(p.__name__ for p in wanted)}.
             next:  give one for each, as in
             {codelet.__name__}[{", ".join(["FLOAT"] * len(wanted))}].""")
-    given = tuple(as_dtype(d, f"{codelet.__name__}[…]") for d in dtypes)
-    if given not in codelet._instances:
-        name = template_name(codelet.__name__, *given)
-        codelet._instances[given] = template(codelet, name, dict(zip(wanted, given, strict=True)))
-    return codelet._instances[given]
+    element_types = tuple(as_dtype(d, f"{codelet.__name__}[…]") for d in dtypes)
+    if element_types not in codelet._instances:
+        name = template_name(codelet.__name__, *element_types)
+        codelet._instances[element_types] = template(
+            codelet, name, dict(zip(wanted, element_types, strict=True))
+        )
+    return codelet._instances[element_types]
 
 
 def open_template(codelet: type[Vertex]) -> VertexDefinitionError:

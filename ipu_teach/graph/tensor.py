@@ -173,19 +173,19 @@ class Tensor(WithoutSome, WithoutValue):
                 return Tensor(*cut(self, key))
             offset += first * form.stride
             form = row
-        found = None
+        new_form = None
         if type(part) is int:
             if 0 <= part < form.length:
-                found, first = form.row, part
+                new_form, first = form.row, part
         elif type(part) is slice and part.step is None:
             first, stop = part.start, part.stop
             if type(first) is int and type(stop) is int and 0 <= first < stop <= form.length:
-                found = form.rows.get(stop - first)
-        if found is None:
+                new_form = form.rows.get(stop - first)
+        if new_form is None:
             return Tensor(*cut(self, key))
         view = _new(Tensor)  # Tensor(…) would take half as long again
         view.offset = offset + first * form.stride
-        view.form = found
+        view.form = new_form
         return view
 
     def _axis(self, axis: int) -> int:
@@ -205,9 +205,11 @@ class Tensor(WithoutSome, WithoutValue):
                 next:  use 0 <= dim_begin <= dim_end <= {self.rank}.""")
 
     def _no_slice(self, begin: object, end: object, advice: str) -> PoplarIndexError:
-        given = shown(begin) if end is None else f"{shown(begin)}, {shown(end)}"
+        arguments = shown(begin) if end is None else f"{shown(begin)}, {shown(end)}"
         return PoplarIndexError(
-            f"slice({given}) is no slice of shape {self.shape}.", where=repr(self), next_step=advice
+            f"slice({arguments}) is no slice of shape {self.shape}.",
+            where=repr(self),
+            next_step=advice,
         )
 
     def slice(
@@ -272,11 +274,11 @@ class Tensor(WithoutSome, WithoutValue):
 
         The indices are those of the first dimensions. Raises `PoplarIndexError`.
         """
-        given: Any = indices[0] if len(indices) == 1 and not is_whole(indices[0]) else indices
-        wanted = as_shape(given)
+        index_list: Any = indices[0] if len(indices) == 1 and not is_whole(indices[0]) else indices
+        wanted = as_shape(index_list)
         if wanted is None:
             raise PoplarIndexError(
-                f"index() was given {shown(given)}.",
+                f"index() was given {shown(index_list)}.",
                 where=repr(self),
                 next_step="give whole numbers, none negative.",
             )
@@ -572,11 +574,11 @@ class Tensor(WithoutSome, WithoutValue):
         """Return the contiguous pieces as (variable, (begin, end)) in the flattened variables."""
         variables, size = self.graph.variables, self.dtype.size
         columns = (column.tolist() for column in self._regions()[1:])
-        found = []
+        regions = []
         for count, byte, number in zip(*columns, strict=True):
             begin = (byte - variables[number].start) // size
-            found.append(VariableInterval(variables[number], (begin, begin + count)))
-        return found
+            regions.append(VariableInterval(variables[number], (begin, begin + count)))
+        return regions
 
     def _regions(self) -> tuple[Array, Array, Array, Array]:
         """Yield (begin in the view, elements, first byte, number of the variable) of each piece.
@@ -587,8 +589,13 @@ class Tensor(WithoutSome, WithoutValue):
         size, first = self.dtype.size, np.cumsum(lengths) - lengths
         byte = (self.offset + starts) * size
         run, low, high, variable = self.graph.variable_map().split(byte, byte + lengths * size)
-        some = high > low
-        run, low, high, variable = run[some], low[some], high[some], variable[some]
+        is_nonempty = high > low
+        run, low, high, variable = (
+            run[is_nonempty],
+            low[is_nonempty],
+            high[is_nonempty],
+            variable[is_nonempty],
+        )
         return first[run] + (low - byte[run]) // size, (high - low) // size, low, variable
 
     def get_debug_str(self) -> str:
@@ -642,15 +649,15 @@ def concat(tensors: Sequence[Tensor], /, dim: int = 0) -> Tensor: ...
 def concat(a: Tensor, b: Tensor, /, dim: int = 0) -> Tensor: ...
 
 
-def concat(*given: Any, dim: int = 0) -> Tensor:
+def concat(*parts: Any, dim: int = 0) -> Tensor:
     """Join views along `dim` into one view: `concat([a, b, c], dim)` or `concat(a, b, dim)`.
 
     Nothing is copied. The views must have the same dtype, and the same length in the other
     dimensions. Raises `PoplarTypeError`, `TensorCreationError` and `PoplarIndexError`.
     """
-    if len(given) > 1 and not isinstance(given[-1], Tensor):
-        *given, dim = given  # type: ignore[assignment]
-    tensors: Any = given[0] if len(given) == 1 else given
+    if len(parts) > 1 and not isinstance(parts[-1], Tensor):
+        *parts, dim = parts  # type: ignore[assignment]
+    tensors: Any = parts[0] if len(parts) == 1 else parts
     if (
         not isinstance(tensors, Sequence)
         or not tensors

@@ -100,8 +100,8 @@ class TileTable:
 
     def pieces(self) -> TileMap:
         """Return the table as a single tile map."""
-        whole = _merged(self._blocks)
-        return TileMap(whole.start, self._renumber(whole.tile))
+        merged = _merged(self._blocks)
+        return TileMap(merged.start, self._renumber(merged.tile))
 
     def paint(self, log: Array) -> TileTable:
         """Return the table after further mapping calls, as rows of (start, stop, tile)."""
@@ -206,8 +206,8 @@ def joined(start: Array, stop: Array) -> tuple[Array, Array]:
     before the start number i there is a gap if i intervals have ended by then.
     """
     if np.any(stop <= start):
-        some = stop > start
-        start, stop = start[some], stop[some]
+        is_nonempty = stop > start
+        start, stop = start[is_nonempty], stop[is_nonempty]
     length, start = stop - start, ascending(start)
     # regions of one shape end as they begin
     stop = start + length[:1] if np.all(length == length[:1]) else ascending(stop)
@@ -251,11 +251,11 @@ def meet(start: Array, stop: Array, low: Array, high: Array) -> tuple[int, int, 
     if not len(start) or not len(low) or high.max() <= start[0] or stop[-1] <= low.min():
         return None  # as fields in different variables do
     others = np.searchsorted(stop, low, "right")
-    met = np.flatnonzero(np.searchsorted(start, high) > others)
-    if not met.size:
+    overlapping = np.flatnonzero(np.searchsorted(start, high) > others)
+    if not overlapping.size:
         return None
-    one, other = int(met[0]), int(others[met[0]])
-    return one, other, int(max(low[one], start[other]))
+    first, second = int(overlapping[0]), int(others[overlapping[0]])
+    return first, second, int(max(low[first], start[second]))
 
 
 def paint(log: Array, memory_bytes: int) -> TileMap:

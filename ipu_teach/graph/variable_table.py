@@ -79,10 +79,10 @@ class Variables:
         self._below: Variables | None = None
         self._apart = 2 * MOST_BYTES
 
-    def follow(self, below: Variables, apart: int, count: int) -> None:
+    def follow(self, below: Variables, distance: int, count: int) -> None:
         """Begin, still empty, above `count` images of the variables `below`, `apart` bytes from
         each other."""
-        self._below, self._apart, self.memory_bytes = below, apart, apart * count
+        self._below, self._apart, self.memory_bytes = below, distance, distance * count
 
     def check(
         self,
@@ -171,8 +171,8 @@ class Variables:
         name, count = (first.name, 1) if first is last else without_replica(first.name)
         if first is not last and (count == 1 or (name, count) != without_replica(last.name)):
             return f"a view of {first.name!r} and others"
-        whole = tensor.num_elements == prod(first.shape) * count
-        return f"{name!r}" if whole else f"a view of {name!r}"
+        is_complete = tensor.num_elements == prod(first.shape) * count
+        return f"{name!r}" if is_complete else f"a view of {name!r}"
 
 
 def of_replica(name: str, number: int, count: int) -> str:
@@ -183,18 +183,18 @@ def of_replica(name: str, number: int, count: int) -> str:
 def without_replica(name: str) -> tuple[str, int]:
     """(the name that all replicas of a variable have in common, how many there are: 1 where it is
     of no replica)."""
-    found = _OF.search(name)
-    return (name[: found.start()], int(found[2])) if found else (name, 1)
+    match = _OF.search(name)
+    return (name[: match.start()], int(match[2])) if match else (name, 1)
 
 
-def host_values(given: ArrayLike, dtype: type[DType], shape: Shape, what: str) -> Array:
+def host_values(values: ArrayLike, dtype: type[DType], shape: Shape, subject: str) -> Array:
     """Host values for a tensor of `shape`: one number, which is spread over it without a copy, or
     one for each element."""
-    array = to_host_array(given, dtype, what)
+    array = to_host_array(values, dtype, subject)
     if array.size == prod(shape):
         return array.reshape(shape)
     if array.size == 1:
         return np.broadcast_to(array.reshape(()), shape)
-    raise TensorCreationError(f"""{what} has {prod(shape):,} elements and was given {array.size:,}
-        values.
+    raise TensorCreationError(f"""{subject} has {prod(shape):,} elements and was given
+        {array.size:,} values.
         next:  give one number for all of them, or one for each.""")

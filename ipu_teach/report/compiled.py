@@ -60,7 +60,7 @@ class CompiledProfile(Profile):
 
     @cached_property
     def codelets(self) -> tuple[facts.CodeletFacts, ...]:
-        found = []
+        rows = []
         for c in self._classes:
             groups = [
                 g for listed in self.model.groups.values() for g in listed if g.table.codelet is c
@@ -74,12 +74,12 @@ class CompiledProfile(Profile):
             if c in self._looped:
                 way, reason = WAYS[-1], "; ".join(filter(None, (reason, self._looped[c])))
             declared = tuple((name, field.declaration()) for name, field in c.fields.items())
-            found.append(
+            rows.append(
                 facts.CodeletFacts(
                     c.__name__, c.context, declared, reason, way, sources(c), codelet_ground(groups)
                 )
             )
-        return tuple(found)
+        return tuple(rows)
 
     @cached_property
     def compute_sets(self) -> tuple[facts.ComputeSetFacts, ...]:
@@ -95,7 +95,9 @@ class CompiledProfile(Profile):
             if g.table is table
         ]
         total = (
-            -1 if any(each < 0 for each, _ in flops) else sum(each * count for each, count in flops)
+            -1
+            if any(flops_of_vertex < 0 for flops_of_vertex, _ in flops)
+            else sum(flops_of_vertex * count for flops_of_vertex, count in flops)
         )
         return facts.VertexFacts(
             self._classes.index(table.codelet),
@@ -162,14 +164,14 @@ class CompiledProfile(Profile):
 
     def lines_on(self, number: int, tile: int) -> tuple[str, str]:
         tables = self._compiled.graph.executed(self.model.compiled_step(number))
-        here = [
+        parts_on_tile = [
             (table, row) for table in tables for row in np.flatnonzero(table.tiles == tile).tolist()
         ]
         added, placed = (
-            Counter(of(table, row) for table, row in here)
+            Counter(of(table, row) for table, row in parts_on_tile)
             for of in (FrozenTable.line, FrozenTable.placed_by)
         )
-        if not here:
+        if not parts_on_tile:
             return "", ""
         return in_words(added.most_common(1)[0][0]), in_words(placed.most_common(1)[0][0])
 
@@ -233,17 +235,17 @@ def sources(codelet: type[Vertex]) -> tuple[tuple[str, str], ...]:
     if is_library(written.__module__):
         sentence = " ".join((written.__doc__ or "").split()).partition(". ")[0].rstrip(".")
         return ((codelet.__name__, f"{sentence}."),) if sentence else ()
-    found: dict[str, tuple[str, str]] = {}
+    texts: dict[str, tuple[str, str]] = {}
     for owner in (
         c
         for c in codelet.__mro__
         if issubclass(c, Vertex) and not c.__module__.startswith("ipu_teach.graph")
     ):
         for name, value in vars(owner).items():
-            if isinstance(value, FunctionType) and name not in found and not name.startswith("__"):
+            if isinstance(value, FunctionType) and name not in texts and not name.startswith("__"):
                 try:
                     text = dedent(inspect.getsource(value)).rstrip()
                 except (OSError, TypeError, IndentationError):  # typed at a prompt, or made by exec
                     continue
-                found[name] = (f"{owner.__name__}.{name}", text)
-    return tuple(found.values())
+                texts[name] = (f"{owner.__name__}.{name}", text)
+    return tuple(texts.values())

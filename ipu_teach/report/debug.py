@@ -84,7 +84,7 @@ def _way(root: DebugNode, path: str) -> Iterator[DebugNode]:
     for name in path.split("/"):
         inner = node.children.get(name)
         if inner is None:
-            whole = f"{node.path}/{name}" if node.depth >= 0 else name
-            inner = node.children[name] = DebugNode(name, whole, node.depth + 1)
+            full_path = f"{node.path}/{name}" if node.depth >= 0 else name
+            inner = node.children[name] = DebugNode(name, full_path, node.depth + 1)
         node = inner
         yield node

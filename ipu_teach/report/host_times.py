@@ -46,9 +46,9 @@ class Timeline:
     def add(self, channel: str, label: str, start: int, size: int = 0, way: str = "") -> None:
         """Something that began at `start` (time.perf_counter_ns) is over now."""
         end = max(start + 1, time.perf_counter_ns())
-        kept = self._events[channel]
-        self._dropped += len(kept) == self._most
-        kept.append((channel, label, start, end, threading.get_ident(), size, way))
+        events = self._events[channel]
+        self._dropped += len(events) == self._most
+        events.append((channel, label, start, end, threading.get_ident(), size, way))
 
     def add_value(self, name: str, unit: str, value: float, series: str = "") -> None:
         """A series has this value now."""
@@ -74,9 +74,9 @@ TIMELINE = Timeline()
 def tracepoint(label: str, channel: str = USER) -> Iterator[None]:
     """What happens in the block is one event on the host's timeline. Also a decorator of
     functions."""
-    for given in (label, channel):
-        if not isinstance(given, str):
-            raise InvalidOptionError(f"""tracepoint() was given {shown(given)}.
+    for argument in (label, channel):
+        if not isinstance(argument, str):
+            raise InvalidOptionError(f"""tracepoint() was given {shown(argument)}.
                 next:  give text: with tracepoint("load batch"):""")
     start = time.perf_counter_ns()
     try:

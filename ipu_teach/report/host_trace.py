@@ -127,13 +127,13 @@ class HostTrace:
     @cached_property
     def events(self) -> Table[HostEvent]:
         """Every event, in the order of their beginnings."""
-        kept = (Raw._make(e) for e in self._raw if e[2] >= self._since)
-        found = sorted(kept, key=lambda e: (e.start, -e.end))
+        raw_events = (Raw._make(e) for e in self._raw if e[2] >= self._since)
+        ordered = sorted(raw_events, key=lambda e: (e.start, -e.end))
         threads = {
-            thread: number for number, thread in enumerate(dict.fromkeys(e.thread for e in found))
+            thread: number for number, thread in enumerate(dict.fromkeys(e.thread for e in ordered))
         }
         rows = []
-        for event, around in nested(found, lambda e: (e.thread, e.start, e.end)):
+        for event, around in nested(ordered, lambda e: (e.thread, e.start, e.end)):
             start, duration = (event.start - self._since) / 1e9, (event.end - event.start) / 1e9
             place = len(around), threads[event.thread]
             rows.append(
@@ -146,26 +146,26 @@ class HostTrace:
     def waiting(self) -> Table[Waiting]:
         """For which of the host's functions the device waited, the longest first."""
         total = sum(e.duration for e in self.events if is_run(e))
-        found: dict[str, list[float]] = {}
+        seconds: dict[str, list[float]] = {}
         for event in filter(is_wait, self.events):
-            found.setdefault(event.name, []).append(event.duration)
+            seconds.setdefault(event.name, []).append(event.duration)
         rows = [
             Waiting(n, len(d), sum(d), max(d), sum(d) / total if total else 0.0)
-            for n, d in found.items()
+            for n, d in seconds.items()
         ]
         return Table(sorted(rows, key=lambda row: -row.seconds))
 
     def streams(self) -> Table[StreamUse]:
         """What went through each stream, in the order of their first transfers."""
-        found: dict[str, list[HostEvent]] = {}
+        by_stream: dict[str, list[HostEvent]] = {}
         waited: defaultdict[str, float] = defaultdict(float)
         for event, around in nested(self.events, lambda e: (e.thread, e.start, e.end)):
             if is_copy(event):
-                found.setdefault(event.name, []).append(event)
+                by_stream.setdefault(event.name, []).append(event)
             elif is_wait(event) and around and is_copy(around[-1]):
                 waited[around[-1].name] += event.duration
         rows = []
-        for name, of in found.items():
+        for name, of in by_stream.items():
             size, seconds = sum(e.bytes for e in of), sum(e.duration for e in of)
             rows.append(
                 StreamUse(
@@ -181,9 +181,9 @@ class HostTrace:
 
     def beside(self, buffers: Callable[[], Table[Any]]) -> HostTrace:
         """The same trace beside a report, which knows what was moved with each remote buffer."""
-        found = copy(self)
-        found._buffers = buffers
-        return found
+        trace = copy(self)
+        trace._buffers = buffers
+        return trace
 
     def buffers(self) -> Table[Any]:
         """What the programs moved with each remote buffer: how often it was read and written, with
@@ -203,12 +203,12 @@ class HostTrace:
     def series(self) -> dict[str, Table[Value]]:
         """The values of each series by its name: that of its graph, and after a colon that of the
         series, if it has one."""
-        found: dict[str, list[Value]] = {}
+        by_name: dict[str, list[Value]] = {}
         for value in self.values:
-            found.setdefault(
+            by_name.setdefault(
                 f"{value.name}: {value.series}" if value.series else value.name, []
             ).append(value)
-        return {name: Table(values) for name, values in found.items()}
+        return {name: Table(values) for name, values in by_name.items()}
 
     def sentence(self) -> str:
         """The timeline in a sentence or two."""
@@ -240,11 +240,11 @@ class HostTrace:
 
     def written(self) -> HostTrace:
         """As it stands in a file: of each channel the newest 20,000 events."""
-        seen: dict[str, int] = {}
+        numbers: dict[str, int] = {}
         events = []
         for event in reversed(self.events):
-            seen[event.channel] = seen.get(event.channel, 0) + 1
-            if seen[event.channel] <= MOST_WRITTEN:
+            numbers[event.channel] = numbers.get(event.channel, 0) + 1
+            if numbers[event.channel] <= MOST_WRITTEN:
                 events.append(event)
         dropped = self.dropped + len(self.events) - len(events)
         return HostTrace(values=self.values, dropped=dropped, events=events[::-1])
@@ -254,7 +254,7 @@ HOST = keyed(HostTrace, events=many(row(HostEvent)), values=many(row(Value)), dr
 
 
 def nested(
-    found: Iterable[T], place: Callable[[T], tuple[Any, float, float]]
+    events: Iterable[T], place: Callable[[T], tuple[Any, float, float]]
 ) -> Iterator[tuple[T, tuple[T, ...]]]:
     """Each of `found`, which are in the order of their beginnings, with those of its thread around
     it, the outermost first.
@@ -262,13 +262,13 @@ def nested(
     `place` gives (thread, start, end). Of two that begin together the longer one comes first.
     """
     open_: dict[Any, list[tuple[float, T]]] = {}
-    for one in found:
-        thread, start, end = place(one)
+    for event in events:
+        thread, start, end = place(event)
         around = open_.setdefault(thread, [])
         while around and (around[-1][0] < end or around[-1][0] <= start):
             around.pop()
-        yield one, tuple(inner for _, inner in around)
-        around.append((end, one))
+        yield event, tuple(inner for _, inner in around)
+        around.append((end, event))
 
 
 def is_copy(event: HostEvent) -> bool:

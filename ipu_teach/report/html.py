@@ -74,9 +74,10 @@ def page(report: Report) -> str:
 
 def _table(name: str, table: Sequence[Any]) -> str:
     """A section with the first rows of one of `Report.tables`, or the largest."""
-    most, columns, caption = TABLES[name]
+    maximum_column, columns, caption = TABLES[name]
     return _section(
-        f"{name}: {len(table):,}", _rows(table, columns.split(), f"{caption}; modelled", most)
+        f"{name}: {len(table):,}",
+        _rows(table, columns.split(), f"{caption}; modelled", maximum_column),
     )
 
 
@@ -113,9 +114,9 @@ def _summary(report: Report) -> str:
 
 def _memory(report: Report) -> str:
     memory = report.memory
-    used, whole = memory.held_per_tile, int(memory.bytes_per_tile.sum())
+    used, total = memory.held_per_tile, int(memory.bytes_per_tile.sum())
     categories = [
-        (name, f"{size:,}", _bar(size, whole))
+        (name, f"{size:,}", _bar(size, total))
         for name, size in memory.by_category().items()
         if size
     ]
@@ -124,7 +125,7 @@ def _memory(report: Report) -> str:
     tiles = [(f"tile {t}", f"{int(used[t]):,}", _bar(int(used[t]), limit)) for t in fullest]
     regions = ", ".join(f"{name.lower()} {size:,}" for name, size in memory.by_region().items())
     return _section(
-        f"Memory: {whole:,} bytes",
+        f"Memory: {total:,} bytes",
         tabled(
             ("category", "bytes", "share"),
             categories,
@@ -171,7 +172,7 @@ def host_page(host: HostTrace) -> str:
         "Counters": host.values,
         "Events": host.events,
     }
-    found = (
+    waiting = (
         _section(
             f"{name}: {len(rows):,}",
             _rows(rows, rows.columns, "Measured, in seconds" * (name != "Remote buffers")),
@@ -179,27 +180,31 @@ def host_page(host: HostTrace) -> str:
         for name, rows in tables.items()
         if rows
     )
-    return f'<div class="ipu-view report"><p>{_text(host.sentence())}</p>{"".join(found)}</div>'
+    return f'<div class="ipu-view report"><p>{_text(host.sentence())}</p>{"".join(waiting)}</div>'
 
 
-def _rows(table: Sequence[Any], columns: Sequence[str], caption: str, most: str = "") -> str:
+def _rows(
+    table: Sequence[Any], columns: Sequence[str], caption: str, maximum_column: str = ""
+) -> str:
     """The first rows of a table with what they have as data; or those with the most in column
     `most`, which gets bars."""
     rows = (
-        table.largest(most, MOST_ROWS) if most and isinstance(table, Table) else table[:MOST_ROWS]
+        table.largest(maximum_column, MOST_ROWS)
+        if maximum_column and isinstance(table, Table)
+        else table[:MOST_ROWS]
     )
-    found = [{name: getattr(row, name) for name in columns} for row in rows]
-    longest = max((row[most] for row in found), default=0) if most else 0
+    row_cells = [{name: getattr(row, name) for name in columns} for row in rows]
+    longest = max((row[maximum_column] for row in row_cells), default=0) if maximum_column else 0
     cells = (
         [
-            _bar(value, longest, _cell(value)) if name == most else _cell(value)
+            _bar(value, longest, _cell(value)) if name == maximum_column else _cell(value)
             for name, value in row.items()
         ]
-        for row in found
+        for row in row_cells
     )
-    left = len(table) - MOST_ROWS
-    more = f"<p>{left:,} more are in the report's data.</p>" if left > 0 else ""
-    return tabled((name.replace("_", " ") for name in columns), cells, caption) + more
+    remaining = len(table) - MOST_ROWS
+    rest = f"<p>{remaining:,} more are in the report's data.</p>" if remaining > 0 else ""
+    return tabled((name.replace("_", " ") for name in columns), cells, caption) + rest
 
 
 def _cell(value: object) -> str:
@@ -233,13 +238,13 @@ class _Markup(str):
     """Text that is HTML already."""
 
 
-def _bar(value: float, most: float, said: str = "") -> _Markup:
+def _bar(value: float, maximum: float, label: str = "") -> _Markup:
     """A bar, with the share in words for those who do not see it; beside it what is said in place
     of the share."""
-    share = 100 * value / most if most else 0.0
+    share = 100 * value / maximum if maximum else 0.0
     return _Markup(
         f'<meter min="0" max="100" value="{share:.1f}">{share:.1f} %</meter> '
-        f"{said or f'{share:.1f} %'}"
+        f"{label or f'{share:.1f} %'}"
     )
 
 

@@ -116,26 +116,26 @@ class StepLog:
         if len(self._moving) < MOST_ROWS:
             self._moving.extend(rows)
 
-    def _rows_of(self, ran: Sequence[int]) -> tuple[array[int], bool]:
+    def _rows_of(self, step_numbers: Sequence[int]) -> tuple[array[int], bool]:
         """(the numbers of the rows that the steps of a run moved, whether they are all): a step
         that did not come to its end has none."""
         if not self._moving:
             return self._moving, True
-        steps = np.array(ran, np.int64)
+        steps = np.array(step_numbers, np.int64)
         count = int(self._moves[steps[steps < self.compiled_steps]].sum())
         return self._moving[:count], count <= len(self._moving)
 
-    def add(self, ran: array[int]) -> None:
+    def add(self, steps: array[int]) -> None:
         """These steps ran, in this order."""
-        rows, whole = self._rows_of(ran)
+        rows, is_complete = self._rows_of(steps)
         if self._all_rows:
             self._rows.extend(rows[: MOST_ROWS - len(self._rows)])
-        self._all_rows &= whole and len(self._rows) < MOST_ROWS
+        self._all_rows &= is_complete and len(self._rows) < MOST_ROWS
         room = max(0, self.most - len(self.order))
-        self.order.extend(ran[:room] if room < len(ran) else ran)
-        if room < len(ran):
-            self.more = _sum(self.more, np.bincount(ran[room:]))
-        self.total += len(ran)
+        self.order.extend(steps[:room] if room < len(steps) else steps)
+        if room < len(steps):
+            self.more = _sum(self.more, np.bincount(steps[room:]))
+        self.total += len(steps)
 
     def note(self, run: ProgramRun) -> None:
         """A run came to its end."""

@@ -79,22 +79,22 @@ def by_module(report: Report) -> Table[Module]:
     for number, name in enumerate(owner):
         owner[number] = around.get(profile.leaf(number).step) or name
         members.setdefault(owner[number], []).append(number)
-    held = Counter[str]()
+    bytes_by_module = Counter[str]()
     variables = memory.at_fullest()
     for name, size in variables.items():
         whose = UPDATE if name.rpartition(".")[0] in variables else name.partition("/")[0]
         while whose and whose not in members:  # layer.weight is of layer
             whose = whose.rpartition(".")[0]
-        held[whose or REST] += size
+        bytes_by_module[whose or REST] += size
     for place, size in zip(memory.liveness.places, memory.passing_at_fullest, strict=True):
-        held[owner[place.step]] += size
+        bytes_by_module[owner[place.step]] += size
     codes, rows = _vertex_code(profile), []
     for name, numbers in members.items():
         row = _operation(report, name, numbers, codes)
-        rows.append(Module(**vars(row), memory_bytes=row.code_bytes + held[name]))
+        rows.append(Module(**vars(row), memory_bytes=row.code_bytes + bytes_by_module[name]))
     code = sum(codes.values()) * report.target.vertex_code_bytes
-    left = int(memory.bytes_per_tile.sum()) - sum(row.memory_bytes for row in rows)
-    return Table([*rows, Module(REST, 0, 0, 0, 0, 0, 0, 0, 0, code, "", left)])
+    remaining = int(memory.bytes_per_tile.sum()) - sum(row.memory_bytes for row in rows)
+    return Table([*rows, Module(REST, 0, 0, 0, 0, 0, 0, 0, 0, code, "", remaining)])
 
 
 def operations(report: Report, depth: int | None = None) -> Table[Operation]:
@@ -106,9 +106,9 @@ def operations(report: Report, depth: int | None = None) -> Table[Operation]:
         members.setdefault(name, []).append(number)
     codes = _vertex_code(profile)
     rows = [_operation(report, name, numbers, codes) for name, numbers in members.items()]
-    left = sum(codes.values()) * target.vertex_code_bytes
-    if left:
-        rows.append(Operation(UNUSED, 0, 0, 0, 0, 0, 0, 0, 0, left, ""))
+    remaining = sum(codes.values()) * target.vertex_code_bytes
+    if remaining:
+        rows.append(Operation(UNUSED, 0, 0, 0, 0, 0, 0, 0, 0, remaining, ""))
     return Table(rows)
 
 
@@ -120,7 +120,7 @@ def names(profile: Profile, depth: int | None = None) -> list[str]:
             next_step="give a whole number, or None.",
         )
     around = _around(profile)
-    found = []
+    operation_names = []
     for number, step in enumerate(profile.steps):
         cost = profile.cost(number)
         if step.compute_set >= 0:
@@ -128,24 +128,24 @@ def names(profile: Profile, depth: int | None = None) -> list[str]:
             scope = path[:-1] or path
         else:
             scope = (around.get(number) or _KINDS.get(cost.kind, "control")).split("/")
-        found.append("/".join(scope[:depth]))
-    return found
+        operation_names.append("/".join(scope[:depth]))
+    return operation_names
 
 
-def _around(profile: Profile, whole: str | None = None) -> dict[int, str]:
+def _around(profile: Profile, outermost: str | None = None) -> dict[int, str]:
     """The name of the nearest named program around each step, where there is one; but for one of
     the name `whole`, which has all that is in it."""
-    found: dict[int, str] = {}
+    operation_of: dict[int, str] = {}
     for program in profile.programs:
         waiting = [(program, "")]
         while waiting:
             node, name = waiting.pop()
             if node.step >= 0:
-                found.setdefault(node.step, name)
-            elif node.kind in ("Sequence", "Block", "Call") and node.name and name != whole:
+                operation_of.setdefault(node.step, name)
+            elif node.kind in ("Sequence", "Block", "Call") and node.name and name != outermost:
                 name = node.name
             waiting += [(child, name) for child in reversed(node.children)]
-    return found
+    return operation_of
 
 
 def _operation(report: Report, name: str, numbers: list[int], codes: Counter[int]) -> Operation:
@@ -154,7 +154,7 @@ def _operation(report: Report, name: str, numbers: list[int], codes: Counter[int
     costs = [(int(runs[n]), profile.cost(n)) for n in numbers]
     # one may be several steps
     sets = {profile.steps[n].compute_set: profile.parts(n) for n in numbers}
-    parts = [part for found in sets.values() for part in found]
+    parts = [part for sets_of_operation in sets.values() for part in sets_of_operation]
     flops = [
         int(runs[n]) * p.flops if p.flops >= 0 else -1 for n in numbers for p in profile.parts(n)
     ]
@@ -187,8 +187,10 @@ def _vertex_code(profile: Profile) -> Counter[int]:
     """For each step on how many tiles it is the first to need code there, codelet by codelet, and
     that of copy vertices for what lies side by side and for pieces. -1: compute sets that no
     program executes."""
-    seen: defaultdict[object, Array] = defaultdict(lambda: np.zeros(profile.target.num_tiles, bool))
-    found, needed = Counter[int](), list[tuple[object, Array]]()
+    has_code: defaultdict[object, Array] = defaultdict(
+        lambda: np.zeros(profile.target.num_tiles, bool)
+    )
+    code_bytes, needed = Counter[int](), list[tuple[object, Array]]()
     executed = [(number, profile.steps[number].compute_set) for number in sorted(profile.own_steps)]
     for number, which in (*executed, *((-1, which) for which in range(len(profile.compute_sets)))):
         needed = [
@@ -197,7 +199,7 @@ def _vertex_code(profile: Profile) -> Counter[int]:
         ]
         for part in profile.compute_sets[which].parts if which >= 0 else ():
             needed.append((part.codelet, np.isin(np.arange(profile.target.num_tiles), part.on)))
-        for kind, here in needed:
-            found[number] += int((here & ~seen[kind]).sum())
-            seen[kind] = seen[kind] | here
-    return found
+        for kind, on_tiles in needed:
+            code_bytes[number] += int((on_tiles & ~has_code[kind]).sum())
+            has_code[kind] = has_code[kind] | on_tiles
+    return code_bytes

@@ -55,8 +55,8 @@ class VariableFacts:
 
 def named_replicas(variables: Iterable[VariableFacts], target: Target) -> int:
     """How many replicas there are by the names of variables, which anybody may give."""
-    told = {without_replica(v.name)[1] for v in variables}
-    return max(n for n in (1, *told) if n and target.num_ipus % n == 0)
+    replicated = {without_replica(v.name)[1] for v in variables}
+    return max(n for n in (1, *replicated) if n and target.num_ipus % n == 0)
 
 
 @dataclass(frozen=True)
@@ -212,10 +212,10 @@ class Profile(ABC):
     @cached_property
     def _leaves(self) -> dict[int, ProgramNode]:
         """By step the first leaf of the programs that is it, in their order."""
-        found: dict[int, ProgramNode] = {}
+        leaves: dict[int, ProgramNode] = {}
         for leaf in (leaf for program in self.programs for leaf in program.leaves()):
-            found.setdefault(leaf.step, leaf)
-        return found
+            leaves.setdefault(leaf.step, leaf)
+        return leaves
 
     def origin(self, step: int) -> int:
         """Return the step of the programs of which `step` is a measured execution; `step` itself if
@@ -239,10 +239,10 @@ class Profile(ABC):
 
     def vertices(self, step: int) -> dict[str, int]:
         """How many vertices of each codelet a step executes."""
-        found = Counter[str]()
+        counts = Counter[str]()
         for part in self.parts(step):
-            found[self.codelets[part.codelet].name] += part.vertices
-        return dict(found)
+            counts[self.codelets[part.codelet].name] += part.vertices
+        return dict(counts)
 
     @cached_property
     def external(self) -> Array:
@@ -253,14 +253,14 @@ class Profile(ABC):
     def _together(self) -> Array:
         """int64[steps]: in each how many IPUs take part together, 0 where each does by itself."""
         steps = ((self.cost(n).kind, step.sync == EXTERNAL) for n, step in enumerate(self.steps))
-        found = [together(*step, self.target, self.replicas) for step in steps]
-        return np.array(found, np.int64)
+        groups = [together(*step, self.target, self.replicas) for step in steps]
+        return np.array(groups, np.int64)
 
     def by_set(self, number: int) -> tuple[Array, Array]:
         """`StepCost.by_set` of step `number`."""
         if number not in self._by_set:
-            group, here = int(self._together[number]), self.at_work(number)
-            self._by_set[number] = self.cost(number).by_set(group, here, self.target)
+            group, at_work = int(self._together[number]), self.at_work(number)
+            self._by_set[number] = self.cost(number).by_set(group, at_work, self.target)
         return self._by_set[number]
 
     @cached_property

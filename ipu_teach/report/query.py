@@ -93,16 +93,16 @@ class VariableTable(Table[VariableRow]):
         The row has the bytes and tiles of all replicas together.
         """
         groups = folded([v.name for v in self], [v.bytes for v in self])
-        found: list[VariableRow] = []
+        rows_folded: list[VariableRow] = []
         for name, rows in groups:
             first, *others = (self[i] for i in rows)
-            alike = all(
+            same_kind = all(
                 (v.ranges, v.always_live) == (first.ranges, first.always_live) for v in others
             )
             total, tiles = (sum(getattr(self[i], n) for i in rows) for n in ("bytes", "tiles"))
-            one = replace(first, name=name, bytes=total, tiles=tiles)
-            found += [one] if alike else [first, *others]
-        return VariableTable(found)
+            merged = replace(first, name=name, bytes=total, tiles=tiles)
+            rows_folded += [merged] if same_kind else [first, *others]
+        return VariableTable(rows_folded)
 
 
 def folded(names: Sequence[str], sizes: Sequence[int]) -> list[tuple[str, list[int]]]:
@@ -115,14 +115,18 @@ def folded(names: Sequence[str], sizes: Sequence[int]) -> list[tuple[str, list[i
     for i, name in enumerate(names):
         base, count = without_replica(name)
         groups.setdefault((base, count) if count > 1 else i, []).append(i)
-    found: list[tuple[str, list[int]]] = []
+    rows_by_size: list[tuple[str, list[int]]] = []
     for rows in groups.values():
-        name, each = names[rows[0]], sorted({sizes[i] for i in rows})
+        name, distinct_sizes = names[rows[0]], sorted({sizes[i] for i in rows})
         if len(rows) > 1:
-            spread = f" of {each[0]:,} to {each[-1]:,} bytes" if len(each) > 1 else ""
+            spread = (
+                f" of {distinct_sizes[0]:,} to {distinct_sizes[-1]:,} bytes"
+                if len(distinct_sizes) > 1
+                else ""
+            )
             name = f"{without_replica(name)[0]}, {len(rows)} replicas{spread}"
-        found.append((name, rows))
-    return found
+        rows_by_size.append((name, rows))
+    return rows_by_size
 
 
 def variables(report: Report) -> VariableTable:
@@ -307,12 +311,12 @@ def row_moves(report: Report) -> Iterator[RowMove]:
     order = report.step_numbers
     for index in np.flatnonzero(moving[order]).tolist() if moving.any() else ():
         step = steps[order[index]]
-        for what in step.moves:
-            if done + what.rows > len(rows):
+        for transfer in step.moves:
+            if done + transfer.rows > len(rows):
                 return
-            own = tuple(rows[done : done + what.rows].tolist())
-            yield RowMove(index, int(order[index]), what, bool(step.to_device), own)
-            done += what.rows
+            own_rows = tuple(rows[done : done + transfer.rows].tolist())
+            yield RowMove(index, int(order[index]), transfer, bool(step.to_device), own_rows)
+            done += transfer.rows
 
 
 @dataclass(frozen=True)
@@ -335,16 +339,17 @@ class BufferUse:
 
 def buffers(report: Report) -> Table[BufferUse]:
     """Return a row for each remote buffer that was used, in the order of the compiled steps."""
-    found: dict[str, Array] = {}
+    sizes_by_name: dict[str, Array] = {}
     for step, times in zip(report.profile.steps, report.executions.tolist(), strict=True):
         for move in step.moves if times else ():
-            use = found.setdefault(move.buffer, np.zeros((2, 3), np.int64))
+            use = sizes_by_name.setdefault(move.buffer, np.zeros((2, 3), np.int64))
             use[0 if step.to_device else 1] += times * np.array((1, move.rows, move.bytes))
-    kept: dict[str, set[int]] = {name: set() for name in found}
+    rows_by_name: dict[str, set[int]] = {name: set() for name in sizes_by_name}
     for moved in report.row_moves:
-        kept[moved.what.buffer].update(moved.rows)
+        rows_by_name[moved.what.buffer].update(moved.rows)
     rows: list[tuple[Any, ...]] = [
-        (name, *use.ravel().tolist(), len(kept[name])) for name, use in found.items()
+        (name, *use.ravel().tolist(), len(rows_by_name[name]))
+        for name, use in sizes_by_name.items()
     ]
     return Table(BufferUse(*row) for row in rows)
 
@@ -381,14 +386,16 @@ class IpuRow:
 
 def ipus(report: Report) -> Table[IpuRow]:
     """Return a row for each IPU: how long it works, and how long it and others wait."""
-    found, rows = report.overlap, []
-    for ipu, (waits, held) in enumerate(
-        zip(found.waits, found.waits.sum(axis=0).tolist(), strict=True)
+    overlap, rows = report.overlap, []
+    for ipu, (waits, holding) in enumerate(
+        zip(overlap.waits, overlap.waits.sum(axis=0).tolist(), strict=True)
     ):
-        idle, most = int(waits.sum()), int(waits.argmax())
-        by = report.step_cost(int(found.holding(ipu).argmax())).name if held else ""
-        shared = int((found.shared - found.idle)[:, ipu].sum())
-        rows.append(IpuRow(ipu, found.total - idle, idle, most if idle else -1, held, by, shared))
+        idle, longest = int(waits.sum()), int(waits.argmax())
+        by = report.step_cost(int(overlap.holding(ipu).argmax())).name if holding else ""
+        shared = int((overlap.shared - overlap.idle)[:, ipu].sum())
+        rows.append(
+            IpuRow(ipu, overlap.total - idle, idle, longest if idle else -1, holding, by, shared)
+        )
     return Table(rows)
 
 
@@ -499,8 +506,10 @@ class Compilation(WithoutSome):
     @property
     def ipus(self) -> tuple[Table[Tile], ...]:
         """The tiles of each IPU."""
-        tiles, each = self.tiles, self.target.tiles_per_ipu
-        return tuple(tiles[first : first + each] for first in range(0, len(tiles), each))
+        tiles, tiles_per_ipu = self.tiles, self.target.tiles_per_ipu
+        return tuple(
+            tiles[first : first + tiles_per_ipu] for first in range(0, len(tiles), tiles_per_ipu)
+        )
 
     @property
     def always_live_variables(self) -> VariableTable:

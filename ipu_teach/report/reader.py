@@ -93,11 +93,11 @@ class StoredProfile(Profile):
                     that was read from a file: the vertices are not in it.
                     next:  ask the report of the engine that ran it; a file answers for the rates of
                     exchange, sync, host and clock.""")
-        own = target.internal_sync_cycles
+        sync_cycles = target.internal_sync_cycles
         costs = tuple(
             cost.at(
                 target,
-                (step.sync != NO_SYNC) * own + (sync_of(group, target) if group else 0),
+                (step.sync != NO_SYNC) * sync_cycles + (sync_of(group, target) if group else 0),
             )
             for cost, step in zip(self.costs, self.steps, strict=True)
             for group in (together(cost.kind, step.sync == EXTERNAL, target, self.replicas),)
@@ -106,10 +106,16 @@ class StoredProfile(Profile):
 
 
 def _report(header: s.HeaderValue) -> Read:
-    profile, ran = _profile(header), _ran(header["run"])
+    profile, run_log = _profile(header), _ran(header["run"])
     besides: w.Besides = w.BESIDES.read(header)
-    ran = replace(ran, rows=besides.rows)
-    return profile, ran, besides.host or HostTrace(), besides.settings, PoplarVersion(besides.kit)
+    run_log = replace(run_log, rows=besides.rows)
+    return (
+        profile,
+        run_log,
+        besides.host or HostTrace(),
+        besides.settings,
+        PoplarVersion(besides.kit),
+    )
 
 
 def _profile(header: s.HeaderValue) -> StoredProfile:
@@ -173,16 +179,16 @@ def _replicas(header: s.HeaderValue, variables: Sequence[VariableFacts], target:
     """How many replicas ran; of older files, which do not say, by the names of their variables."""
     if "replicas" not in header.value:
         return named_replicas(variables, target)
-    found = header["replicas"].whole(1, target.num_ipus)
-    if target.num_ipus % found:
+    replicas = header["replicas"].whole(1, target.num_ipus)
+    if target.num_ipus % replicas:
         header["replicas"].fail(f"a number that shares out {target.num_ipus} IPUs")
-    return found
+    return replicas
 
 
 def _programs(header: s.HeaderValue) -> tuple[ProgramNode, ...]:
-    made: list[ProgramNode] = []
+    nodes: list[ProgramNode] = []
     sizes: dict[ProgramNode, int] = {}
-    header.known["nodes"] = made
+    header.known["nodes"] = nodes
     for part in header["nodes"].items():
         node: ProgramNode = w.NODE.read(part)
         sizes[node] = 1 + sum(sizes[child] for child in node.children)
@@ -192,7 +198,7 @@ def _programs(header: s.HeaderValue) -> tuple[ProgramNode, ...]:
             and any(child.step >= 0 or child.children for child in node.children)
         ):
             part.fail(f"a program of at most {MOST_NODES:,} parts")
-        made.append(node)
+        nodes.append(node)
     roots: tuple[ProgramNode, ...] = s.numbers(w.NODES).read(header["programs"])
     if sum(sizes[root] for root in roots) > MOST_NODES:
         header["programs"].fail(f"programs of at most {MOST_NODES:,} parts")
@@ -242,8 +248,8 @@ def _ran(part: s.HeaderValue) -> RunLog:
     part.known["ran"] = total = int(counts.sum())
     if len(order) > MOST_STEPS or len(counts) > len(part.known["steps"]) or total > s.MOST:
         part.fail("a run of the steps of the program")
-    found = np.bincount(order, minlength=len(counts))
-    if len(found) > len(counts) or np.any(found > counts):
+    counted = np.bincount(order, minlength=len(counts))
+    if len(counted) > len(counts) or np.any(counted > counts):
         part["order"].fail("the order of the steps that are counted")
-    ran: RunLog = w.RUN.read(part)
-    return replace(ran, order=order.astype(np.int32))
+    run_log: RunLog = w.RUN.read(part)
+    return replace(run_log, order=order.astype(np.int32))

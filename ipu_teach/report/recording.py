@@ -65,13 +65,13 @@ class Track:
         return values
 
 
-def _checked(graph: FrozenGraph, tensors: Sequence[object], most: object) -> list[Tensor]:
+def _checked(graph: FrozenGraph, tensors: Sequence[object], max_steps: object) -> list[Tensor]:
     """The tensors, each once, if they can be recorded. Raises `InvalidOptionError`."""
-    if not is_whole(most) or not 1 <= most <= MOST_ENTRIES:
-        raise InvalidOptionError(f"""record() was given most={shown(most)}.
+    if not is_whole(max_steps) or not 1 <= max_steps <= MOST_ENTRIES:
+        raise InvalidOptionError(f"""record() was given most={shown(max_steps)}.
             next:  give a whole number from 1 to {MOST_ENTRIES:,}: so many steps and changed
             elements are kept.""")
-    found: list[Tensor] = []
+    checked: list[Tensor] = []
     for tensor in tensors:
         if not isinstance(tensor, Tensor):
             raise InvalidOptionError(f"""record() was given {shown(tensor)}, which is no tensor.
@@ -80,10 +80,10 @@ def _checked(graph: FrozenGraph, tensors: Sequence[object], most: object) -> lis
             raise InvalidOptionError(f"""record() was given {tensor!r}, which has no elements.
                 next:  record a tensor that has some.""")
         for variable in {region.var for region in tensor.get_var_regions()}:
-            here = (
+            is_recorded = (
                 graph.variable_at(variable.start) if variable.start < graph.memory_bytes else None
             )
-            if here is not variable:
+            if is_recorded is not variable:
                 raise InvalidOptionError(f"""record() was given {tensor!r}, which this engine does
                     not know.
                     next:  give a tensor of the engine's own graph, made before the engine.""")
@@ -91,17 +91,17 @@ def _checked(graph: FrozenGraph, tensors: Sequence[object], most: object) -> lis
                 raise InvalidOptionError(f"""record() was given {tensor!r}, and {variable.name!r} is
                     a constant.
                     next:  record what is computed from it: a constant never changes.""")
-        if tensor not in found:
-            found.append(tensor)
-    if not found:
+        if tensor not in checked:
+            checked.append(tensor)
+    if not checked:
         raise InvalidOptionError("""record() was given nothing to record.
             next:  name the tensors whose values you want to see: engine.record(a, b).""")
-    count = sum(tensor.num_elements for tensor in found)
+    count = sum(tensor.num_elements for tensor in checked)
     if count > MOST_ELEMENTS:
         raise InvalidOptionError(f"""record() was given {counted(count, "element")}, and looks at
             all of them after each step.
             next:  record at most {MOST_ELEMENTS:,}: a slice, as in engine.record(a[:100]).""")
-    return found
+    return checked
 
 
 class Recording:
@@ -152,16 +152,16 @@ class Recording:
         `InvalidOptionError` for a tensor that is not recorded, `PoplarIndexError` for a step.
         """
         track = self.track(tensor, "values()")
-        ran = np.flatnonzero(np.array(self.steps, np.int64) != HOST)
-        if not is_whole(step) or not self.first <= step < self.first + len(ran):
+        device_steps = np.flatnonzero(np.array(self.steps, np.int64) != HOST)
+        if not is_whole(step) or not self.first <= step < self.first + len(device_steps):
             raise PoplarIndexError(f"""values() was asked for step {shown(step)}.
-                where: the recording has {counted(len(ran), "step")}, from number {self.first}
-                next:  give the number of one of them.""")
-        last, found = int(ran[step - self.first]), track.first.copy()
+                where: the recording has {counted(len(device_steps), "step")}, from number
+                {self.first} next:  give the number of one of them.""")
+        last, state = int(device_steps[step - self.first]), track.first.copy()
         for place, at, values, _ in track.changes:
             if place <= last:
-                found[at] = values
-        shaped: Array = found.reshape(tensor.shape)
+                state[at] = values
+        shaped: Array = state.reshape(tensor.shape)
         return shaped
 
     def track(self, tensor: object, call: str) -> Track:
@@ -180,10 +180,10 @@ class Recording:
         return track.tensor.graph.describe(track.tensor)
 
     def __repr__(self) -> str:
-        left = f"; {counted(self.missed, 'step')} after it was full" if self.missed else ""
+        missed = f"; {counted(self.missed, 'step')} after it was full" if self.missed else ""
         names = ", ".join(map(self.name, self.tracks))
         steps, changes = (
             counted(len(self.steps), "step"),
             counted(self._entries - len(self.steps), "change"),
         )
-        return f"Recording of {names}: {steps}, {changes}{left}"
+        return f"Recording of {names}: {steps}, {changes}{missed}"

@@ -145,22 +145,22 @@ class Report(WithoutSome):
     @cached_property
     def compute_sets(self) -> Table[ComputeSetProfile]:
         """Every compute set that some program executes, in the order of their making."""
-        found: dict[int, ComputeSetProfile] = {}
+        profiles: dict[int, ComputeSetProfile] = {}
         for number, executions in enumerate(self.executions.tolist()):
             which = self.profile.steps[number].compute_set
-            before = found.get(which)
+            before = profiles.get(which)
             if which >= 0 and (before is None or executions):
                 # Where cycles depend on data there is a step for each way it ran; the last one
                 # stands for all.
                 flops = [part.flops for part in self.profile.parts(number)]
-                found[which] = ComputeSetProfile(
+                profiles[which] = ComputeSetProfile(
                     self.profile.compute_sets[which].name,
                     executions + (before.executions if before else 0),
                     self.profile.vertices(number),
                     self.profile.cost(number),
                     -1 if min(flops, default=0) < 0 else sum(flops),
                 )
-        return Table(found[i] for i in sorted(found))
+        return Table(profiles[i] for i in sorted(profiles))
 
     def steps(self, first: int = 0, last: int | None = None) -> list[StepRun]:
         """The steps of the run from number `first` up to `last`, in order."""
@@ -234,8 +234,10 @@ class Report(WithoutSome):
         ):
             return ()
         meets = None if ipu is None or self.target.num_sets == 1 else self.overlap.meets[number]
-        own = None if meets is None or of_all(meets) else ipu
-        return phases(cost, self.target, bool(self.profile.steps[number].to_device), own, meets)
+        local_ipu = None if meets is None or of_all(meets) else ipu
+        return phases(
+            cost, self.target, bool(self.profile.steps[number].to_device), local_ipu, meets
+        )
 
     @property
     def rows_moved(self) -> Array:
@@ -271,13 +273,13 @@ class Report(WithoutSome):
     @property
     def tables(self) -> dict[str, Sequence[Any]]:
         """What the report's page shows, whole: each table by the name of its section."""
-        found: dict[str, Sequence[Any]] = {"Insights": self.insights()}
-        found |= {"Liveness": self.compilation.liveness_program_steps, "Variables": self.variables}
+        tables: dict[str, Sequence[Any]] = {"Insights": self.insights()}
+        tables |= {"Liveness": self.compilation.liveness_program_steps, "Variables": self.variables}
         if self.num_steps:
-            found |= {"Operations": self.operations(), "Compute sets": self.compute_sets}
-            found |= {"Exchanges": self.exchanges, "Steps": self.execution.steps}
+            tables |= {"Operations": self.operations(), "Compute sets": self.compute_sets}
+            tables |= {"Exchanges": self.exchanges, "Steps": self.execution.steps}
         several = self.num_steps and self.target.num_sets > 1
-        return found | ({"IPUs": self.ipus} if several else {})
+        return tables | ({"IPUs": self.ipus} if several else {})
 
     @property
     def data(self) -> dict[str, list[dict[str, Any]]]:
@@ -414,13 +416,13 @@ class Report(WithoutSome):
                 continue
             kind, meets = STREAMING if step.streaming else HOST, self.overlap.meets[number]
             has_part = (self.overlap.lasts[number] > 0) & self.profile.at_work(number)
-            for own in np.flatnonzero(has_part).tolist():
+            for local_ipu in np.flatnonzero(has_part).tolist():
                 link = step.host_cycles
                 if self.target.num_sets > 1:
-                    link = link_cycles_of(step, self.target, own, meets)
-                waits[kind][own] += times * link
-                if meets[own] == 0 or self.target.num_sets == 1:
-                    waits[LINKS][own] += times * step.global_exchange_cycles
+                    link = link_cycles_of(step, self.target, local_ipu, meets)
+                waits[kind][local_ipu] += times * link
+                if meets[local_ipu] == 0 or self.target.num_sets == 1:
+                    waits[LINKS][local_ipu] += times * step.global_exchange_cycles
         sets = self.target.set_of(np.arange(self.target.num_tiles))
         return {kind: by_set[sets] for kind, by_set in waits.items()}
 
@@ -452,10 +454,10 @@ class Report(WithoutSome):
         """What share of the modelled cycles rests on what (`target.GROUNDS`), together 1; and of
         the vertices that ran, what share has "no estimate", whose cycles are missing."""
         p, times = self.profile, enumerate(self.executions.tolist())
-        ran = (
+        steps_run = (
             (n, p.cost(i), p.several(i), p.codelet_cycles(i), p.vertices(i)) for i, n in times if n
         )
-        return shares(ran, {c.name: c.ground for c in p.codelets}, self.target)
+        return shares(steps_run, {c.name: c.ground for c in p.codelets}, self.target)
 
     @property
     def unknown_codelets(self) -> tuple[str, ...]:

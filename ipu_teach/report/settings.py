@@ -107,5 +107,5 @@ class InstrumentationSettings:
     def written(self, names: Iterable[str]) -> InstrumentationSettings:
         """As they stand in a file; `names`: of the programs."""
         known = set(names)
-        blocks, programs = (frozenset(filter(found, known)) for found in self.finds)
+        blocks, programs = (frozenset(filter(is_found, known)) for is_found in self.finds)
         return replace(self, named=(blocks, programs))

@@ -131,9 +131,11 @@ class StepRun(Costed):
     @property
     def ipus(self) -> tuple[IpuStep, ...]:
         """What each IPU does in it; where there are I/O tiles, each of `Target.sets`."""
-        each = np.split(self.cycles_by_tile, self.profile.target.set_starts[1:])
+        cycles_per_ipu = np.split(self.cycles_by_tile, self.profile.target.set_starts[1:])
         lasts = self.profile.by_set(self.step)[1].tolist()
-        return tuple(IpuStep(*step) for step in zip(lasts, each, self._starts, strict=True))
+        return tuple(
+            IpuStep(*step) for step in zip(lasts, cycles_per_ipu, self._starts, strict=True)
+        )
 
     @property
     def shares(self) -> tuple[tuple[int | None, int], ...]:

@@ -111,10 +111,10 @@ def _graph(report: Report) -> list[str]:
 
 def _memory(report: Report) -> list[str]:
     memory = report.memory
-    held = memory.held_per_tile
+    bytes_held = memory.held_per_tile
     used = memory.bytes_per_tile.sum()
     always = memory.always_live_bytes_per_tile.sum()
-    fullest = int(np.argmax(held))
+    fullest = int(np.argmax(bytes_held))
     lines = [
         f"Total for all IPUs:     {used:>12,} B ({always:,} B always live; modelled)",
         "  By Data Type:",
@@ -122,9 +122,10 @@ def _memory(report: Report) -> list[str]:
     lines += [
         f"    {name + ':':<20}{size:>12,} B" for name, size in memory.by_category().items() if size
     ]
-    share = 100 * int(held[fullest]) / report.target.bytes_per_tile
+    share = 100 * int(bytes_held[fullest]) / report.target.bytes_per_tile
     lines.append(
-        f"Fullest tile:           {int(held[fullest]):>12,} B ({share:.1f}% of tile {fullest}, "
+        f"Fullest tile:           {int(bytes_held[fullest]):>12,} B ({share:.1f}% of tile "
+        f"{fullest}, "
         "gaps included)"
     )
     return lines
@@ -177,7 +178,7 @@ def _execution(report: Report) -> list[str]:
     ]
 
 
-def _ipus(report: Report, most: int = 16) -> list[str]:
+def _ipus(report: Report, maximum: int = 16) -> list[str]:
     """How long each of several IPUs is at work, and whose steps hold up the others."""
     sets = report.target.sets
     rows = report.ipus if len(sets) > 1 else Table[IpuRow]()
@@ -189,9 +190,11 @@ def _ipus(report: Report, most: int = 16) -> list[str]:
             if row.waiting_cycles
             else "; waits for no other IPU)"
         )
-        for row in rows[:most]
+        for row in rows[:maximum]
     ]
-    lines += [f"… and {len(rows) - most:,} more IPUs, see report.ipus"] if len(rows) > most else []
+    lines += (
+        [f"… and {len(rows) - maximum:,} more IPUs, see report.ipus"] if len(rows) > maximum else []
+    )
     for row in rows.largest("held_cycles", 1):
         by = f"longest is its {row.held_by!r}"
         text = f"{sets[row.ipu]}, {row.held_cycles:,} cycles of them all; {by}"
@@ -200,33 +203,37 @@ def _ipus(report: Report, most: int = 16) -> list[str]:
     return lines
 
 
-def _runs(report: Report, most: int = 12) -> list[str]:
+def _runs(report: Report, maximum: int = 12) -> list[str]:
     """What the runs of each program and name took. Of steps whose order was not kept nothing is
     known here."""
-    found: dict[str, Array] = {}  # how many, their steps, cycles, and cycles of host copies
+    by_name: dict[str, Array] = {}  # how many, their steps, cycles, and cycles of host copies
     numbers, host = report.step_numbers, np.zeros(len(report.executions), np.int64)
     for number in np.flatnonzero(report.executions).tolist():
         cost = report.step_cost(number)
         host[number] = 0 if cost.streaming else cost.host_cycles
     for run in report.runs:
-        here = slice(run.first, len(numbers) if run.last is None else min(run.last, len(numbers)))
-        _, starts, ends = report.overlap.spans(here.start, max(here.start, here.stop))
-        row = found.setdefault(
+        steps_of_run = slice(
+            run.first, len(numbers) if run.last is None else min(run.last, len(numbers))
+        )
+        _, starts, ends = report.overlap.spans(
+            steps_of_run.start, max(steps_of_run.start, steps_of_run.stop)
+        )
+        row = by_name.setdefault(
             f"{run.name or 'run'} (program {run.program})", np.zeros(4, np.int64)
         )
         row += (
             1,
             len(ends),
             ends.max() - starts.min() if len(ends) else 0,
-            host[numbers[here]].sum(),
+            host[numbers[steps_of_run]].sum(),
         )
     lines = [
         f"{f'{name}:':<40}{f'{count:,} x':>8}{steps:>12,} steps{cycles:>16,} cycles, {copies:,} of "
         "them host copies"
-        for name, (count, steps, cycles, copies) in found.items()
+        for name, (count, steps, cycles, copies) in by_name.items()
     ]
-    return lines[:most] + [f"… and {len(lines) - most:,} more, see report.runs"] * (
-        len(lines) > most
+    return lines[:maximum] + [f"… and {len(lines) - maximum:,} more, see report.runs"] * (
+        len(lines) > maximum
     )
 
 
@@ -243,13 +250,13 @@ def _vertex_types(report: Report) -> list[str]:
     return lines
 
 
-def _variables(report: Report, most: int = 100) -> list[str]:
+def _variables(report: Report, maximum: int = 100) -> list[str]:
     memory = report.memory
-    held = memory.by_variable()
-    names, sizes = list(held), list(held.values())
+    bytes_held = memory.by_variable()
+    names, sizes = list(bytes_held), list(bytes_held.values())
     groups = folded(names, sizes)
     lines = ["Variable storage:"]
-    for name, rows in groups[:most]:
+    for name, rows in groups[:maximum]:
         size = sum(sizes[i] for i in rows)
         tiles = np.unique(np.concatenate([memory.tiles_of(names[i]) for i in rows]))
         where = (
@@ -258,21 +265,21 @@ def _variables(report: Report, most: int = 100) -> list[str]:
             else f"{len(tiles):,} tiles, {tiles[0]} to {tiles[-1]}"
         )
         lines.append(f"  {name:<32} {size:>12,} B on {where}")
-    return lines + ([f"  … and {len(groups) - most:,} more"] if len(groups) > most else [])
+    return lines + ([f"  … and {len(groups) - maximum:,} more"] if len(groups) > maximum else [])
 
 
-def _steps(report: Report, most: int = 100) -> list[str]:
+def _steps(report: Report, maximum: int = 100) -> list[str]:
     lines = ["Execution steps (number, start, modelled cycles, kind, name):"]
     if report.num_steps == 0 and report.unrecorded_steps:
         return lines + ["  " + line for line in _unrecorded(report)]
-    for step in report.steps(0, most):
+    for step in report.steps(0, maximum):
         lines.append(
             f"  {step.index:>6}  {step.start:>14,.0f}  {step.cycles:>12,.0f}  {step.kind:<10}  "
             f"{step.name}"
         )
-    kept = len(report.step_numbers)
-    if kept > most:
-        lines.append(f"  … and {kept - most:,} more")
+    recorded = len(report.step_numbers)
+    if recorded > maximum:
+        lines.append(f"  … and {recorded - maximum:,} more")
     if report.steps_not_kept:
         lines.append(
             f"  … and {report.steps_not_kept:,} more, which are counted and whose order was not "

@@ -61,21 +61,22 @@ def chrome_trace(
             )
     shown_steps = 0
     for step in report.steps_between():
-        found = list(_events(report, step, chosen, microseconds))
-        if len(events) + len(found) > most_events:
+        event_list = list(_events(report, step, chosen, microseconds))
+        if len(events) + len(event_list) > most_events:
             break
-        events += found
+        events += event_list
         shown_steps += 1
     events += _host(report.host) if host else ()
     missing = report.num_steps - shown_steps
-    other = {
+    other_data = {
         "steps": report.num_steps,
         "steps_missing": missing,
         "total_cycles": report.total_cycles,
         "modelled": True,
     }
     return json.dumps(
-        {"displayTimeUnit": "ns", "otherData": other, "traceEvents": events}, separators=(",", ":")
+        {"displayTimeUnit": "ns", "otherData": other_data, "traceEvents": events},
+        separators=(",", ":"),
     )
 
 
@@ -145,7 +146,7 @@ def _span(
     # Viewers count in whole nanoseconds: both ends are rounded, so that what touches still touches,
     # and what is inside stays.
     first, last = round(start * scale * 1000), round((start + lasts) * scale * 1000)
-    one = {
+    event = {
         "name": name,
         "cat": kind,
         "pid": process,
@@ -154,12 +155,12 @@ def _span(
         "args": details,
     }
     if last > first or process == DEVICE:
-        return {"ph": "X", "dur": (last - first) / 1000, **one}
-    return {"ph": "i", "s": "t", **one}
+        return {"ph": "X", "dur": (last - first) / 1000, **event}
+    return {"ph": "i", "s": "t", **event}
 
 
-def _name(what: str, process: int, row: int, name: str) -> _Event:
-    return {"ph": "M", "name": what, "pid": process, "tid": row, "args": {"name": name}}
+def _name(kind: str, process: int, row: int, name: str) -> _Event:
+    return {"ph": "M", "name": kind, "pid": process, "tid": row, "args": {"name": name}}
 
 
 def _host(host: HostTrace) -> Iterator[_Event]:

@@ -80,13 +80,15 @@ class Walk:
         keep: Callable[[WalkPlace], bool] | None = None,
     ) -> None:
         self.report = report
-        own = _own_steps(report.profile)
-        self.roots = tuple(_place(node, 0, own) for node in report.profile.programs)
+        own_steps = _own_steps(report.profile)
+        self.roots = tuple(_place(node, 0, own_steps) for node in report.profile.programs)
         self.spans: list[Span] = []
         # steps whose cycles depend on data have a number for each of their costs
-        self._varies = bool(own)
+        self._varies = bool(own_steps)
         self._numbers = report.step_numbers
-        self._steps = [own.get(n, n) for n in self._numbers.tolist()] if own else self._numbers
+        self._steps = (
+            [own_steps.get(n, n) for n in self._numbers.tolist()] if own_steps else self._numbers
+        )
         places = [place for root in self.roots for place in root.walk()]
         self._kept = {p for p in places if (most is not None if keep is None else keep(p))}
         # Where nothing is kept, a part of known length is passed over in one stride.
@@ -182,14 +184,14 @@ def _roles(node: ProgramNode) -> tuple[str, ...]:
     return ("",) * len(node.children)
 
 
-def _place(node: ProgramNode, depth: int, own: dict[int, int], role: str = "") -> WalkPlace:
+def _place(node: ProgramNode, depth: int, own_steps: dict[int, int], role: str = "") -> WalkPlace:
     children = tuple(
-        _place(child, depth + 1, own, part)
+        _place(child, depth + 1, own_steps, part)
         for child, part in zip(node.children, _roles(node), strict=True)
     )
     if node.step >= 0:
         return WalkPlace(
-            node, depth, children, 1, frozenset((own.get(node.step, node.step),)), False, role
+            node, depth, children, 1, frozenset((own_steps.get(node.step, node.step),)), False, role
         )
     if node.kind in ("If", "Switch"):
         first = frozenset[int]().union(*(c.first for c in children))

@@ -110,10 +110,10 @@ class Besides:
 NOTES, BESIDES = s.keyed(Notes), s.keyed(Besides)
 
 
-def serialize(profile: Profile, ran: RunLog, besides: Besides) -> bytes:
+def serialize(profile: Profile, run_log: RunLog, besides: Besides) -> bytes:
     """The file of a report. Raises `NotOfferedError`."""
     out = s.Columns()
-    header = facts(profile, ran, out)
+    header = facts(profile, run_log, out)
     if max(profile.replicas, named_replicas(profile.variables, profile.target)) > 1:
         header["replicas"] = profile.replicas  # no digest covers it, so that older ones hold
     header["notes"] = NOTES.write(notes_of(profile), out) | {"texts": out.table("texts")}
@@ -123,24 +123,26 @@ def serialize(profile: Profile, ran: RunLog, besides: Besides) -> bytes:
     return REPORT.pack(header | BESIDES.write(besides, out), out.arrays())
 
 
-def digest(profile: Profile, ran: RunLog) -> str:
+def digest(profile: Profile, run_log: RunLog) -> str:
     """64 hexadecimal digits that say what was compiled, what it costs and what ran; no time, path
     or line goes into it."""
     out = s.Columns()
-    found = hashlib.sha256(
-        json.dumps(facts(profile, ran, out), sort_keys=True, allow_nan=False).encode()
+    sha = hashlib.sha256(
+        json.dumps(facts(profile, run_log, out), sort_keys=True, allow_nan=False).encode()
     )
     for name, array in out.arrays().items():
-        found.update(name.encode())
-        found.update(array.astype(array.dtype.newbyteorder("<")).tobytes())
-    return found.hexdigest()
+        sha.update(name.encode())
+        sha.update(array.astype(array.dtype.newbyteorder("<")).tobytes())
+    return sha.hexdigest()
 
 
-def _too_large(what: str, advice: str = "save one of a smaller machine.") -> NotOfferedError:
-    return NotOfferedError(f"Saving a report {what} is not offered by this kit.", next_step=advice)
+def _too_large(subject: str, advice: str = "save one of a smaller machine.") -> NotOfferedError:
+    return NotOfferedError(
+        f"Saving a report {subject} is not offered by this kit.", next_step=advice
+    )
 
 
-def facts(profile: Profile, ran: RunLog, out: s.Columns) -> dict[str, Any]:
+def facts(profile: Profile, run_log: RunLog, out: s.Columns) -> dict[str, Any]:
     """All that a digest covers."""
     live, tiles, known = profile.memory.liveness.live, profile.target.num_tiles, profile.variables
     if max(len(profile.steps) * tiles, len(live) * tiles, live.size) > MOST_CELLS:
@@ -162,7 +164,7 @@ def facts(profile: Profile, ran: RunLog, out: s.Columns) -> dict[str, Any]:
         "nodes": out.table("nodes"),
         "edges": profile.edges,
         "memory": _memory(profile.memory, out),
-        "run": RUN.write(ran, out),
+        "run": RUN.write(run_log, out),
     }
 
 
@@ -177,19 +179,19 @@ def _programs(profile: Profile, out: s.Columns) -> list[int]:
             raise _too_large(
                 f"of a program of more than {MOST_NODES:,} parts", "use Repeat for what runs often."
             )
-        found: dict[ProgramNode, Any] = {}
+        written: dict[ProgramNode, Any] = {}
         for node in reversed(order):
-            found[node] = NODES.write(
-                replace(node, children=tuple(found[child] for child in node.children)), out
+            written[node] = NODES.write(
+                replace(node, children=tuple(written[child] for child in node.children)), out
             )
-        roots.append(found[program])
+        roots.append(written[program])
     return roots
 
 
 def _memory(memory: MemoryLedger, out: s.Columns) -> dict[str, Any]:
     passing: dict[int, Any] = {}
-    for node, here in zip(memory.liveness.places, memory.passing, strict=True):
-        passing[node.step] = passing.get(node.step) or BY_CATEGORY.write(here, out)
+    for node, passing_bytes in zip(memory.liveness.places, memory.passing, strict=True):
+        passing[node.step] = passing.get(node.step) or BY_CATEGORY.write(passing_bytes, out)
     return {
         **LEDGER.write(memory, out),
         "passing": [[step, passing[step]] for step in sorted(passing)],

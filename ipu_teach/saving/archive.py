@@ -130,23 +130,23 @@ def _array(name: str, content: bytes) -> Array:
     return np.frombuffer(content, dtype, offset=stream.tell()).astype(dtype.newbyteorder("="))
 
 
-def path_of(given: object, call: str) -> Path:
+def path_of(argument: object, call: str) -> Path:
     """The path that `call` was given. Raises `InvalidOptionError` for what is none."""
     try:
-        path = Path(os.fsdecode(given))  # type: ignore[arg-type]
+        path = Path(os.fsdecode(argument))  # type: ignore[arg-type]
     except TypeError:
         path = Path()
     if path.name and "\0" not in str(path):
         return path
     raise InvalidOptionError(
-        f"{call} was given the path {shown(given)}.", next_step="give the path of a file."
+        f"{call} was given the path {shown(argument)}.", next_step="give the path of a file."
     )
 
 
-def read_whole(given: object, call: str, form: Format, read: Callable[[bytes], T]) -> T:
+def read_whole(path: object, call: str, form: Format, read: Callable[[bytes], T]) -> T:
     """What `read` makes of a file. Raises `InvalidOptionError` for what is no path, and the error
     of `form`, which names it."""
-    place = path_of(given, call)
+    place = path_of(path, call)
     try:
         return read(place.read_bytes())
     except OSError as error:
@@ -161,14 +161,14 @@ def read_whole(given: object, call: str, form: Format, read: Callable[[bytes], T
         ) from error.__cause__
 
 
-def write_whole(given: object, data: bytes, call: str, what: str) -> None:
+def write_whole(path: object, data: bytes, call: str, noun: str) -> None:
     """Write one file. An old one is replaced when the new one is complete, or not at all. `what`
     the errors call it."""
-    place = path_of(given, call)
+    place = path_of(path, call)
     try:
         places.write_whole(place, data)
     except OSError as error:
-        raise InvalidOptionError(f"""The {what} cannot be written to {shown(str(place))}:
+        raise InvalidOptionError(f"""The {noun} cannot be written to {shown(str(place))}:
             {error.strerror or error}.
             next:  give the path of a file in a folder that exists and may be written
             to.""") from None

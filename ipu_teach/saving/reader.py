@@ -47,15 +47,15 @@ def rebuild(data: bytes, codelets: Iterable[type[Vertex]], parsed: Parsed) -> Re
 
 
 def _listed(codelets: Iterable[type[Vertex]]) -> list[type[Vertex]]:
-    found = (
+    entries = (
         list(codelets)
         if isinstance(codelets, Iterable) and not isinstance(codelets, (str, type))
         else [None]
     )
-    if not all(isinstance(c, type) and issubclass(c, Vertex) for c in found):
+    if not all(isinstance(c, type) and issubclass(c, Vertex) for c in entries):
         raise ExecutableLoadError(f"""codelets was given {shown(codelets)}.
             next:  give a list of vertex classes: codelets=[DotProduct].""")
-    return [c for c in found if c is not None]
+    return [c for c in entries if c is not None]
 
 
 class _Reader:
@@ -202,8 +202,8 @@ class _Reader:
         content = self._slice("values", part, count * dtype.size)
         if dtype.numpy.kind == "b" and np.any(content > 1):
             part.fail("the start of true and false")
-        found: Array = content.copy().view(dtype.numpy)
-        return found
+        values: Array = content.copy().view(dtype.numpy)
+        return values
 
     # Vertices
 
@@ -287,11 +287,15 @@ class _Reader:
             mode, depth = stream.pop("mode"), stream.pop("buffering_depth")
             replicas = self._replicas(part, stream, stream["num_elements"])
             if stream.pop("to_device"):
-                found = modes.get(s.TEXT.read(mode)) or part.fail("a stream")
-                made = graph.add_host_to_device_fifo(**stream, mode=found, buffering_depth=depth)
+                stream_mode = modes.get(s.TEXT.read(mode)) or part.fail("a stream")
+                new_stream = graph.add_host_to_device_fifo(
+                    **stream, mode=stream_mode, buffering_depth=depth
+                )
             else:
-                made = graph.add_device_to_host_fifo(**stream, options={"buffering_depth": depth})
-            graph.streams[made.handle] = replace(made, replicas=replicas)
+                new_stream = graph.add_device_to_host_fifo(
+                    **stream, options={"buffering_depth": depth}
+                )
+            graph.streams[new_stream.handle] = replace(new_stream, replicas=replicas)
         for part in self.header["host_accesses"].items():
             access = w.HOST_ACCESS.read(part)
             replicas = self._replicas(part, access, *access["tensor"].shape[:1])
@@ -300,14 +304,14 @@ class _Reader:
             known[access["handle"]] = replace(known[access["handle"]], replicas=replicas)
         if self.known.version > 1:  # version 1 had none
             for part in self.header["remote_buffers"].items():
-                given = w.REMOTE_BUFFER.read(part)
-                replicas = self._replicas(part, given, self.graph.replicas)
-                buffer = graph.add_remote_buffer(**given)
+                fields = w.REMOTE_BUFFER.read(part)
+                replicas = self._replicas(part, fields, self.graph.replicas)
+                buffer = graph.add_remote_buffer(**fields)
                 graph.remote_buffers[buffer.handle] = replace(buffer, replicas=replicas)
 
-    def _replicas(self, part: s.HeaderValue, given: dict[str, Any], shared: int = 1) -> int:
+    def _replicas(self, part: s.HeaderValue, fields: dict[str, Any], shared: int = 1) -> int:
         """How many replicas have what was `given`, of which as many have a share."""
-        count: int = given.pop("replicas", 1)
+        count: int = fields.pop("replicas", 1)
         if count not in (1, self.graph.replicas) or shared % count:
             part.fail("something that replicas have equal shares of")
         return count

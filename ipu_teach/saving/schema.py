@@ -94,7 +94,9 @@ class Columns:
         low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
         if low == high:
             return ["=", low, array.size]
-        kind = next(k for k, (least, most) in RANGES.items() if least <= low and high <= most)
+        kind = next(
+            k for k, (lowest, highest) in RANGES.items() if lowest <= low and high <= highest
+        )
         narrow = np.ascontiguousarray(array, COLUMNS[kind])
         key = (kind, hashlib.sha256(narrow.tobytes()).digest())
         if key not in self._known:
@@ -120,8 +122,8 @@ class Known(dict[str, Any]):
 
     def bound(self, bound: Bound) -> int:
         """The number that a bound is, or stands for."""
-        found = self[bound] if isinstance(bound, str) else bound
-        return found if isinstance(found, int) else len(found)
+        limit = self[bound] if isinstance(bound, str) else bound
+        return limit if isinstance(limit, int) else len(limit)
 
     def column(self, place: HeaderValue, count: int | None, least: int, most: int) -> Array:
         """int64[count], each number from `least` to `most`: a column of the file. Any number of
@@ -146,10 +148,10 @@ class Known(dict[str, Any]):
             self._charge(place, length)
             self._made[kind, start, length] = stored[start : start + length].astype(np.int64)
             self._made[kind, start, length].flags.writeable = False
-        found = self._made[kind, start, length]
-        if length and (int(found.min()) < least or int(found.max()) > most):
+        cached = self._made[kind, start, length]
+        if length and (int(cached.min()) < least or int(cached.max()) > most):
             place.fail(f"a column of numbers from {least:,} to {most:,}")
-        return found
+        return cached
 
     def _charge(self, place: HeaderValue, length: int) -> None:
         """Columns may overlap in the file, so that it could ask for more numbers than it holds."""
@@ -296,8 +298,8 @@ def column(
 
     def read(part: HeaderValue) -> Array:
         sizes = [part.known.bound(n) for n in shape]
-        found = part.known.column(part, prod(sizes) if sizes else None, *bounds(part.known))
-        return found.reshape(sizes) if len(sizes) > 1 else found
+        values = part.known.column(part, prod(sizes) if sizes else None, *bounds(part.known))
+        return values.reshape(sizes) if len(sizes) > 1 else values
 
     return Codec(lambda v, out: out.add(v), read)
 
@@ -356,8 +358,8 @@ def checked(inner: Codec, good: Callable[[Any], bool], wanted: str) -> Codec:
     """`inner`, for which `good` says true."""
 
     def read(part: HeaderValue) -> Any:
-        found = inner.read(part)
-        return found if good(found) else part.fail(wanted)
+        value = inner.read(part)
+        return value if good(value) else part.fail(wanted)
 
     return Codec(inner.write, read)
 
@@ -366,8 +368,8 @@ def told(name: str, inner: Codec) -> Codec:
     """`inner`, to which bounds of what is read later may refer by `name`."""
 
     def read(part: HeaderValue) -> Any:
-        part.known[name] = found = inner.read(part)
-        return found
+        part.known[name] = value = inner.read(part)
+        return value
 
     return Codec(inner.write, read)
 
@@ -383,9 +385,9 @@ def once(table: str, inner: Codec, key: Callable[[Any], Hashable] | None = None)
     looks the same there."""
 
     def write(value: Any, out: Columns) -> int:
-        here = out.tables.setdefault(table, {})
-        entry = None if key and key(value) in here else inner.write(value, out)
-        return here.setdefault(key(value) if key else repr(entry), (len(here), entry))[0]
+        rows = out.tables.setdefault(table, {})
+        entry = None if key and key(value) in rows else inner.write(value, out)
+        return rows.setdefault(key(value) if key else repr(entry), (len(rows), entry))[0]
 
     return Codec(write, index(table).read)
 
@@ -410,9 +412,9 @@ YOUNGER = (
 
 
 def _read_target(part: HeaderValue) -> Target:
-    given = {name: p.value for name, p in part["fields"].entries()}
+    fields = {name: p.value for name, p in part["fields"].entries()}
     # older files had no other
-    return make_target(TEXT.read(part["version"]), **{"codelet_prices": BY_HAND, **given})
+    return make_target(TEXT.read(part["version"]), **{"codelet_prices": BY_HAND, **fields})
 
 
 def _write_target(target: Target, _: Columns) -> dict[str, Any]:
@@ -435,8 +437,8 @@ def by_column(make: Any, wanted: str, **columns: Codec) -> Codec:
     inner = pair(*columns.values())
 
     def read(part: HeaderValue) -> tuple[Any, ...]:
-        found = inner.read(part)
-        return tuple(map(make, *found)) if len({*map(len, found)}) == 1 else part.fail(wanted)
+        value = inner.read(part)
+        return tuple(map(make, *value)) if len({*map(len, value)}) == 1 else part.fail(wanted)
 
     return Codec(
         lambda v, out: inner.write([[getattr(x, name) for x in v] for name in columns], out), read
@@ -458,10 +460,12 @@ def codec(hint: Any) -> Codec:
     """The codec that a type hint stands for."""
     inner = get_args(hint)
     if get_origin(hint) is Annotated:
-        found = next((mark for mark in inner[1:] if isinstance(mark, Codec)), None) or codec(
+        codec_found = next((mark for mark in inner[1:] if isinstance(mark, Codec)), None) or codec(
             inner[0]
         )
-        return reduce(lambda c, mark: c if isinstance(mark, Codec) else mark(c), inner[1:], found)
+        return reduce(
+            lambda c, mark: c if isinstance(mark, Codec) else mark(c), inner[1:], codec_found
+        )
     if get_origin(hint) is tuple:
         return many(codec(inner[0])) if inner[-1] is ... else pair(*map(codec, inner))
     if get_origin(hint) in (Union, UnionType):
@@ -474,8 +478,8 @@ def schema(record: type) -> dict[str, Codec]:
     if not is_dataclass(record):
         return {}
     hints = get_type_hints(record, include_extras=True)
-    found = {f.name: codec(hints[f.name]) for f in fields(record)}
-    return {name: c for name, c in found.items() if c != NOTE}
+    codecs = {f.name: codec(hints[f.name]) for f in fields(record)}
+    return {name: c for name, c in codecs.items() if c != NOTE}
 
 
 def row(make: Any, **parts: Codec) -> Codec:
@@ -484,8 +488,8 @@ def row(make: Any, **parts: Codec) -> Codec:
     of = parts or schema(make)
 
     def read(part: HeaderValue) -> Any:
-        here, version = enumerate(of.items()), part.known.version
-        return make(**{name: c.read(part[i]) for i, (name, c) in here if c.since <= version})
+        entries, version = enumerate(of.items()), part.known.version
+        return make(**{name: c.read(part[i]) for i, (name, c) in entries if c.since <= version})
 
     return Codec(lambda v, out: [c.write(getattr(v, name), out) for name, c in of.items()], read)
 
@@ -495,8 +499,10 @@ def keyed(make: Any, **parts: Codec) -> Codec:
     of = parts or schema(make)
 
     def read(part: HeaderValue) -> Any:
-        here, version = of.items(), part.known.version
-        return make(**{name: c.read(part[c.key or name]) for name, c in here if c.since <= version})
+        entries, version = of.items(), part.known.version
+        return make(
+            **{name: c.read(part[c.key or name]) for name, c in entries if c.since <= version}
+        )
 
     return Codec(
         lambda v, out: {c.key or name: c.write(getattr(v, name), out) for name, c in of.items()},
@@ -509,7 +515,7 @@ def tagged(kinds: Mapping[str, Codec], kind: Callable[[Any], str], wanted: str) 
     a value."""
 
     def read(part: HeaderValue) -> Any:
-        found = TEXT.read(part["kind"])
-        return kinds[found].read(part) if found in kinds else part["kind"].fail(wanted)
+        tag = TEXT.read(part["kind"])
+        return kinds[tag].read(part) if tag in kinds else part["kind"].fail(wanted)
 
     return Codec(lambda v, out: {"kind": kind(v), **kinds[kind(v)].write(v, out)}, read)

@@ -37,8 +37,8 @@ def written(compiled: Compiled, checks: Mapping[str, bool], options: Mapping[str
     return _Writer(compiled).file(checks, options)
 
 
-def _refuse(what: str) -> NoReturn:
-    raise NotOfferedError(f"""{what} in a saved executable is not offered by this kit.
+def _refuse(subject: str) -> NoReturn:
+    raise NotOfferedError(f"""{subject} in a saved executable is not offered by this kit.
         next:  run it from the graph, in the process that builds it: Engine(graph, program).""")
 
 
@@ -236,9 +236,9 @@ def _of(size: int | None, make: Callable[..., p.Program], **besides: s.Codec) ->
 def _switch(
     _: str, *below: p.Program, predicate: Tensor, cases: tuple[int, ...], checked: bool
 ) -> p.Program:
-    made = p.Switch(predicate, list(zip(cases, below, strict=False)), below[-1])
-    made.checked = checked
-    return made
+    switch = p.Switch(predicate, list(zip(cases, below, strict=False)), below[-1])
+    switch.checked = checked
+    return switch
 
 
 CASES = s.numbers(s.whole(-(2**63), 2**63))
@@ -315,12 +315,12 @@ class _Writer:
             LAYOUT.write(self.graph.layouts[number], self.out)
 
     def _tensors_in_use(self) -> list[Tensor]:
-        found = [t for t, _ in self.graph.initial_values] + [
+        tensors = [t for t, _ in self.graph.initial_values] + [
             a.tensor for a in self.compiled.host_accesses.values()
         ]
         parts = [part for step in self.compiled.steps for part in c.parts(step)]
-        found += [v for part in parts for v in vars(part).values() if isinstance(v, Tensor)]
-        return found + [t for program in self.compiled.programs for _, t in program.predicates()]
+        tensors += [v for part in parts for v in vars(part).values() if isinstance(v, Tensor)]
+        return tensors + [t for program in self.compiled.programs for _, t in program.predicates()]
 
     def _mapping(self, end: int) -> list[int]:
         tiles = self.graph.tile_map

@@ -217,7 +217,9 @@ def _apply(matrix: Array, state: Array) -> Array:
 
 def _spaced(state: Array, steps: int, count: int) -> Array:
     """Return the states after 0, `steps`, 2 `steps`, … draws: uint64[count, ..., 2]."""
-    found = state[None]
-    while len(found) < count:
-        found = np.concatenate([found, advance(found[: count - len(found)], steps * len(found))])
-    return found[:count]
+    states = state[None]
+    while len(states) < count:
+        states = np.concatenate(
+            [states, advance(states[: count - len(states)], steps * len(states))]
+        )
+    return states[:count]

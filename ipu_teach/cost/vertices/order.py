@@ -50,13 +50,13 @@ def merge_runs(
 ) -> int:
     """Tile cycles of so many merges of two runs of `length` elements at most, of each of which the
     first `outputs` elements are kept."""
-    workers, each = target.num_worker_contexts, merge_cycles(dtypes)
-    alone = _MERGE_START + outputs * each
+    workers, per_pair = target.num_worker_contexts, merge_cycles(dtypes)
+    alone = _MERGE_START + outputs * per_pair
     full, rest = divmod(merges, workers)
     worker = full * alone
     if rest:  # the six share them; a share may end in one merge and begin in the next
         begin = _MERGE_START + _BISECTION * length.bit_length()
-        worker += min(alone, min(rest, 2) * begin + ceil_div(rest * outputs, workers) * each)
+        worker += min(alone, min(rest, 2) * begin + ceil_div(rest * outputs, workers) * per_pair)
     return _of_workers(worker, target)
 
 
@@ -86,9 +86,9 @@ def _merge_all(
     runs, length = max(ceil_div(n, run), 1), min(run, k)
     total = 0 if runs > 1 else merge_runs(rows, min(n, k), length, dtypes, target)
     while runs > 1:
-        kept = min(k, 2 * length)
-        total += merge_runs(rows * (runs // 2), kept, length, dtypes, target)
-        runs, length = ceil_div(runs, 2), kept
+        retained = min(k, 2 * length)
+        total += merge_runs(rows * (runs // 2), retained, length, dtypes, target)
+        runs, length = ceil_div(runs, 2), retained
     return total
 
 
@@ -96,16 +96,16 @@ def _merge_apart(
     rows: int, n: int, run: int, k: int, dtypes: Sequence[type[DType]], target: Target
 ) -> int:
     """Each worker merges all runs of a row, or inserts its elements one by one."""
-    workers, each = target.num_worker_contexts, merge_cycles(dtypes)
+    workers, per_pair = target.num_worker_contexts, merge_cycles(dtypes)
     runs, length, row = max(ceil_div(n, run), 1), min(run, k), 0
     while runs > 1:
         length = min(k, 2 * length)
-        row += runs // 2 * (_MERGE_START + length * each)
+        row += runs // 2 * (_MERGE_START + length * per_pair)
         runs = ceil_div(runs, 2)
     if not row:
-        row = _MERGE_START + n * each
+        row = _MERGE_START + n * per_pair
     elif run == 1:  # half of the elements before each are larger, on average
-        row = min(row, n * (compare_cycles(dtypes[0]) + _INSERTION) + n * n // 4 * each)
+        row = min(row, n * (compare_cycles(dtypes[0]) + _INSERTION) + n * n // 4 * per_pair)
     return _of_workers(ceil_div(rows, workers) * row, target)
 
 
@@ -128,21 +128,21 @@ def _first(rows: int, n: int, dtypes: Sequence[type[DType]], target: Target) -> 
     """Each worker searches a row; or a share of one, and then one worker the best of the shares."""
     workers = target.num_worker_contexts
     move = sum(map(_move_cycles, dtypes))
-    whole = workers * ceil_div(rows, workers) * (int(max_class(n)) + move)
+    cycles = workers * ceil_div(rows, workers) * (int(max_class(n)) + move)
     parts = workers // rows
     if parts < 2:
-        return SUPERVISOR_OVERHEAD + whole
+        return SUPERVISOR_OVERHEAD + cycles
     best = workers * (int(max_class(parts)) + move)
     split = SUPERVISOR_OVERHEAD + workers * (int(max_class(ceil_div(n, parts))) + move) + best
-    return SUPERVISOR_OVERHEAD + min(whole, split)
+    return SUPERVISOR_OVERHEAD + min(cycles, split)
 
 
 def rank_pair(first: int, second: int, dtype: type[DType], target: Target) -> int:
     """Tile cycles to walk through two sorted runs of so many keys, and count for each key those of
     the other run that come before it."""
-    each = compare_cycles(dtype) + 2  # a count, and the store of the other one
+    per_pair = compare_cycles(dtype) + 2  # a count, and the store of the other one
     begin = _MERGE_START + _BISECTION * min(first, second).bit_length()
-    return _of_workers(begin + share(first + second, target) * each, target)
+    return _of_workers(begin + share(first + second, target) * per_pair, target)
 
 
 def sum_ranks(counts: int, n: int, target: Target) -> int:

@@ -78,12 +78,14 @@ def conv_partial_1x1(
     # HALF with all 16 units, or with FLOAT sums, keeps its state between calls; the other path is
     # older and dearer.
     newer = partials is FLOAT or dtype is FLOAT or units == 16
-    kept = 7 if dtype is HALF and newer else 0
-    add = _rows(rows, dtype, target, units, newer, kept, False)
-    write = _rows(rows, dtype, target, units, newer, kept, True)
+    weights_kept = 7 if dtype is HALF and newer else 0
+    add = _rows(rows, dtype, target, units, newer, weights_kept, False)
+    write = _rows(rows, dtype, target, units, newer, weights_kept, True)
     further = (deep - 1) * ((15 if newer else 16) + wide * (19 + 6 + load + add))
     first = 11 + wide * ((18 if newer else 19) + 7 + load + write)
-    retained = target.num_worker_contexts * (kept + (3 if kept else 0) * (deep * groups - 1))
+    retained = target.num_worker_contexts * (
+        weights_kept + (3 if weights_kept else 0) * (deep * groups - 1)
+    )
     return 50 + retained + groups * ((13 if newer else 12) + further + first)
 
 
@@ -93,19 +95,22 @@ def _rows(
     target: Target,
     units: int,
     newer: bool,
-    kept: int,
+    weights_kept: int,
     overwrite: bool,
 ) -> Size:
     """Tile cycles of all rows past one panel; `overwrite`: the first panel, which finds no sums to
     add to."""
     if dtype is HALF and newer:
-        base = {n: cycles - overwrite - kept for n, cycles in {0: 22, 1: 33, 2: 42, 3: 38}.items()}
+        base = {
+            n: cycles - overwrite - weights_kept
+            for n, cycles in {0: 22, 1: 33, 2: 42, 3: 38}.items()
+        }
         return _slowest(rows, target, base, 4, 14)
-    each, written = (8, 8 if units == 16 else 4) if dtype is FLOAT else (4, 2)
+    per_row, written = (8, 8 if units == 16 else 4) if dtype is FLOAT else (4, 2)
     base = {0: 24, 1: 47, 2: 46, 3: 46} if dtype is FLOAT else {0: 24, 1: 39, 2: 40, 3: 41}
     if overwrite:
         base = {n: cycles + ((2 + written * n) if n else 0) for n, cycles in base.items()}
-    return _slowest(rows, target, base, each + (written if overwrite else 0), 14)
+    return _slowest(rows, target, base, per_row + (written if overwrite else 0), 14)
 
 
 def conv_partial_1x1_quarter(
@@ -173,9 +178,9 @@ def conv_partial_horizontal_mac(
     each of `rows` places."""
     workers, sums = target.num_worker_contexts, partials or dtype
     outputs = columns if sums is FLOAT else columns // 2  # two channels at a time
-    mine = ceil_div(rows, workers)
+    rows_of_worker = ceil_div(rows, workers)
     place = 7 + outputs * _dot_product(depth, dtype, sums, target)
-    worker = kernel * (16 + either(mine == 0, 7, 19 + mine * place)) + 16
+    worker = kernel * (16 + either(rows_of_worker == 0, 7, 19 + rows_of_worker * place)) + 16
     overhead = (58 if dtype is FLOAT else 65) - (10 if kernel == 1 else 0)
     retained = workers * (9 if sums is FLOAT else 10)
     return (
@@ -209,13 +214,13 @@ def transpose(matrices: Size, shape: tuple[int, int], dtype: type[DType], target
             2.""")
     rows, columns = shape[0] // grain, shape[1] // grain
     k = 4 if grain == 4 else 3
-    mine = ceil_div(matrices, target.num_worker_contexts)
+    matrices_of_worker = ceil_div(matrices, target.num_worker_contexts)
     if rows == columns == 1:
-        worker = either(mine == 1, 29, 37 + (mine - 2) * k)
+        worker = either(matrices_of_worker == 1, 29, 37 + (matrices_of_worker - 2) * k)
     elif columns == 1:
-        worker = 27 + mine * (35 + k * (rows - 2))
+        worker = 27 + matrices_of_worker * (35 + k * (rows - 2))
     else:
-        worker = 29 + mine * (18 + rows * (12 + k * (columns - 2)))
+        worker = 29 + matrices_of_worker * (18 + rows * (12 + k * (columns - 2)))
     return 7 + target.num_worker_contexts * worker
 
 

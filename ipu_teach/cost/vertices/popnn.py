@@ -81,10 +81,10 @@ def loss_sum_squared(n: Size, dtype: type[DType]) -> Size:
     return _loss(n, dtype, 5, 4)
 
 
-def _loss(n: Size, dtype: type[DType], pointers: int, each: int) -> Size:
+def _loss(n: Size, dtype: type[DType], pointers: int, per_element: int) -> Size:
     if dtype is HALF:
-        return 5 + pointers + 5 + 1 + 2 + 1 + each * n // 2 + 2 + 11 * (n % 2) + 1
-    return 5 + pointers + 5 + 2 + 1 + each * n + 1
+        return 5 + pointers + 5 + 1 + 2 + 1 + per_element * n // 2 + 2 + 11 * (n % 2) + 1
+    return 5 + pointers + 5 + 2 + 1 + per_element * n + 1
 
 
 def max_class(n: Size) -> Size:

@@ -141,9 +141,11 @@ def reduce_regions(
         (5 if accumulates else 3) + stored(width) + 1 + 10 * regions + parts * (load + 3)
     )
     for elements in (2**i for i in range(checks)):
-        one = (4 if accumulates else 2) + stored(elements) + 10 * regions
-        one = one + parts * (2 + elements // min(elements, target.get_vector_width(dtype)) + 3)
-        cycles = cycles + bit(rest, elements) * one
+        per_output = (4 if accumulates else 2) + stored(elements) + 10 * regions
+        per_output = per_output + parts * (
+            2 + elements // min(elements, target.get_vector_width(dtype)) + 3
+        )
+        cycles = cycles + bit(rest, elements) * per_output
     return cycles
 
 

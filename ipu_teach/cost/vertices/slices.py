@@ -87,9 +87,9 @@ def sequence_slice(
     if not pieces:
         return 40
     words = rows * columns * dtype.size // 4
-    each = ceil_div(2 * words, pieces)
+    words_per_piece = ceil_div(2 * words, pieces)
     turns = ceil_div(pieces, target.num_worker_contexts)
-    return 60 + each * target.num_worker_contexts * turns + 60 * pieces
+    return 60 + words_per_piece * target.num_worker_contexts * turns + 60 * pieces
 
 
 def circ_buf_incr_index() -> int:
@@ -121,12 +121,17 @@ def clamp_loop(n: Size, dtype: type[DType], target: Target) -> Size:
 def has_nan(n: Size, dtype: type[DType], target: Target, *, or_inf: bool = False) -> Size:
     """Tile cycles of HasNaNOrInf1D: whether some of `n` elements, FLOAT or HALF, is NaN (or
     infinite, with `or_inf`)."""
-    mine = share(n, target)
-    rest = 2 * bit(mine, 2) + bit(mine, 1)
+    elements_of_worker = share(n, target)
+    rest = 2 * bit(elements_of_worker, 2) + bit(elements_of_worker, 1)
     if dtype is FLOAT or not or_inf:
-        inner = (3 if (dtype is FLOAT) == or_inf else 2) * (mine // 4) + rest
+        inner = (3 if (dtype is FLOAT) == or_inf else 2) * (elements_of_worker // 4) + rest
     else:
-        inner = 2 * (mine // 8 + bit(mine, 4) + bit(mine, 2) + bit(mine, 1))
+        inner = 2 * (
+            elements_of_worker // 8
+            + bit(elements_of_worker, 4)
+            + bit(elements_of_worker, 2)
+            + bit(elements_of_worker, 1)
+        )
     start = 10 if dtype is FLOAT else 12
     return (
         target.num_worker_contexts * (15 + start + inner + or_inf + (7 if dtype is FLOAT else 11))
