@@ -102,29 +102,29 @@ class _Step:
     def keep(self, name: str) -> Tensor:
         """A tensor of the state, given or new and 0 at first; "step" is one number."""
         if name in self.given:
-            made = self.state[name] = self.given[name]
+            tensor = self.state[name] = self.given[name]
             shape = () if name == "step" else self.w.shape
-            where = f"{name} {made!r}"
-            check_dtype(name, made, FLOAT)
-            check_same("shapes", made.shape, shape, where, "give what an earlier call returned.")
-            return made
+            where = f"{name} {tensor!r}"
+            check_dtype(name, tensor, FLOAT)
+            check_same("shapes", tensor.shape, shape, where, "give what an earlier call returned.")
+            return tensor
         if name == "step":
-            made = self.graph.add_variable(FLOAT, (), f"{self.name}/{name}")
-            self.graph.set_tile_mapping(made, 0)
+            tensor = self.graph.add_variable(FLOAT, (), f"{self.name}/{name}")
+            self.graph.set_tile_mapping(tensor, 0)
         else:
-            made = like(self.graph, self.w, f"{self.name}/{name}", FLOAT)
-        self.graph.set_initial_value(made, 0)
-        self.state[name] = made
-        return made
+            tensor = like(self.graph, self.w, f"{self.name}/{name}", FLOAT)
+        self.graph.set_initial_value(tensor, 0)
+        self.state[name] = tensor
+        return tensor
 
     def set(self, first: Tensor, expression: Any, *others: Any) -> None:
         """`first` becomes the value of `expression(first, *others)`, of tensors and numbers."""
         result, tensors = in_float(expression, first, *others, out=first.dtype)
         map_in_place(self.graph, result, tensors, self.prog, self.name)
 
-    def scalar(self, expression: Any, *given: Any) -> Tensor | float:
+    def scalar(self, expression: Any, *operands: Any) -> Tensor | float:
         """Evaluate a scalar expression: a tensor, or a number if it contains no tensor."""
-        result, tensors = in_float(expression, *given)
+        result, tensors = in_float(expression, *operands)
         if not isinstance(result, expr.Expr):
             return float(result)
         return mapped(self.graph, result, tensors, self.prog, f"{self.name}/scalar")
@@ -192,11 +192,11 @@ def _adam(
 ) -> State:
     decay = (decays_by or 0.0) if weight_decay is None else weight_decay
     numbers = {"beta1": beta1, "beta2": beta2, "eps": eps, "weight_decay": decay}
-    kept = ("first", "second", "step")
-    step = _Step(graph, parameter, slope, rate, prog, debug_context, numbers, state, *kept)
-    apart = decays_by is not None
-    g, both = _decayed(0.0 if apart else decay), (slope, parameter)
-    first, second, count = map(step.keep, kept)
+    state_names = ("first", "second", "step")
+    step = _Step(graph, parameter, slope, rate, prog, debug_context, numbers, state, *state_names)
+    is_decoupled = decays_by is not None
+    g, both = _decayed(0.0 if is_decoupled else decay), (slope, parameter)
+    first, second, count = map(step.keep, state_names)
     step.set(count, lambda n: n + 1.0)
     step.set(first, lambda m, d, w: m + (1 - beta1) * (g(d, w) - m), *both)
 
@@ -210,7 +210,7 @@ def _adam(
 
     length = step.scalar(lambda rate, n: rate / left(beta1, n), step.rate, count)
     root = step.scalar(lambda n: expr.Sqrt(left(beta2, n)) if beta2 else 1.0, count)
-    shrink = step.scalar(lambda rate: 1 - rate * decay, step.rate) if apart else 1.0
+    shrink = step.scalar(lambda rate: 1 - rate * decay, step.rate) if is_decoupled else 1.0
 
     def stepped(w: Any, m: Any, v: Any, length: Any, root: Any, shrink: Any) -> Any:
         divisor = (expr.Sqrt(v) + eps) / root if eps_hat else expr.Sqrt(v) / root + eps
@@ -268,8 +268,8 @@ def lars(
 
     def ratio(rate: Any, w: Any, g: Any) -> Any:
         w, g = expr.Sqrt(w), expr.Sqrt(g)
-        found = trust * w / (g + decay * w + eps)
-        return rate * expr.Select(found, 1.0, expr.And(w > 0.0, g > 0.0))
+        trust_ratio = trust * w / (g + decay * w + eps)
+        return rate * expr.Select(trust_ratio, 1.0, expr.And(w > 0.0, g > 0.0))
 
     length, slanted = step.scalar(ratio, step.rate, *norms), _decayed(decay)
     v = step.keep("velocity")

@@ -213,10 +213,12 @@ class Dropout(_Draw):
     scale: FLOAT
 
     def compute(self) -> None:
-        kept = self.in_order(
+        is_kept = self.in_order(
             generator.bernoulli(self.streams(), self.each, self.keep[..., None, None])
         )
-        self.out = np.where(kept, self.x.astype(np.float32) * self.scale[..., None], np.float32(0))
+        self.out = np.where(
+            is_kept, self.x.astype(np.float32) * self.scale[..., None], np.float32(0)
+        )
 
     drawing = staticmethod(vertices.dropout)
 
@@ -348,8 +350,8 @@ def log_uniform(
     """
     call = _Call(graph, seed, seed_modifier, reference, prog, debug_context)
     dtype = _out_type(out_type, (FLOAT, HALF))
-    least = float(np.finfo(np.float32).tiny)
-    low, high = _finite("min_val", min_val, least), _finite("max_val", max_val, least)
+    smallest = float(np.finfo(np.float32).tiny)
+    low, high = _finite("min_val", min_val, smallest), _finite("max_val", max_val, smallest)
     _check_bounds(low, high, min_val, max_val)
     return call.draw(LogUniform, dtype, low=low, high=high)
 
@@ -477,8 +479,8 @@ def shaped_dropout(
     keep = _finite("keep_probability", keep_probability, 0, 1)
     factor = _finite("scale", scale)
     mask = call.draw(Bernoulli, x.dtype, probability=keep)
-    kept = expr._1 * expr._2 * factor
-    return popops.map(graph, kept, [x, mask], prog, debug_context)
+    scaled = expr._1 * expr._2 * factor
+    return popops.map(graph, scaled, [x, mask], prog, debug_context)
 
 
 def _check_bounds(low: Any, high: Any, min_val: object, max_val: object) -> None:
@@ -497,15 +499,17 @@ def _out_type(given: object, allowed: tuple[type[DType], ...]) -> type[DType]:
     return dtype
 
 
-def _finite(argument: str, value: object, least: float = -np.inf, most: float = np.inf) -> float:
+def _finite(
+    argument: str, value: object, minimum: float = -np.inf, maximum: float = np.inf
+) -> float:
     """`value` as a number between two bounds. Raises `PoplibsError`."""
     number = float(check_number(argument, value, FLOAT))
-    if not np.isfinite(number) or not least <= number <= most:
+    if not np.isfinite(number) or not minimum <= number <= maximum:
         bounds = (
-            f" from {least:g} to {most:g}"
-            if np.isfinite(most)
-            else f" of {least:g} or more"
-            if np.isfinite(least)
+            f" from {minimum:g} to {maximum:g}"
+            if np.isfinite(maximum)
+            else f" of {minimum:g} or more"
+            if np.isfinite(minimum)
             else ""
         )
         raise refused(

@@ -100,12 +100,12 @@ def _linear_mapping(
     """The same up to the last tile that gets any."""
     dtype, count, target = as_dtype(dtype, "calc_linear_tile_mapping()"), prod(shape), graph.target
     grain = target.get_vector_width(dtype) if grain_size is None else grain_size
-    least = least_elements(dtype) if min_elements_per_tile is None else min_elements_per_tile
-    if not is_count(grain, 1) or not is_count(least, 0):
+    minimum = least_elements(dtype) if min_elements_per_tile is None else min_elements_per_tile
+    if not is_count(grain, 1) or not is_count(minimum, 0):
         raise PoplibsError(f"""A linear mapping was asked for with grain {shown(grain)} and at least
-            {shown(least)} elements a tile.
+            {shown(minimum)} elements a tile.
             next:  give whole numbers: a grain of 1 or more, and elements of 0 or more.""")
-    return linear_mapping(count, target.num_tiles, int(grain), int(least))
+    return linear_mapping(count, target.num_tiles, int(grain), int(minimum))
 
 
 @library
@@ -212,9 +212,9 @@ def map_tensor_linearly_with_offset(
 def duplicate(graph: Graph, tensor: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
     """A new variable that holds what `tensor` holds when the program comes here, each element on
     the same tile."""
-    made = like(graph, tensor, debug_context)
-    prog.add(Copy(tensor, made))
-    return made
+    copy = like(graph, tensor, debug_context)
+    prog.add(Copy(tensor, copy))
+    return copy
 
 
 @library
@@ -240,12 +240,12 @@ def _on_ipu(graph: Graph, tensor: Tensor, ipu: int, name: str) -> Tensor:
     if not is_count(ipu, 0) or ipu >= target.num_ipus:
         raise refused(f"""was given IPU {shown(ipu)} of {target.num_ipus}.
             next:  IPUs are counted from 0; make a device with more: IPUModel(num_ipus=2).""")
-    made = graph.add_variable(tensor.dtype, tensor.shape, name)
+    copy_of_tensor = graph.add_variable(tensor.dtype, tensor.shape, name)
     mapping: Mapping = [[] for _ in range(target.num_tiles)]
     for tile, pieces in tile_pieces(graph, tensor):
         mapping[int(ipu) * target.tiles_per_ipu + tile % target.tiles_per_ipu] += pieces
-    graph.set_tile_mapping(made, mapping)
-    return made
+    graph.set_tile_mapping(copy_of_tensor, mapping)
+    return copy_of_tensor
 
 
 @library
@@ -253,9 +253,9 @@ def copy_to_ipu(
     graph: Graph, tensor: Tensor, ipu: int, prog: Program, debug_context: str = OWN
 ) -> Tensor:
     """As `clone_to_ipu`, and a copy of the tensor's elements there."""
-    made = _on_ipu(graph, tensor, ipu, debug_context)
-    prog.add(Copy(tensor, made))
-    return made
+    copy = _on_ipu(graph, tensor, ipu, debug_context)
+    prog.add(Copy(tensor, copy))
+    return copy
 
 
 @library
@@ -305,9 +305,9 @@ def like(graph: Graph, tensor: Tensor, name: str, dtype: type[DType] | None = No
     order = in_memory_order(tensor)
     original = tensor.dim_shuffle(order)
     pieces = graph.mapped_pieces(original)
-    made = graph.add_variable(tensor.dtype if dtype is None else dtype, original.shape, name)
-    graph.map_pieces(made, *pieces)
-    return made.dim_shuffle([order.index(d) for d in range(tensor.rank)])
+    new_tensor = graph.add_variable(tensor.dtype if dtype is None else dtype, original.shape, name)
+    graph.map_pieces(new_tensor, *pieces)
+    return new_tensor.dim_shuffle([order.index(d) for d in range(tensor.rank)])
 
 
 def tile_pieces(graph: Graph, tensor: Tensor) -> list[tuple[int, list[tuple[int, int]]]]:
@@ -327,16 +327,19 @@ def take_each(flats: Iterable[Tensor], pieces: Sequence[tuple[int, int]]) -> lis
     if len(pieces) == 1:
         return [flat[first : pieces[0][1]] for flat in flats]
     pattern = tuple([(begin - first, end - first) for begin, end in pieces])
-    found = []
+    pieces_found = []
     for flat in flats:
         form, key = flat.form, pattern if flat.layout.strides else (first, *pattern)
         if key not in form.picks:
-            found.append(flat[np.concatenate([np.arange(*piece) for piece in pieces])])
-            form.picks[key] = found[-1].offset - flat.offset - first * form.stride, found[-1].form
+            pieces_found.append(flat[np.concatenate([np.arange(*piece) for piece in pieces])])
+            form.picks[key] = (
+                pieces_found[-1].offset - flat.offset - first * form.stride,
+                pieces_found[-1].form,
+            )
             continue
         later, picked = form.picks[key]
-        found.append(Tensor(flat.offset + first * form.stride + later, picked))
-    return found
+        pieces_found.append(Tensor(flat.offset + first * form.stride + later, picked))
+    return pieces_found
 
 
 def template_vertex(name: str, *dtypes: type[DType]) -> str:

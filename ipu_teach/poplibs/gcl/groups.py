@@ -87,12 +87,12 @@ STEPS = {
 }
 
 
-def operator_of(given: object, dtype: type[DType]) -> CollectiveOperator:
+def operator_of(operator: object, dtype: type[DType]) -> CollectiveOperator:
     """The operator that is meant, by itself or by name. Raises `PoplibsError` for one that is none,
     or none for this dtype."""
-    op = CollectiveOperator.__members__.get(given) if isinstance(given, str) else given
+    op = CollectiveOperator.__members__.get(operator) if isinstance(operator, str) else operator
     if not isinstance(op, CollectiveOperator):
-        raise as_given(given, "op", f"use one of {', '.join(o.name for o in STEPS)}.")
+        raise as_given(operator, "op", f"use one of {', '.join(o.name for o in STEPS)}.")
     if op is CollectiveOperator.SQUARE_ADD:
         raise refused(
             "was given SQUARE_ADD, which PopLibs names and refuses, too: a sum on its way round "

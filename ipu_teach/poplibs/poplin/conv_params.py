@@ -19,11 +19,11 @@ Ints = int | Sequence[int]
 Flags = bool | Sequence[bool]
 
 
-def _whole(name: str, given: object, least: int | None = None) -> int:
-    if not is_whole(given) or (least is not None and given < least):
-        more = "" if least is None else f" of {least} or more"
-        raise as_given(given, name, f"give a whole number{more}.")
-    return int(given)
+def _whole(name: str, value: object, minimum: int | None = None) -> int:
+    if not is_whole(value) or (minimum is not None and value < minimum):
+        limit_text = "" if minimum is None else f" of {minimum} or more"
+        raise as_given(value, name, f"give a whole number{limit_text}.")
+    return int(value)
 
 
 @dataclass(frozen=True)
@@ -111,10 +111,10 @@ class ConvParams:
 
     def _each(self, name: str, rank: int) -> tuple[Any, ...]:
         """An attribute for each dimension of the field."""
-        given = getattr(self, name)
-        values = tuple(given) if isinstance(given, (list, tuple)) else (given,) * rank
+        value = getattr(self, name)
+        values = tuple(value) if isinstance(value, (list, tuple)) else (value,) * rank
         if len(values) != rank or not rank:
-            raise refused(f"""was given {name}={shown(given)} for a field of {rank} dimensions.
+            raise refused(f"""was given {name}={shown(value)} for a field of {rank} dimensions.
                 next:  give a number, or one for each dimension.""")
         return values
 
@@ -210,12 +210,12 @@ class ConvParams:
         meet only some of the weights, the same ones again after a period. Without dilation there is
         one class.
         """
-        found = []
+        classes_by_axis = []
         names = "kernel", "kernel_dilation", "flip_kernel", "input_dilation", "stride"
         outs = zip(self._sizes(*names), self.output_field, self._before, strict=True)
         for (kernel, spread, turned, dilation, stride), outputs, lower in outs:
             period = dilation // gcd(dilation, stride)
-            mine = []
+            classes_of_axis = []
             for first in range(min(period, outputs)):
                 places = ((t, first * stride + t * spread - lower) for t in range(kernel))
                 taps = tuple(
@@ -224,9 +224,11 @@ class ConvParams:
                     if place % dilation == 0
                 )
                 count = -(-(outputs - first) // period)
-                mine.append(Class(first, period, count, period * stride // dilation, taps))
-            found.append(mine)
-        return found
+                classes_of_axis.append(
+                    Class(first, period, count, period * stride // dilation, taps)
+                )
+            classes_by_axis.append(classes_of_axis)
+        return classes_by_axis
 
     @property
     def macs(self) -> int:
@@ -234,11 +236,13 @@ class ConvParams:
         zeros of dilation."""
         pairs: int = prod(
             sum(
-                0 <= start + i * each.step < size
-                for each in mine
-                for _, start in each.taps
-                for i in range(each.count)
+                0 <= start + i * residue.step < size
+                for residue in classes_of_axis
+                for _, start in residue.taps
+                for i in range(residue.count)
             )
-            for mine, (size,) in zip(self.classes(), self._sizes("input_field"), strict=True)
+            for classes_of_axis, (size,) in zip(
+                self.classes(), self._sizes("input_field"), strict=True
+            )
         )
         return self.batch_size * self.out_channels * (self.in_channels // self.num_groups) * pairs

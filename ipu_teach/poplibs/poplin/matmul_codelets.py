@@ -177,22 +177,22 @@ def _in_panels(a: Any, b: Any, depth: int, total: Any) -> Any:
 
 
 def multiplier(
-    method: str, a: type[DType], b: type[DType], sums: type[DType], more: bool, wide: bool
+    method: str, a: type[DType], b: type[DType], sums: type[DType], accumulates: bool, wide: bool
 ) -> type[Vertex]:
     """The vertex for operands and sums of these types. `more`: one that adds to what is there;
     `wide`: loads 128 bits."""
     name = "ConvPartialHorizontalMac" if method == "HMAC" else "ConvPartial1x1"
-    words = [*dict.fromkeys((a, sums)), "accumulate" * more, "128bit" * wide]
+    words = [*dict.fromkeys((a, sums)), "accumulate" * accumulates, "128bit" * wide]
     if issubclass(a, QUARTER) and issubclass(b, QUARTER):
         words[1:1] = [b]
-        base: type[Vertex] = ConvPartialQuarterMore if more else ConvPartialQuarter
+        base: type[Vertex] = ConvPartialQuarterMore if accumulates else ConvPartialQuarter
         return typed(base, words, {}, name, a_type=a, b_type=b, wide=wide)
     if a is FLOAT:
-        base = ConvPartialMore if more else ConvPartial
+        base = ConvPartialMore if accumulates else ConvPartial
     elif sums is FLOAT:
-        base = ConvPartialHalfMore if more else ConvPartialHalf
+        base = ConvPartialHalfMore if accumulates else ConvPartialHalf
     else:
-        base = ConvPartialHalfSumsMore if more else ConvPartialHalfSums
+        base = ConvPartialHalfSumsMore if accumulates else ConvPartialHalfSums
     return typed(base, words, {FLOAT: a, HALF: sums}, name, method=method, wide=wide)
 
 

@@ -175,7 +175,7 @@ class MatMulPlan:
             DrawnMatrix("A", self.m, self.k, inner, rows),
             DrawnMatrix("B", self.k, self.n, columns, inner),
         )
-        parts = [(what, f"{cycles:,}") for what, cycles in self.parts]
+        parts = [(label, f"{cycles:,}") for label, cycles in self.parts]
         picture = drawing.product(a, b, DrawnMatrix("C", self.m, self.n, columns, rows), repr(self))
         return picture + table(repr(self), ("part", "modelled cycles"), parts, "parts")
 
@@ -358,27 +358,27 @@ def _best(product: Product, target: Target, proportion: float) -> MatMulPlan:
     needs least."""
     limit = proportion * target.bytes_per_tile
     cuts = _all_cuts(product, target.num_tiles)
-    least: tuple[int, MatMulPlan] | None = None
+    cheapest: tuple[int, MatMulPlan] | None = None
     for level in _levels(product):
-        found: list[MatMulPlan] = []
+        plans: list[MatMulPlan] = []
         for inner_steps, column_steps in level:
             sizes = _sizes(product, cuts, inner_steps, column_steps)
             memory = _temporary_bytes(product, sizes)
             fits = memory <= limit
             if not fits.any():
                 smallest = int(np.argmin(memory))
-                if least is None or memory[smallest] < least[0]:
+                if cheapest is None or memory[smallest] < cheapest[0]:
                     fits = memory == memory[smallest]
-                    least = (
+                    cheapest = (
                         int(memory[smallest]),
                         _cheapest(product, target, cuts, sizes, fits, inner_steps, column_steps),
                     )
                 continue
-            found.append(_cheapest(product, target, cuts, sizes, fits, inner_steps, column_steps))
-        if found:
-            return min(found, key=lambda plan: plan.cycles)
-    assert least is not None, "one block is always possible"
-    return least[1]
+            plans.append(_cheapest(product, target, cuts, sizes, fits, inner_steps, column_steps))
+        if plans:
+            return min(plans, key=lambda plan: plan.cycles)
+    assert cheapest is not None, "one block is always possible"
+    return cheapest[1]
 
 
 def _levels(product: Product) -> Iterator[list[tuple[int, int]]]:
@@ -398,7 +398,7 @@ def _all_cuts(product: Product, tiles: int) -> Costs:
     """Every way to cut groups, rows, inner dimension and columns that gives each block a tile:
     arrays of equal length."""
     sizes = {"groups": product.groups, "rows": product.m, "inner": product.k, "columns": product.n}
-    found: Costs = {}
+    costs: Costs = {}
     total: Array = np.ones(1, np.int64)
     for name, size in sizes.items():
         parts = sensible_parts(size, tiles)
@@ -407,9 +407,9 @@ def _all_cuts(product: Product, tiles: int) -> Costs:
                 np.unique(np.searchsorted(parts, np.geomspace(1, parts[-1], THINNED).round()))
             ]
         old, new = np.nonzero(total[:, None] * parts <= tiles)
-        found = {key: values[old] for key, values in found.items()} | {name: parts[new]}
+        costs = {key: values[old] for key, values in costs.items()} | {name: parts[new]}
         total = total[old] * parts[new]
-    return found
+    return costs
 
 
 def _sizes(product: Product, cuts: Costs, inner_steps: int, column_steps: int) -> Costs:
@@ -433,10 +433,10 @@ def _temporary_bytes(product: Product, sizes: Costs) -> Array:
     groups, rows, inner, columns, parts, *_ = sizes.values()
     blocks = groups * inner * (rows + columns) * product.dtype.size
     sums = groups * rows * columns
-    kept = np.where((parts > 1) | (not product.finished), sums * product.partials.size, 0)
+    partial_bytes = np.where((parts > 1) | (not product.finished), sums * product.partials.size, 0)
     shared = np.where(parts > 1, -(-sums // parts) * (parts - 1) * product.partials.size, 0)
-    most: Array = kept + np.maximum(blocks, shared)
-    return most
+    peak_bytes: Array = partial_bytes + np.maximum(blocks, shared)
+    return peak_bytes
 
 
 def _multiply_cycles(product: Product, target: Target, sizes: Costs, method: str) -> Array:
@@ -477,9 +477,11 @@ def multiply_cycles(
             rows, inner, columns, target, interleaved=wide_loads
         )
     if method == "HMAC":
-        made = columns + columns % 2 if partials is HALF else columns  # HALF sums come in pairs
+        columns_written = (
+            columns + columns % 2 if partials is HALF else columns
+        )  # HALF sums come in pairs
         return vertices.conv_partial_horizontal_mac(
-            rows, inner, made, dtype, target, partials=partials
+            rows, inner, columns_written, dtype, target, partials=partials
         )
     return vertices.conv_partial_1x1(
         rows, inner, columns, dtype, target, partials=partials, interleaved=wide_loads

@@ -151,7 +151,7 @@ class Strided:
         that tile would gather them."""
         plan, count = self.plan, self.graph.target.num_tiles
         none: Array = np.zeros(0, np.int64)
-        found = [(none, none, none)]
+        gathered = [(none, none, none)]
         column_steps = plan.column_steps if side == "b" else 1
         users = self._users(side)
         for steps in product(range(plan.inner_steps), range(column_steps)):
@@ -165,8 +165,8 @@ class Strided:
                 rotation = (owner[:, None] - users[g, of_row[row], c]) % count
                 owners = np.broadcast_to(owner[:, None], rotation.shape).reshape(-1)
                 sizes = np.full(owners.shape, c1 - c0)
-                found.append((rotation.reshape(-1), owners, sizes))
-        rotation, owner, size = map(np.concatenate, zip(*found, strict=True))
+                gathered.append((rotation.reshape(-1), owners, sizes))
+        rotation, owner, size = map(np.concatenate, zip(*gathered, strict=True))
         return rotation, owner, size
 
     def _complete(self, part: Tensor) -> tuple[Array, Array]:

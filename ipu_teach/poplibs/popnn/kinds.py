@@ -51,18 +51,18 @@ class NonLinearityType(Enum):
         return self in (NonLinearityType.GELU, NonLinearityType.GELU_ERF, NonLinearityType.SWISH)
 
 
-def kind_of(given: object) -> NonLinearityType:
+def kind_of(kind: object) -> NonLinearityType:
     """`given`, or the type of that name. Raises `PoplibsError`."""
-    if isinstance(given, NonLinearityType):
-        return given
+    if isinstance(kind, NonLinearityType):
+        return kind
     known = NonLinearityType.__members__
-    if isinstance(given, str) and given.upper() in known:
-        return known[given.upper()]
-    meant = did_you_mean(given, known) if isinstance(given, str) else ""
+    if isinstance(kind, str) and kind.upper() in known:
+        return known[kind.upper()]
+    meant = did_you_mean(kind, known) if isinstance(kind, str) else ""
     all_of_them = (
         "popnn.NonLinearityType has them all" if meant else f"use one of {', '.join(known)}"
     )
-    raise refused(f"""was given {shown(given)} as its non-linearity.
+    raise refused(f"""was given {shown(kind)} as its non-linearity.
         next:  {meant}{all_of_them}.""")
 
 

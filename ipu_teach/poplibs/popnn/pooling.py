@@ -97,16 +97,16 @@ class PoolParams:
             if not is_count(getattr(self, name), 1):
                 raise _wrong(name, getattr(self, name), "give a whole number of 1 or more.")
         for name in ("input_field", "kernel", "stride", "padding_lower", "padding_upper"):
-            given = getattr(self, name)
-            if not isinstance(given, (list, tuple)) or not given or not all(map(is_whole, given)):
+            value = getattr(self, name)
+            if not isinstance(value, (list, tuple)) or not value or not all(map(is_whole, value)):
                 advice = "give a list with a whole number for each dimension of the field."
-                raise _wrong(name, given, advice)
-            if len(given) != len(self.input_field):
-                wants = f"for {len(given)} of {len(self.input_field)} dimensions of the field"
-                raise _wrong(name, given, "give a number for each.", f" {wants}")
-            if not name.startswith("padding") and min(given) < 1:
-                raise _wrong(name, given, "1 is the least.")
-            object.__setattr__(self, name, tuple(map(int, given)))
+                raise _wrong(name, value, advice)
+            if len(value) != len(self.input_field):
+                wants = f"for {len(value)} of {len(self.input_field)} dimensions of the field"
+                raise _wrong(name, value, "give a number for each.", f" {wants}")
+            if not name.startswith("padding") and min(value) < 1:
+                raise _wrong(name, value, "1 is the least.")
+            object.__setattr__(self, name, tuple(map(int, value)))
         for d, (size, kernel, _, low, high) in enumerate(self._axes()):
             where = f"in dimension {d} of the field"
             if min(size + low, size + high, size + low + high) < 1:
@@ -123,8 +123,8 @@ class PoolParams:
                 raise _wrong("padding", (low, high), "pad by less than the kernel.", says)
 
     def _axes(self) -> list[tuple[int, ...]]:
-        given = (self.input_field, self.kernel, self.stride, self.padding_lower, self.padding_upper)
-        return list(zip(*given, strict=True))
+        lists = (self.input_field, self.kernel, self.stride, self.padding_lower, self.padding_upper)
+        return list(zip(*lists, strict=True))
 
     @property
     def output_field(self) -> Shape:
@@ -220,8 +220,8 @@ class MaxPoolingGrad(SupervisorVertex):
     out: Output[Vector[HALF]]
 
     def compute(self) -> None:
-        here = np.where(self.pooled == self.x, self.gradient, 0)
-        self.out = np.sum(here.astype(np.float32), axis=0)
+        gradient_of_maximum = np.where(self.pooled == self.x, self.gradient, 0)
+        self.out = np.sum(gradient_of_maximum.astype(np.float32), axis=0)
 
 
 class MaxPoolingShares(_Windows):
@@ -249,11 +249,11 @@ class _Tables:
 
     def of(self, ranges: Ranges) -> Array:
         """[wanted, elements]: those of a block, with all channels of its groups."""
-        found: Array = np.zeros((1, 1), np.int64)
+        indices: Array = np.zeros((1, 1), np.int64)
         for table, (begin, end) in zip(self._each, (*ranges, (0, None)), strict=True):
-            both = found[:, None, :, None] + table[:, None, begin:end]
-            found = both.reshape(both.shape[0] * both.shape[1], -1)
-        return found
+            both = indices[:, None, :, None] + table[:, None, begin:end]
+            indices = both.reshape(both.shape[0] * both.shape[1], -1)
+        return indices
 
 
 Gathered = tuple[Tensor, _Tables, float]  # a flat tensor, what is wanted of it, and what is nowhere
@@ -275,19 +275,22 @@ class _Call:
     ) -> None:
         self.graph, self.params, self.prog, self.name = graph, params, prog, name
         shape = params.output_shape if forward else params.input_shape
-        how = params.kernel, params.stride, forward, channels_side_by_side(x)
-        self.plan = planned(kind, shape, *how, params.dtype, graph.target)
+        facts = params.kernel, params.stride, forward, channels_side_by_side(x)
+        self.plan = planned(kind, shape, *facts, params.dtype, graph.target)
         self.group = self.plan.shape[-1]
         self.blocks = self.plan.blocks()
-        each = [self.plan.places(ranges) for _, ranges in self.blocks]
-        self.order, self.ends = np.concatenate(each), np.cumsum([0, *map(len, each)])
+        places_of_block = [self.plan.places(ranges) for _, ranges in self.blocks]
+        self.order, self.ends = (
+            np.concatenate(places_of_block),
+            np.cumsum([0, *map(len, places_of_block)]),
+        )
         work = params._work if forward else params._work_of
         self.work = [work(d) for d in range(len(params.kernel))]
 
     def flat(self, tensor: Tensor) -> Tensor:
         batch, channels, *field = tensor.shape
-        apart = tensor.reshape((batch, channels // self.group, self.group, *field))
-        return apart.dim_shuffle([1, 0, *range(3, apart.rank), 2]).flatten()
+        grouped = tensor.reshape((batch, channels // self.group, self.group, *field))
+        return grouped.dim_shuffle([1, 0, *range(3, grouped.rank), 2]).flatten()
 
     def seen(self, flat: Tensor, shape: Shape) -> Tensor:
         """A flat tensor as one of that shape."""
@@ -304,11 +307,11 @@ class _Call:
         dtype, name = dtype or self.params.dtype, f"{self.name}/{name}"
         shape = (prod(self.plan.shape),)
         if values is None:
-            made = self.graph.add_variable(dtype, shape, name)
+            tensor = self.graph.add_variable(dtype, shape, name)
         else:
-            made = self.graph.add_constant(dtype, shape, values, name)
-        self.spread(made)
-        return made
+            tensor = self.graph.add_constant(dtype, shape, values, name)
+        self.spread(tensor)
+        return tensor
 
     def spread(self, flat: Tensor) -> None:
         tiles = np.empty(len(self.order), np.int64)
@@ -335,7 +338,7 @@ class _Call:
         shape, params = self.params.input_shape, self.params
         return self._tables(shape, lambda d: params._seen(d))
 
-    def windows_of(self, apart: bool = False) -> _Tables:
+    def windows_of(self, per_window: bool = False) -> _Tables:
         """What each element of x has of the windows. `apart`: of [places, windows], a row for each
         place of a window."""
         shape, params = self.params.output_shape, self.params
@@ -344,7 +347,7 @@ class _Call:
 
         def distances(d: int) -> Array:
             window, place = params._seen_by(d)
-            far = window * stride[d] + apart * place * rows[d]
+            far = window * stride[d] + per_window * place * rows[d]
             return np.where(window < 0, -1, far)
 
         return self._tables(shape, distances, False)
@@ -357,27 +360,27 @@ class _Call:
         self, shape: Shape, of_field: Callable[[int], Array], scaled: bool = True
     ) -> _Tables:
         full, strides = self._shape(shape), self._strides(shape)
-        each = [np.arange(n)[None] * stride for n, stride in zip(full, strides, strict=True)]
+        starts = [np.arange(n)[None] * stride for n, stride in zip(full, strides, strict=True)]
         for d in range(len(self.params.kernel)):
             at = of_field(d)
-            each[d + 2] = np.where(at < 0, -1, at * strides[d + 2]) if scaled else at
-        return _Tables(each)
+            starts[d + 2] = np.where(at < 0, -1, at * strides[d + 2]) if scaled else at
+        return _Tables(starts)
 
     def run(
         self,
         base: Any,
         kind: str,
         out: Tensor,
-        alike: dict[str, Tensor],
+        same_shape: dict[str, Tensor],
         wanted: dict[str, Gathered],
         **state: Any,
     ) -> None:
         """A vertex on each tile that holds some of `out`, on the same elements of what is `alike`,
         and on what they want of others; priced as PopLibs' vertex of that kind."""
         graph = self.graph
-        first = next(flat for flat in [*(w[0] for w in wanted.values()), *alike.values()])
+        first = next(flat for flat in [*(w[0] for w in wanted.values()), *same_shape.values()])
         types = {FLOAT: first.dtype, HALF: out.dtype}
-        made = typed(base, dict.fromkeys(types.values()), types)
+        vertex_class = typed(base, dict.fromkeys(types.values()), types)
         compute_set = graph.add_compute_set(f"{self.name}/{base.__name__}")
         sources = {
             field: concat([flat, self._margin(flat, fill)]) if tables.margin else flat
@@ -387,7 +390,7 @@ class _Call:
         work: list[Array] = [np.ones((1, n), bool) for n in self.plan.shape[2:-1]]
         if wanted:
             work = self.work
-        edges = {field: flat[..., self.order] for field, flat in {**alike, "out": out}.items()}
+        edges = {field: flat[..., self.order] for field, flat in {**same_shape, "out": out}.items()}
         for number, (tile, ranges) in enumerate(self.blocks):
             begin, end = self.ends[number : number + 2]
             ends = {field: flat[..., begin:end] for field, flat in edges.items()}
@@ -395,7 +398,7 @@ class _Call:
                 at = tables.of(ranges)
                 at = np.where(at < 0, flat.num_elements + tile, at)
                 ends[field] = sources[field][at.reshape(-1)].reshape(at.shape)
-            vertex = graph.add_vertex(compute_set, made, ends, **state)
+            vertex = graph.add_vertex(compute_set, vertex_class, ends, **state)
             graph.set_tile_mapping(vertex, tile)
             cycles = self.plan.cycles(kind, work, ranges, first.dtype, graph.target)
             graph.set_perf_estimate(vertex, cycles)
@@ -404,9 +407,9 @@ class _Call:
     def _margin(self, flat: Tensor, fill: float) -> Tensor:
         """An element for each tile, which has it to itself: one for all would be sent to all."""
         tiles = self.graph.target.num_tiles
-        made = self.graph.add_constant(flat.dtype, (tiles,), fill, f"{self.name}/margin")
-        self.graph.set_tile_mapping(made, np.arange(tiles))
-        return made
+        margin = self.graph.add_constant(flat.dtype, (tiles,), fill, f"{self.name}/margin")
+        self.graph.set_tile_mapping(margin, np.arange(tiles))
+        return margin
 
 
 @library
@@ -472,10 +475,10 @@ def pool_input_gradient(
             f"was given x, pooled or a rule for ties, and {PoolingType(params.kind).name} pooling.",
             next_step="give None for x and pooled: only MAX asks which element was the largest.",
         )
-    given = graph, params, dy, prog, debug_context
-    apart = use_scaled_gradient or ties == "first"
-    largest = params.kind is PoolingType.MAX and not apart
-    call = _Call(*given, "GRAD" if largest else "AVG", forward=False)
+    arguments = graph, params, dy, prog, debug_context
+    per_window = use_scaled_gradient or ties == "first"
+    largest = params.kind is PoolingType.MAX and not per_window
+    call = _Call(*arguments, "GRAD" if largest else "AVG", forward=False)
     out = call.new("out")
     if largest:
         beside = {
@@ -484,18 +487,18 @@ def pool_input_gradient(
         }
         call.run(MaxPoolingGrad, "GRAD", out, {"x": call.flat(x)}, beside)
         return call.seen(out, params.input_shape)
-    windows, divisor, slopes = _Call(*given, "MAX" if apart else "AVG"), 1, [dy]
-    if apart:  # what each place of a window gets
+    windows, divisor, slopes = _Call(*arguments, "MAX" if per_window else "AVG"), 1, [dy]
+    if per_window:  # what each place of a window gets
         size = prod(params.kernel)
         dtype = FLOAT if use_scaled_gradient else dy.dtype  # a share is rounded with its sum
         places = graph.add_variable(dtype, (size, dy.num_elements), f"{debug_context}/apart")
-        each = [places[number] for number in range(size)]
-        slopes = [windows.seen(place, params.output_shape) for place in each]
-        for place in each:
+        slope_of_window = [places[number] for number in range(size)]
+        slopes = [windows.seen(place, params.output_shape) for place in slope_of_window]
+        for place in slope_of_window:
             windows.spread(place)
         wanted = {"x": (windows.flat(x), windows.windows(), -np.inf)}
-        alike = {"gradient": windows.flat(dy)}
-        windows.run(MaxPoolingShares, "MAX", places, alike, wanted, first=ties == "first")
+        same_shape = {"gradient": windows.flat(dy)}
+        windows.run(MaxPoolingShares, "MAX", places, same_shape, wanted, first=ties == "first")
     else:
         divisor, counts = windows.counts()
         if counts is not None:
@@ -504,8 +507,8 @@ def pool_input_gradient(
                 SelectiveScaling, "AVG", shared, {"x": windows.flat(dy), "counts": counts}, {}
             )
             slopes = [windows.seen(shared, params.output_shape)]
-    slope = concat([call.flat(each) for each in slopes])
-    wanted = {"x": (slope, call.windows_of(apart), 0.0)}
+    slope = concat([call.flat(slope_of_window) for slope_of_window in slopes])
+    wanted = {"x": (slope, call.windows_of(per_window), 0.0)}
     call.run(SumPooling, "AVG", out, {}, wanted, divisor=divisor)
     return call.seen(out, params.input_shape)
 
@@ -522,6 +525,6 @@ def _check(graph: Graph, params: PoolParams, name: str, tensor: Any, shape: str)
     check_mapped(graph, name, tensor)
 
 
-def _wrong(name: str, given: object, advice: str, says: str = "") -> PoplibsError:
-    text = f"PoolParams() was given {name} {shown(given)}{says}."
+def _wrong(name: str, value: object, advice: str, says: str = "") -> PoplibsError:
+    text = f"PoolParams() was given {name} {shown(value)}{says}."
     return PoplibsError(text, next_step=advice)

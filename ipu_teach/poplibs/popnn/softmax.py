@@ -167,8 +167,8 @@ def softmax_input_gradient(
     for name, tensor in (("out", out), ("out_gradient", out_gradient)):
         check_matrix(graph, name, tensor)
     check_alike("give what softmax returned.", out=out, out_gradient=out_gradient)
-    made = graph.add_variable(out.dtype, out.shape, f"{debug_context}/out")
-    operands = {"y": out, "gradient": out_gradient, "out": made}
+    gradient = graph.add_variable(out.dtype, out.shape, f"{debug_context}/out")
+    operands = {"y": out, "gradient": out_gradient, "out": gradient}
     codelet = typed(SoftmaxGrad, [out.dtype], {FLOAT: out.dtype})
     by_rows(graph, codelet, operands, prog, debug_context, ["out"])
-    return made
+    return gradient

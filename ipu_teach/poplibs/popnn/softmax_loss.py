@@ -192,9 +192,12 @@ def _parts(rows: int, classes: int, dtype: type[DType], target: Target) -> int:
     Those considered are powers of two, one and a half times those, and all the workers' share.
     """
     contexts = target.num_worker_contexts
-    most = min(target.num_tiles * contexts // max(rows, 1), classes)
+    max_parts = min(target.num_tiles * contexts // max(rows, 1), classes)
     busiest = -(-rows // (target.num_tiles * contexts))
-    candidates = {most, *(n for k in range(16) for n in (2 << k, 3 << k) if n < most)} - {0, 1}
+    candidates = {max_parts, *(n for k in range(16) for n in (2 << k, 3 << k) if n < max_parts)} - {
+        0,
+        1,
+    }
 
     def cycles(parts: int) -> int:
         size = -(-classes // parts)
@@ -257,12 +260,17 @@ def _by_parts(
         columns = deltas[row, begin:end]
         label: Edges = {"expected": expected[row]}
         whole_row: Edges = {"maxima": facts["maximum"][row], "totals": facts["total"][row]}
-        own = {field: facts[field][row, part] for field in fields}
+        part_edges = {field: facts[field][row, part] for field in fields}
         shared = label | {"first": begin}
         work.append(
-            (tile, shared | own | {"scores": scores[row, begin:end], "exponentials": columns})
+            (
+                tile,
+                shared | part_edges | {"scores": scores[row, begin:end], "exponentials": columns},
+            )
         )
-        merge.append((tile, shared | whole_row | {"deltas": columns, "maximum": own["maximum"]}))
+        merge.append(
+            (tile, shared | whole_row | {"deltas": columns, "maximum": part_edges["maximum"]})
+        )
         if part == 0:
             ends = {"picked": facts["picked"][row], "classes": classes, "loss": loss[row]}
             losses.append((tile, label | whole_row | ends))

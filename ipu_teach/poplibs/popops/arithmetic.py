@@ -25,8 +25,8 @@ def _erf_coefficients() -> list[float]:
     places = np.sqrt((nodes + 1) / 2) * _LARGEST_ERF
     values = np.array([math.erf(x) / x for x in places.tolist()])
     terms = np.cos(np.arange(_ERF_TERMS)[:, None] * np.arccos(nodes))
-    found: list[float] = (2 / _ERF_TERMS * terms @ values).tolist()
-    return [found[0] / 2, *found[1:]]
+    coefficients: list[float] = (2 / _ERF_TERMS * terms @ values).tolist()
+    return [coefficients[0] / 2, *coefficients[1:]]
 
 
 _ERF = _erf_coefficients()
@@ -60,8 +60,10 @@ def rsqrt(x: Any) -> Any:
 
 def round_away(x: Any) -> Any:
     """To the nearest whole number, halves away from zero, as C's round()."""
-    whole = np.trunc(x)
-    return np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(x.dtype.type(1), x), whole)
+    truncated = np.trunc(x)
+    return np.where(
+        np.abs(x - truncated) >= 0.5, truncated + np.copysign(x.dtype.type(1), x), truncated
+    )
 
 
 def divide(a: Any, b: Any) -> Any:

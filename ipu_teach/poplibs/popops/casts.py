@@ -122,9 +122,9 @@ def cast(
     of narrow floats are rounded by chance.
     """
     dtype = as_dtype(dtype, "cast()")
-    made = _codelet(x, dtype)
+    vertex = _codelet(x, dtype)
     out = result_like(graph, [x], x.shape, dtype, debug_context)
-    _write(graph, made, x, out, prog, debug_context)
+    _write(graph, vertex, x, out, prog, debug_context)
     return out
 
 
@@ -140,8 +140,8 @@ def cast_with_output(
 def _codelet(x: Tensor, dtype: type[DType]) -> type[Vertex]:
     if not (issubclass(x.dtype, QUARTER) or issubclass(dtype, QUARTER)):
         return codelet(Cast1D, x.dtype, "", dtype)
-    other = x.dtype if issubclass(dtype, QUARTER) else dtype
-    if other not in (HALF, FLOAT):
+    plain_dtype = x.dtype if issubclass(dtype, QUARTER) else dtype
+    if plain_dtype not in (HALF, FLOAT):
         raise refused(
             f"converts {x.dtype} to {dtype} in two steps.",
             x,
@@ -149,15 +149,19 @@ def _codelet(x: Tensor, dtype: type[DType]) -> type[Vertex]:
         )
     base, quarter = (ToQuarter, dtype) if issubclass(dtype, QUARTER) else (FromQuarter, x.dtype)
     return typed(
-        base, [x.dtype, dtype], {FLOAT: other, HALF: other}, Cast1D.__name__, quarter=quarter
+        base,
+        [x.dtype, dtype],
+        {FLOAT: plain_dtype, HALF: plain_dtype},
+        Cast1D.__name__,
+        quarter=quarter,
     )
 
 
 def _write(
-    graph: Graph, made: type[Vertex], x: Tensor, out: Tensor, prog: Program, name: str
+    graph: Graph, vertex: type[Vertex], x: Tensor, out: Tensor, prog: Program, name: str
 ) -> None:
     sides = {
         n: t.reinterpret(UNSIGNED_CHAR) if t.has_metadata() else t
         for n, t in (("x", x), ("out", out))
     }
-    per_tile(graph, made, sides["out"], sides, prog, name)
+    per_tile(graph, vertex, sides["out"], sides, prog, name)

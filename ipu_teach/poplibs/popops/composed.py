@@ -97,9 +97,9 @@ def new(
 
 
 def _dtype(name: str) -> type[DType]:
-    found = dtype_named(name)
-    assert found is not None, name
-    return found
+    dtype = dtype_named(name)
+    assert dtype is not None, name
+    return dtype
 
 
 def _cast(
@@ -122,9 +122,9 @@ def _apply(
         return forms.new(
             graph, does, [x if isinstance(x, Tensor) else x.value for x in operands], prog, label
         )
-    whole = [x if isinstance(x, Tensor) else _constant(graph, x, label) for x in operands]
-    out = result_like(graph, tensors, common_shape(tensors), whole[0].dtype, label)
-    forms.write(graph, does, whole, out, prog, label)
+    all_operands = [x if isinstance(x, Tensor) else _constant(graph, x, label) for x in operands]
+    out = result_like(graph, tensors, common_shape(tensors), all_operands[0].dtype, label)
+    forms.write(graph, does, all_operands, out, prog, label)
     return out
 
 

@@ -96,12 +96,12 @@ def create_slice_tensor(
     lengths = sizes_of(tensor, along, sizes)
     if not is_whole(num_slices) or num_slices < 0:
         raise as_given(num_slices, "num_slices", "give a whole number.")
-    made = graph.add_variable(
+    slice_tensor = graph.add_variable(
         tensor.dtype, (int(num_slices), *sliced(tensor, along, lengths)), debug_context
     )
     places = placed(graph, rows_of(tensor, along))
-    spread(graph, rows_of(made, [0, *(d + 1 for d in along)]), places)
-    return made
+    spread(graph, rows_of(slice_tensor, [0, *(d + 1 for d in along)]), places)
+    return slice_tensor
 
 
 @library

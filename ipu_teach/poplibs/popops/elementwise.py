@@ -110,14 +110,16 @@ def _unary(name: str, op: str) -> tuple[UnaryFunction, UnaryInPlace, UnaryWithOu
     ) -> None:
         forms.into(graph, operation, checked(graph, operation, a), out, prog, debug_context)
 
-    said = (
+    summary = (
         f"{operation.says[0].upper()}{operation.says[1:]}"
         if operation.says[1:2].isalpha()
         else operation.says
     )
-    made = _named(new, name, f"{said}, element by element, in a new tensor. {_dtypes(operation)}")
+    function = _named(
+        new, name, f"{summary}, element by element, in a new tensor. {_dtypes(operation)}"
+    )
     return (
-        made,
+        function,
         _named(
             in_place, place, f"a becomes {operation.says}, element by element. {_dtypes(operation)}"
         ),
@@ -155,20 +157,20 @@ def _binary(name: str, op: str) -> tuple[BinaryFunction, BinaryInPlace, BinaryWi
 
     rule = "numpy's broadcasting; one operand may be a number"
     bools = ", or both BOOL" if operation.asks and operation.takes != "BOOL" else ""
-    said = operation.says
-    made = _named(
+    summary = operation.says
+    function = _named(
         new,
         name,
-        f"{said}, {rule}. {_dtypes(operation)}".replace("every dtype", f"any dtype{bools}"),
+        f"{summary}, {rule}. {_dtypes(operation)}".replace("every dtype", f"any dtype{bools}"),
     )
     return (
-        made,
+        function,
         _named(
             in_place,
             place,
-            f"a becomes {said}; b is broadcast to a, or is a number. {_dtypes(operation)}",
+            f"a becomes {summary}; b is broadcast to a, or is a number. {_dtypes(operation)}",
         ),
-        _named(with_output, fill, f"out becomes {said}, {rule}. {_dtypes(operation)}"),
+        _named(with_output, fill, f"out becomes {summary}, {rule}. {_dtypes(operation)}"),
     )
 
 

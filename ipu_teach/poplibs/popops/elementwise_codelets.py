@@ -205,7 +205,7 @@ def vertex_of(operation: ElementwiseOperation, scalar: bool = False, in_place: b
 
 def per_tile(
     graph: Graph,
-    made: type[Vertex],
+    vertex: type[Vertex],
     placed: Tensor,
     operands: dict[str, Tensor],
     prog: Program,
@@ -216,7 +216,7 @@ def per_tile(
     operand, in the order in which `placed` lies: element by element they would have to be moved
     together first."""
     order = in_memory_order(placed)
-    seen = {field: tensor.dim_shuffle(order) for field, tensor in operands.items()}
+    in_order = {field: tensor.dim_shuffle(order) for field, tensor in operands.items()}
     into = graph.add_compute_set(name)
-    add_per_tile(graph, into, made, placed.dim_shuffle(order), seen, **state)
+    add_per_tile(graph, into, vertex, placed.dim_shuffle(order), in_order, **state)
     prog.add(Execute(into))

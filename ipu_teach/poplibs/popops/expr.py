@@ -207,8 +207,8 @@ class Cast(Expr):
         return self.to
 
     def code(self, inputs: Sequence[type[DType]], wanted: type[DType]) -> list[str]:
-        own = self.of.dtype(inputs) or self.of.own
-        return [*self.of.code(inputs, own), f"CAST:{self.to.__name__}"]
+        dtype = self.of.dtype(inputs) or self.of.own
+        return [*self.of.code(inputs, dtype), f"CAST:{self.to.__name__}"]
 
     def __repr__(self) -> str:
         return f"Cast({self.of}, {self.to.__name__})"
@@ -230,16 +230,16 @@ class Operator(Expr):
 
     @property
     def own(self) -> type[DType]:
-        found = [x.own for x in self._operands()]
-        return BOOL if self.operation.asks else FLOAT if FLOAT in found else found[0]
+        dtypes = [x.own for x in self._operands()]
+        return BOOL if self.operation.asks else FLOAT if FLOAT in dtypes else dtypes[0]
 
     def _common(self, inputs: Sequence[type[DType]]) -> type[DType] | None:
         """The dtype of the operands; None if they are all constants that take any."""
         known = [(x, d) for x in self._operands() if (d := x.dtype(inputs)) is not None]
-        for other, kind in known[1:]:
+        for name, kind in known[1:]:
             if kind is not known[0][1]:
                 raise PoplibsError(f"""{self.node} meets two dtypes: {known[0][0]} is
-                    {known[0][1].__name__}, and {other} is {kind.__name__}.
+                    {known[0][1].__name__}, and {name} is {kind.__name__}.
                     where: in {self}
                     next:  convert one of them: expr.Cast(_1, HALF).""")
         return known[0][1] if known else None
@@ -277,13 +277,13 @@ class Operator(Expr):
         return f"{self.node}({', '.join(map(repr, self.operands))})"
 
 
-def as_expr(given: Any, what: str) -> Expr:
+def as_expr(value: Any, subject: str) -> Expr:
     """`given`, or the constant it stands for. Raises `PoplibsError`."""
-    if isinstance(given, Expr):
-        return given
-    if is_whole(given) or isinstance(given, (bool, float)):
-        return Const(given)
-    raise PoplibsError(f"""{what} was given {shown(given)}, which is no expression.
+    if isinstance(value, Expr):
+        return value
+    if is_whole(value) or isinstance(value, (bool, float)):
+        return Const(value)
+    raise PoplibsError(f"""{subject} was given {shown(value)}, which is no expression.
         next:  give placeholders, numbers and what is made of them: expr._1 + 2. Tensors go into the
         list of map().""")
 

@@ -247,7 +247,7 @@ def map_with_output(
 
 def _checked(graph: Graph, expression: object, tensors: object) -> tuple[type[DType], Shape, str]:
     """(dtype of the result, its shape, the steps), if all arguments are right."""
-    whole = as_expr(expression, f"{calling()}()")
+    expression_given = as_expr(expression, f"{calling()}()")
     if not isinstance(tensors, (list, tuple)) or not 1 <= len(tensors) <= MOST_TENSORS:
         raise refused(f"""was given the tensors {shown(tensors)}.
             next:  give a list of 1 to {MOST_TENSORS} tensors; the expression's _1 is the first.""")
@@ -258,8 +258,8 @@ def _checked(graph: Graph, expression: object, tensors: object) -> tuple[type[DT
                 next:  convert to HALF or FLOAT with popops.cast first.""")
         check_mapped(graph, f"_{number}", tensor)
     dtypes = [t.dtype for t in tensors]
-    dtype = whole.dtype(dtypes) or whole.own
-    return dtype, common_shape(tensors), " ".join(whole.code(dtypes, dtype))
+    dtype = expression_given.dtype(dtypes) or expression_given.own
+    return dtype, common_shape(tensors), " ".join(expression_given.code(dtypes, dtype))
 
 
 def _write(
@@ -277,6 +277,6 @@ def _write(
         composed.write(graph, code, tensors, out, prog, name)
         return
     dtypes = tuple(t.dtype for t in tensors)
-    made = _codelet(code, str(expression), dtypes, None if in_place else out.dtype)
+    vertex = _codelet(code, str(expression), dtypes, None if in_place else out.dtype)
     operands = {f"x{n + 1}": seen_in(t, out.shape) for n, t in enumerate(tensors)}
-    per_tile(graph, made, out, operands | ({} if in_place else {"out": out}), prog, name)
+    per_tile(graph, vertex, out, operands | ({} if in_place else {"out": out}), prog, name)

@@ -42,9 +42,9 @@ def counted_loop(
     graph.set_tile_mapping(counter, 0)
     turn = Steps(_made(body, counter))
     add_in_place(graph, counter, step, turn, f"{debug_context}/count")
-    whole = Steps(name=debug_context)
-    fill(graph, counter, whole, begin, f"{debug_context}/begin")
-    return whole.add(Repeat(-((begin - end) // step), turn))
+    loop = Steps(name=debug_context)
+    fill(graph, counter, loop, begin, f"{debug_context}/begin")
+    return loop.add(Repeat(-((begin - end) // step), turn))
 
 
 @library
@@ -88,17 +88,19 @@ def counted_for_loop(
             )
     if not isinstance(body, Program):
         raise as_given(body, "body", "give a program, such as a Sequence.")
-    one, end = counter.reshape(()), limit.reshape(())
-    asked, turn, whole = Steps(), Steps(body), Steps(name=debug_context)
-    reached = (lt if step > 0 else gt)(graph, one, end, asked, f"{debug_context}/test")
-    add_in_place(graph, one, step, turn, f"{debug_context}/count")
-    fill(graph, one, whole, begin, f"{debug_context}/begin")
-    return whole.add(RepeatWhileTrue(asked, reached, turn))
+    counter_scalar, end = counter.reshape(()), limit.reshape(())
+    condition, turn, loop = Steps(), Steps(body), Steps(name=debug_context)
+    reached = (lt if step > 0 else gt)(
+        graph, counter_scalar, end, condition, f"{debug_context}/test"
+    )
+    add_in_place(graph, counter_scalar, step, turn, f"{debug_context}/count")
+    fill(graph, counter_scalar, loop, begin, f"{debug_context}/begin")
+    return loop.add(RepeatWhileTrue(condition, reached, turn))
 
 
 def _made(body: Body, counter: Tensor) -> Program:
-    made = body(counter)
-    if not isinstance(made, Program):
-        raise PoplibsError(f"""The body of counted_loop() returned {shown(made)}.
+    steps = body(counter)
+    if not isinstance(steps, Program):
+        raise PoplibsError(f"""The body of counted_loop() returned {shown(steps)}.
             next:  return a program, such as a Sequence.""")
-    return made
+    return steps

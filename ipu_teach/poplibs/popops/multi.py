@@ -90,10 +90,12 @@ def _updated(
         scale = check_factor(graph, "scale", 1 if scale is None else scale, x.dtype, *wider)
     numbers, update = aimed(graph, x, updates, offsets, along, lengths, prog, debug_context)
     rows, numbers = rows_of(x, along), numbers.flatten()
-    apart = plan is None
-    if apart and set(lengths) == {1}:
+    is_unplanned = plan is None
+    if is_unplanned and set(lengths) == {1}:
         plan = plan_for(graph, rows, numbers.num_elements, operation)
-    update_rows(graph, rows, update, numbers, scale, operation, prog, debug_context, plan, apart)
+    update_rows(
+        graph, rows, update, numbers, scale, operation, prog, debug_context, plan, is_unplanned
+    )
 
 
 @variant(_updated, "", ("scale",))
@@ -134,7 +136,7 @@ def multi_update_add(
     `scale`: a number, or one element of x's dtype, for HALF also of FLOAT. Sums of HALF are carried
     in FLOAT and rounded once. Otherwise as `multi_update`.
     """
-    given = graph, x, updates, offsets, dims, sizes, prog, debug_context, plan, options
+    arguments = graph, x, updates, offsets, dims, sizes, prog, debug_context, plan, options
     if scale is None:
         raise as_given(scale, "scale", "give a number, or a tensor of one element.")
-    _updated("ADD", *given, scale)
+    _updated("ADD", *arguments, scale)

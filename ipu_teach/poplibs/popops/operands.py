@@ -48,12 +48,12 @@ def check_takes(
 ) -> None:
     """Raise `PoplibsError` unless the operation takes the dtype: by default numbers, for arithmetic
     is not for BOOL."""
-    takes = NUMBERS if operation is None else operation.takes
+    allowed = NUMBERS if operation is None else operation.takes
     accepted = tensor.dtype is not BOOL if operation is None else operation.accepts(tensor.dtype)
     # of which the codelets speak themselves
     if not accepted and not issubclass(tensor.dtype, QUARTER):
         raise refused(
-            f"works on {takes}; {argument} is {tensor.dtype.__name__}.",
+            f"works on {allowed}; {argument} is {tensor.dtype.__name__}.",
             tensor,
             "cast it with popops.cast.",
         )
@@ -99,9 +99,9 @@ def _spread(graph: Graph, tensor: Tensor) -> tuple[bool, int, int, int]:
     the fullest tile, the tiles counted negatively, and the regions."""
     ordered = tensor.dim_shuffle(in_memory_order(tensor))
     _, count, tile = pieces_by_tile(ordered, graph.tile_map())
-    held = tile >= 0
-    per_tile = np.bincount(tile[held], count[held]) if held.any() else np.zeros(1)
-    return not held.all(), int(per_tile.max()), -int((per_tile > 0).sum()), len(count)
+    is_mapped = tile >= 0
+    per_tile = np.bincount(tile[is_mapped], count[is_mapped]) if is_mapped.any() else np.zeros(1)
+    return not is_mapped.all(), int(per_tile.max()), -int((per_tile > 0).sum()), len(count)
 
 
 def check_output(out: Tensor, shape: Shape, dtype: type[DType]) -> None:

@@ -68,13 +68,13 @@ class ElementwiseOperation:
 
 
 def _operations(arity: int, *rows: tuple[Any, ...]) -> dict[str, ElementwiseOperation]:
-    made = [
+    operations = [
         ElementwiseOperation(
             row[0], arity, row[1], row[2], *row[3:4], **(row[4] if len(row) > 4 else {})
         )
         for row in rows
     ]
-    return {operation.name: operation for operation in made}
+    return {operation.name: operation for operation in operations}
 
 
 _EXACT, _WIDE, _ASKS = {"exact": True}, {"wide": True}, {"asks": True}

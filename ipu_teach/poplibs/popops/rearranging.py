@@ -21,9 +21,9 @@ def rearrange(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) 
 
 
 def _copied(graph: Graph, x: Tensor, prog: Program, debug_context: str) -> Tensor:
-    made = linear(graph, x.dtype, x.shape, debug_context)
-    prog.add(Copy(x, made))
-    return made
+    copy = linear(graph, x.dtype, x.shape, debug_context)
+    prog.add(Copy(x, copy))
+    return copy
 
 
 @library

@@ -75,8 +75,8 @@ class Lying:
         """[partial results, columns]: those of columns that have equally many."""
         first = int(self.counts[:begin].sum())
         width, count = end - begin, int(self.counts[begin])
-        found: Array = self.by_column[first : first + width * count].reshape(width, count).T
-        return found
+        columns: Array = self.by_column[first : first + width * count].reshape(width, count).T
+        return columns
 
     def even(self, width: int) -> list[tuple[int, int]]:
         """The columns in (begin, end) of `width` at most, that have equally many partial
@@ -107,16 +107,16 @@ def lying(graph: Graph, matrix: Tensor) -> Lying | None:
     lengths = np.diff(starts, append=len(key))
     # as the column before it, if that has as many rows on this tile, and the same ones
     before = np.arange(len(key)) - np.repeat(lengths, lengths)
-    alike = np.logical_and.reduceat(rows == rows[before], starts)
-    alike[1:] &= (np.diff(key[starts]) == 1) & (np.diff(lengths) == 0) & (column[1:] > 0)
-    alike[0] = False
-    begins = np.flatnonzero(~alike)
+    same_rows = np.logical_and.reduceat(rows == rows[before], starts)
+    same_rows[1:] &= (np.diff(key[starts]) == 1) & (np.diff(lengths) == 0) & (column[1:] > 0)
+    same_rows[0] = False
+    begins = np.flatnonzero(~same_rows)
     cells, first = np.diff(begins, append=len(starts)), starts[begins]
     # how often what a vertex takes goes on elsewhere, by columns and by rows
     on = np.diff(places, prepend=-2) != 1
     on[starts] = True
     down = np.add.reduceat(on, first, dtype=np.int64)
-    on = (places - places[before] != 1) | np.repeat(~alike, lengths)
+    on = (places - places[before] != 1) | np.repeat(~same_rows, lengths)
     right = np.add.reduceat(on, first, dtype=np.int64)
     down[down == cells], right[right == lengths[begins]] = 0, 0
     groups = Groups(
@@ -148,7 +148,7 @@ class PlacedPlan:
 
 
 def placed_plan(
-    found: Lying,
+    placement: Lying,
     operation: str,
     dtype: type[DType],
     out: type[DType],
@@ -156,8 +156,8 @@ def placed_plan(
     target: Target,
 ) -> PlacedPlan:
     """The cheapest way on from `found`, with the cycles of all stages."""
-    busy, alone = _first_stage(found, operation, dtype, inter_tile, target)
-    again, width = after(operation), len(found.counts)
+    busy, alone = _first_stage(placement, operation, dtype, inter_tile, target)
+    again, width = after(operation), len(placement.counts)
     superstep = target.internal_sync_cycles + int(arrival_cycles(target).max())
 
     @cache
@@ -168,31 +168,35 @@ def placed_plan(
             again, columns, rows, inter_tile, to, target, shares
         )
 
-    share, most, even = share_of(width, dtype, target), int(found.counts.max()), found.even(width)
+    share, largest_count, even = (
+        share_of(width, dtype, target),
+        int(placement.counts.max()),
+        placement.even(width),
+    )
     last = np.zeros(-(-width // share), np.int64)
     for begin, end in even:
         for tile in range(begin // share, -(-end // share)):
-            mine = min(end, (tile + 1) * share) - max(begin, tile * share)
-            last[tile] += step(mine, int(found.counts[begin]), out)
+            overlap = min(end, (tile + 1) * share) - max(begin, tile * share)
+            last[tile] += step(overlap, int(placement.counts[begin]), out)
     best = int(last.max()), 1, width
     for columns in (min(2**i, width) for i in range(2, width.bit_length() + 1)):
         count = sum(-(-(end - begin) // columns) for begin, end in even)
-        for blocks in range(2, min(int(found.counts.min()), MOST_BLOCKS) + 1):
+        for blocks in range(2, min(int(placement.counts.min()), MOST_BLOCKS) + 1):
             turns = -(-count * blocks // target.num_tiles)
-            cycles = turns * step(columns, -(-most // blocks), inter_tile) + superstep
+            cycles = turns * step(columns, -(-largest_count // blocks), inter_tile) + superstep
             best = min(best, (cycles + step(share, blocks, out), blocks, columns))
     cycles, blocks, columns = best
     cycles += busy + target.internal_sync_cycles
-    return PlacedPlan(found, alone, blocks, columns, cycles)
+    return PlacedPlan(placement, alone, blocks, columns, cycles)
 
 
 def _first_stage(
-    found: Lying, operation: str, dtype: type[DType], out: type[DType], target: Target
+    placement: Lying, operation: str, dtype: type[DType], out: type[DType], target: Target
 ) -> tuple[int, Array]:
     """The cycles of the busiest tile, and for each group in how many parts single workers take it:
     where that is quicker for its tile."""
     workers = target.num_worker_contexts
-    groups = found.groups
+    groups = placement.groups
     owners = groups.tile
     count = np.bincount(owners, minlength=target.num_tiles)
 
@@ -204,22 +208,22 @@ def _first_stage(
         parts = max(1, min(workers // groups, paths))
         size = min(columns, -(-paths // parts) * path), rows, dtype, out, target, across
         shares = shares_of(operation, columns, rows, dtype)
-        together = stage_cycles(operation, columns, rows, dtype, out, target, shares, across)
-        return together, parts, worker_cycles(operation, *size)
+        merged = stage_cycles(operation, columns, rows, dtype, out, target, shares, across)
+        return merged, parts, worker_cycles(operation, *size)
 
     kinds = groups.columns, groups.rows, groups.across, count[owners]
     prices = [price(*kind) for kind in zip(*(k.tolist() for k in kinds), strict=True)]
-    all_of_them, parts, one = np.array(prices).T
-    together, each, pieces, size, longest = np.zeros((5, target.num_tiles), np.int64)
+    all_of_them, parts, single_cycles = np.array(prices).T
+    merged, separate, pieces, size, longest = np.zeros((5, target.num_tiles), np.int64)
     scattered = groups.pieces
     sizes = groups.columns * groups.rows * dtype.size * (scattered > 0)
     for sums, of_group in (
-        *((together, all_of_them), (each, parts * one)),
+        *((merged, all_of_them), (separate, parts * single_cycles)),
         *((pieces, scattered), (size, sizes)),
     ):
         np.add.at(sums, owners, of_group)
-    np.maximum.at(longest, owners, one)
-    apart = workers * np.where(count <= workers, longest, each // workers + longest)
-    alone, (moved, _) = apart < together, copy_cycles(pieces, size, target)
-    busy = np.where(alone, apart, together) + moved
+    np.maximum.at(longest, owners, single_cycles)
+    separate_cycles = workers * np.where(count <= workers, longest, separate // workers + longest)
+    alone, (moved, _) = separate_cycles < merged, copy_cycles(pieces, size, target)
+    busy = np.where(alone, separate_cycles, merged) + moved
     return int(busy.max()), np.where(alone[owners], parts, 0)

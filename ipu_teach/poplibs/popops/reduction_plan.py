@@ -100,11 +100,11 @@ class ReducePlan:
             )
             for s in self.stages
         ]
-        said = (
+        summary = (
             f"Plan of a reduction: {counted(self.row_blocks, 'block')} of rows, {self.cycles:,} "
             "cycles modelled"
         )
-        return self._picture(said) + table(said, heads, rows, "stages")
+        return self._picture(summary) + table(summary, heads, rows, "stages")
 
     def _picture(self, caption: str) -> str:
         if not self.stages:
@@ -161,10 +161,10 @@ def planned(
     inter_tile: type[DType],
 ) -> ReducePlan:
     """The cheapest of all plans; of equals that with the fewest blocks."""
-    most = min(rows, target.num_tiles) if columns else 1
+    max_parts = min(rows, target.num_tiles) if columns else 1
     plans = (
         reduce_stages(rows, columns, blocks, dtype, target, operation, inter_tile)
-        for blocks in range(1, max(1, most) + 1)
+        for blocks in range(1, max(1, max_parts) + 1)
     )
     return min(plans, key=lambda plan: (plan.cycles, plan.row_blocks))
 
@@ -189,7 +189,7 @@ def reduce_stages(
     share = share_of(columns, dtype, target)
     used = -(-columns // share) if share else 0
     stages: list[ReduceStage] = []
-    left, kind, again = rows, dtype, operation
+    remaining, kind, again = rows, dtype, operation
     if blocks > 1:
         block = -(-rows // blocks)
         shares = shares_of(operation, columns, block, dtype)
@@ -200,12 +200,12 @@ def reduce_stages(
         moved = block * columns * dtype.size
         cycles += int(exchange_cycles(moved, target))
         stages.append(ReduceStage("InToIntermediate", blocks, block, columns, moved, cycles))
-        left, kind, again = blocks, carried, after(operation)
-    moved = left * share * kind.size
-    shares = shares_of(again, columns, left, kind)
+        remaining, kind, again = blocks, carried, after(operation)
+    moved = remaining * share * kind.size
+    shares = shares_of(again, columns, remaining, kind)
     cycles = int(exchange_cycles(moved, target)) + stage_cycles(
-        again, share, left, kind, dtype, target, shares
+        again, share, remaining, kind, dtype, target, shares
     )
     name = "IntermediateToOutput" if stages else "InToOutput"
-    stages.append(ReduceStage(name, used, left, share, moved, cycles))
+    stages.append(ReduceStage(name, used, remaining, share, moved, cycles))
     return ReducePlan(blocks, sum(s.cycles for s in stages), tuple(stages))

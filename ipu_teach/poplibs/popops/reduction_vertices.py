@@ -107,15 +107,17 @@ def stage_cycles(
     workers = target.num_worker_contexts
     if shares > 1:
         carried = partials_dtype(operation, dtype)
-        mine = worker_cycles(operation, columns, -(-rows // shares), dtype, carried, target, across)
-        mine *= -(-shares // workers)
-        mine += worker_cycles(after(operation), columns, shares, carried, out, target)
-        return 2 * SUPERVISOR_OVERHEAD + workers * mine
+        cycles = worker_cycles(
+            operation, columns, -(-rows // shares), dtype, carried, target, across
+        )
+        cycles *= -(-shares // workers)
+        cycles += worker_cycles(after(operation), columns, shares, carried, out, target)
+        return 2 * SUPERVISOR_OVERHEAD + workers * cycles
     if operation == "ADD" and not across:
         return int(vertices.conv_reduce(columns, rows, dtype, target))
     path = target.get_vector_width(dtype) if operation in _STRIDED and not across else 1
-    mine = min(columns, path * -(-columns // (path * workers)))
-    return workers * worker_cycles(operation, mine, rows, dtype, out, target, across, columns)
+    cycles = min(columns, path * -(-columns // (path * workers)))
+    return workers * worker_cycles(operation, cycles, rows, dtype, out, target, across, columns)
 
 
 def worker_cycles(
@@ -136,8 +138,8 @@ def worker_cycles(
     if across and operation in ("ADD", "SQUARE_ADD"):
         return int(vertices.reduce_contiguous(columns + 1, rows, dtype, target))
     if across:
-        one = vertices.reduce_regions(1, rows, dtype, out, target, op=operation)
-        return columns * int(one)
+        region_cycles = vertices.reduce_regions(1, rows, dtype, out, target, op=operation)
+        return columns * int(region_cycles)
     if operation in _STRIDED and dtype in (FLOAT, HALF):
         return int(
             vertices.reduce_strided(

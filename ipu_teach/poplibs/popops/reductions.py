@@ -194,7 +194,9 @@ def reduce_many(
         raise refused(
             f"was given {shown(operations)}.", next_step="give a list: [SingleReduceOp(x, [0]), …]."
         )
-    each = [op if isinstance(op, SingleReduceOp) else SingleReduceOp(*op) for op in operations]
+    reductions = [
+        op if isinstance(op, SingleReduceOp) else SingleReduceOp(*op) for op in operations
+    ]
     if outputs is not None and (
         not isinstance(outputs, (list, tuple)) or len(outputs) != len(operations)
     ):
@@ -206,7 +208,7 @@ def reduce_many(
         check_mapped(graph, "out", out)
     jobs = [
         _job(graph, op, None if outputs is None else outputs[i], options)
-        for i, op in enumerate(each)
+        for i, op in enumerate(reductions)
     ]
     for i, job in enumerate(jobs):
         if job.out is None:
@@ -252,8 +254,8 @@ def _job(graph: Graph, op: SingleReduceOp, out: Tensor | None, options: object) 
             {dtype.__name__}.
             where: {x!r}
             next:  only HALF and FLOAT are converted on the way; else use popops.cast.""")
-    kept = [d for d in range(x.rank) if d not in chosen]
-    rows, shape = prod(x.shape[d] for d in chosen), tuple(x.shape[d] for d in kept)
+    kept_dims = [d for d in range(x.rank) if d not in chosen]
+    rows, shape = prod(x.shape[d] for d in chosen), tuple(x.shape[d] for d in kept_dims)
     if rows == 0 and params.operation in ("MAX", "MIN"):
         raise refused(
             f"by {params.operation} was given no elements.",
@@ -263,7 +265,7 @@ def _job(graph: Graph, op: SingleReduceOp, out: Tensor | None, options: object) 
     if out is not None:
         check_output(out, shape, dtype)
     _check_extras(graph, x, params, out)
-    matrix = x.dim_shuffle(chosen + kept).reshape((rows, prod(shape)))
+    matrix = x.dim_shuffle(chosen + kept_dims).reshape((rows, prod(shape)))
     return _Job(matrix, shape, params, dtype, types, out)
 
 
@@ -327,9 +329,9 @@ def _run(graph: Graph, jobs: list[_Job], prog: Into, name: str) -> None:
     """The compute sets of all jobs: what takes one stage runs in the first, beside the first of
     what takes several."""
     plans = [_plan(graph, job) for job in jobs]
-    most = max(plan.steps for plan in plans)
-    last = "IntermediateToOutput" if most > 1 else "InToOutput"
-    stages = [*("InToIntermediate", "IntermediateToIntermediate")[: most - 1], last]
+    max_steps = max(plan.steps for plan in plans)
+    last = "IntermediateToOutput" if max_steps > 1 else "InToOutput"
+    stages = [*("InToIntermediate", "IntermediateToIntermediate")[: max_steps - 1], last]
     into = prog if isinstance(prog, list) else []
     into += [graph.add_compute_set(f"{name}/Reduce/{stage}") for stage in stages[len(into) :]]
     for job, plan in zip(jobs, plans, strict=True):
@@ -353,14 +355,14 @@ def _plan(graph: Graph, job: _Job) -> ReducePlan | PlacedPlan:
     rest."""
     operation, kind, types = job.params.operation, job.matrix.dtype, job.types
     plan = planned(*_size(job.matrix), kind, graph.target, operation, types.inter_tile)
-    found = lying(graph, job.matrix)
-    if found is None:
+    placement = lying(graph, job.matrix)
+    if placement is None:
         return plan
-    placed = placed_plan(found, operation, kind, job.dtype, types.inter_tile, graph.target)
+    placed = placed_plan(placement, operation, kind, job.dtype, types.inter_tile, graph.target)
     cycles = plan.cycles
     if plan.steps == 1 and plan.stages:  # it may lie where the result does
         owners = graph.tile_map().at(job.result().flatten().positions() * job.dtype.size)
-        moved = np.array([plan.stages[0].exchange_bytes, found.elsewhere(owners) * kind.size])
+        moved = np.array([plan.stages[0].exchange_bytes, placement.elsewhere(owners) * kind.size])
         before, after_all = exchange_cycles(moved, graph.target).tolist()
         cycles += after_all - before
     return placed if placed.cycles < cycles else plan
@@ -371,13 +373,14 @@ def _reduce_where_it_lies(
 ) -> list[tuple[int, Tensor]]:
     """The rows of each column reduced on the tiles that have them, and the results in blocks if the
     plan says so: (first column, [results, columns]) of the columns that have equally many."""
-    found, again, kind = plan.lying, after(job.params.operation), job.types.inter_tile
+    placement, again, kind = plan.lying, after(job.params.operation), job.types.inter_tile
     inside = job.types.in_vertex
-    partials = graph.add_variable(kind, (len(found.tiles),), f"{name}/partials")
-    graph.set_tile_mapping(partials, found.tiles)
+    partials = graph.add_variable(kind, (len(placement.tiles),), f"{name}/partials")
+    graph.set_tile_mapping(partials, placement.tiles)
     _add_by_group(graph, into[0], job, plan, partials)
     parts = [
-        (begin, partials[found.of_columns(begin, end)]) for begin, end in found.even(plan.width)
+        (begin, partials[placement.of_columns(begin, end)])
+        for begin, end in placement.even(plan.width)
     ]
     if plan.blocks == 1:
         return parts

@@ -66,8 +66,10 @@ class RowBlock(NamedTuple):
 def blocks_of(graph: Graph, rows: Tensor, plan: SlicePlan | None, lookups: int) -> list[RowBlock]:
     """All blocks of [rows, columns]: by the plan; without one, whole columns where they lie."""
     if plan is None:
-        whole = (0, rows.shape[0])
-        return [RowBlock(tile, whole, pieces, slice(None)) for tile, pieces in placed(graph, rows)]
+        all_rows = (0, rows.shape[0])
+        return [
+            RowBlock(tile, all_rows, pieces, slice(None)) for tile, pieces in placed(graph, rows)
+        ]
     return [
         RowBlock(tile, cut, [columns], slice(*lookups))
         for tile, cut, columns, lookups in plan.blocks(lookups)
@@ -87,8 +89,8 @@ def plan_for(
         cycles = vertices.multi_slice(wide, lookups, dtype, target)
     else:
         cycles = vertices.multi_update_op(wide, lookups, dtype, target, scaled=True)
-    sizes, held = (*rows.shape, lookups), wide * rows.shape[0]
-    return quicker_plan(sizes, dtype, target, operation is None, int(cycles), held)
+    sizes, bytes_held = (*rows.shape, lookups), wide * rows.shape[0]
+    return quicker_plan(sizes, dtype, target, operation is None, int(cycles), bytes_held)
 
 
 def slice_rows(
@@ -106,25 +108,30 @@ def slice_rows(
     whole numbers, bit by bit: all but one are zero.
     """
     parts = [(0, rows.shape[0])] if plan is None else plan.rows()
-    found = graph.add_variable(
+    slices = graph.add_variable(
         rows.dtype, (len(parts), numbers.num_elements, rows.shape[1]), f"{name}/out"
     )
     work = []
     for block in blocks_of(graph, rows, plan, numbers.num_elements):
         edges = {"base": block.of(rows), "offsets": numbers[block.lookups], "first": block.rows[0]}
-        out = columns_of(found[parts.index(block.rows)][block.lookups], block.columns)
+        out = columns_of(slices[parts.index(block.rows)][block.lookups], block.columns)
         work.append((block.tile, edges | {"out": out}))
     codelet = made(MultiSlice, rows.dtype, numbers.dtype)
     step(graph, prog, f"{name}/multiSlice", codelet, work, ["out"])
     if len(parts) == 1:
-        return found[0]
-    whole = laying.linear(graph, rows.dtype, found.shape[1:], f"{name}/whole")
+        return slices[0]
+    all_parts = laying.linear(graph, rows.dtype, slices.shape[1:], f"{name}/whole")
     bits = _BITS[rows.dtype.size]
-    summands = found.reshape((len(parts), whole.num_elements)).reinterpret(bits)
+    summands = slices.reshape((len(parts), all_parts.num_elements)).reinterpret(bits)
     reduce_rows(
-        graph, summands, whole.flatten().reinterpret(bits), prog, "ADD", f"{name}/multiSlice/Reduce"
+        graph,
+        summands,
+        all_parts.flatten().reinterpret(bits),
+        prog,
+        "ADD",
+        f"{name}/multiSlice/Reduce",
     )
-    return whole
+    return all_parts
 
 
 def update_rows(
@@ -137,7 +144,7 @@ def update_rows(
     prog: Program,
     name: str,
     plan: SlicePlan | None = None,
-    apart: bool = False,
+    own_step: bool = False,
 ) -> None:
     """The rows of these numbers become `updates`, or are combined with them by `operation`; others
     are passed over. `apart`: the rows do not lie by the plan.
@@ -176,12 +183,12 @@ def update_rows(
     if cut:
         matrix, flat = parts.reshape((many, rows.num_elements)), rows.flatten()
         near = flat
-        if apart:  # the rows come to where the parts are added up, evenly, and go back
+        if own_step:  # the rows come to where the parts are added up, evenly, and go back
             near = laying.linear(graph, rows.dtype, flat.shape, f"{name}/rows")
             prog.add(Copy(flat, near))
         step = f"{name}/multiUpdateAdd/Reduce"
         reduce_rows(graph, matrix, near, prog, "ADD", step, update=True)
-        if apart:
+        if own_step:
             prog.add(Copy(near, flat))
 
 
@@ -244,8 +251,8 @@ def spread_numbers(
     )
     steps = graph.add_constant(numbers.dtype, (len(within),), within, f"{name}/within")
     graph.set_tile_mapping(steps, 0)
-    whole = expr.Select(expr._1 + expr._2, total, expr._1 < total)
-    return fused_map(graph, whole, [corner.expand([1]), steps], prog, f"{name}/rowNumbers")
+    wrapped = expr.Select(expr._1 + expr._2, total, expr._1 < total)
+    return fused_map(graph, wrapped, [corner.expand([1]), steps], prog, f"{name}/rowNumbers")
 
 
 def made(
@@ -259,8 +266,8 @@ def made(
     """`base` for rows of `dtype`, row numbers of `numbers`, a factor and updates:
     popops::MultiUpdateOp<ADD,float,int>."""
     words: list[Any] = [operation, dtype, None if numbers is UNSIGNED_INT else numbers]
-    for name, other in (("scale", scale), ("updates", updates)):
-        words += [] if other in (None, dtype) else [f"{name}_{other.__name__.lower()}"]
+    for name, operand in (("scale", scale), ("updates", updates)):
+        words += [] if operand in (None, dtype) else [f"{name}_{operand.__name__.lower()}"]
     fixed = {"operation": operation} if operation else {}
     dtypes = {FLOAT: dtype, UNSIGNED_INT: numbers, K: scale or dtype, U: updates or dtype}
     return typed(base, words, dtypes, **fixed)
@@ -316,8 +323,8 @@ def windows(x: Tensor, along: Sequence[int], lengths: Sequence[int]) -> tuple[Te
 def as_slices(rows: Tensor, x: Tensor, along: Sequence[int], lengths: Sequence[int]) -> Tensor:
     """Rows of `windows`, or all rows of slices one after the other, as [slices, *shape of one]."""
     rest = [n for d, n in enumerate(x.shape) if d not in along]
-    each = prod(lengths) * prod(rest)
-    count = rows.num_elements // each if each else rows.shape[0]
+    slice_size = prod(lengths) * prod(rest)
+    count = rows.num_elements // slice_size if slice_size else rows.shape[0]
     return unfold(rows.reshape([count, *lengths, *rest]), along, x.rank)
 
 

@@ -61,11 +61,16 @@ class _Scaled(SupervisorVertex, Generic[A, B]):
 
     def cycles(self, target: Target) -> int:
         dtype, kinds = self.fields["a"].dtype, [field.dtype for field in self.fields.values()]
-        other = None if all(kind is dtype for kind in kinds) else FLOAT
+        second_dtype = None if all(kind is dtype for kind in kinds) else FLOAT
         n, fast = len(self.a), self.fast
         return int(
             vertices.scaled_add(
-                n, dtype, target, other=other, operation=self.operation, memory_constrained=fast
+                n,
+                dtype,
+                target,
+                other=second_dtype,
+                operation=self.operation,
+                memory_constrained=fast,
             )
         )
 
@@ -276,5 +281,5 @@ def _put(
     if base is ScaledAddWideTensor:
         fixed["tolerance"] = chosen["scaleFloatToHalfTolerance"]
         words.append(f"{fixed['tolerance']:g}")
-    made = typed(base, words, {A: a.dtype, B: b.dtype}, **fixed)
-    per_tile(graph, made, a, {"a": a, "b": b}, prog, name, **factors)
+    vertex = typed(base, words, {A: a.dtype, B: b.dtype}, **fixed)
+    per_tile(graph, vertex, a, {"a": a, "b": b}, prog, name, **factors)

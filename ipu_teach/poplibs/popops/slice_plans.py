@@ -84,23 +84,23 @@ class SlicePlan:
         """(tile, its rows, its columns, its lookups) of every part, spread evenly over all tiles.
         `lookups`: how many there are, if not as planned."""
         columns = balanced_partition(self.columns, self.column_parts)
-        mine = balanced_partition(self.lookups if lookups is None else lookups, self.lookup_parts)
-        cuts = list(product(self.rows(), columns, mine))
+        parts = balanced_partition(self.lookups if lookups is None else lookups, self.lookup_parts)
+        cuts = list(product(self.rows(), columns, parts))
         return [(tile, *cut) for tile, cut in dealt(cuts, self.num_tiles)]
 
     def places(self) -> list[tuple[int, tuple[int, int], tuple[int, int]]]:
         """(tile, rows, columns) of the table: a block's rows are dealt to all tiles that share
         it."""
-        blocks, many, found = self.blocks(), self.lookup_parts, []
+        blocks, many, places = self.blocks(), self.lookup_parts, []
         for first in range(0, len(blocks), many):
             _, (begin, end), columns, _ = blocks[first]
             cuts = balanced_partition(end - begin, min(many, end - begin))
             for (tile, *_), (low, high) in zip(blocks[first : first + many], cuts, strict=False):
-                found.append((tile, (begin + low, begin + high), columns))
-        return found
+                places.append((tile, (begin + low, begin + high), columns))
+        return places
 
     def __repr__(self) -> str:
-        steps = ", ".join(f"{what} {cycles:,}" for what, cycles in self.parts)
+        steps = ", ".join(f"{label} {cycles:,}" for label, cycles in self.parts)
         return (
             f"SlicePlan([{self.entries:,}, {self.columns:,}] {self.dtype.__name__}, "
             f"{self.lookups:,} lookups: rows in {self.row_parts:,}, columns in "
@@ -114,7 +114,7 @@ class SlicePlan:
             DrawnMatrix("table", self.entries, self.columns, self.column_parts, self.row_parts),
             DrawnMatrix("out", self.lookups, self.columns, self.column_parts, 1),
         ]
-        rows = [(what, f"{cycles:,}") for what, cycles in self.parts]
+        rows = [(label, f"{cycles:,}") for label, cycles in self.parts]
         return drawing.row(matrices, repr(self)) + table(
             repr(self), ("part", "modelled cycles"), rows, "parts"
         )
@@ -168,11 +168,11 @@ def _best(
     options: tuple[tuple[str, object], ...],
 ) -> SlicePlan:
     chosen = dict(options)
-    whole = chosen["usedForUpdate"] and chosen["operationForUpdate"] != "add"
+    needs_all = chosen["usedForUpdate"] and chosen["operationForUpdate"] != "add"
     plans = [
         planned(sizes, dtype, target, rows, columns, chosen, lookups)
         for columns, rows, lookups in _cuts(sizes, target.num_tiles)
-        if lookups == 1 or not whole
+        if lookups == 1 or not needs_all
     ]
     share = chosen["availableMemoryProportion"]
     if isinstance(share, float):
@@ -188,14 +188,14 @@ def _best(
 def _cuts(sizes: tuple[int, int, int], tiles: int) -> Iterator[tuple[int, int, int]]:
     """(parts of the columns, of the rows, of the lookups) that have a tile for each block: of the
     lookups some, each a tenth more than the one before."""
-    some = [1]
+    counts = [1]
     for parts in _counts(sizes[2], tiles):
-        if parts >= 1.1 * some[-1]:
-            some.append(parts)
+        if parts >= 1.1 * counts[-1]:
+            counts.append(parts)
     for columns in _counts(sizes[1], tiles):
         for rows in _counts(sizes[0], tiles // columns):
-            most = min(sizes[2], tiles // (columns * rows))
-            for lookups in {*(parts for parts in some if parts <= most), most}:
+            max_parts = min(sizes[2], tiles // (columns * rows))
+            for lookups in {*(parts for parts in counts if parts <= max_parts), max_parts}:
                 yield columns, rows, lookups
 
 
@@ -206,7 +206,7 @@ def quicker_plan(
     target: Target,
     slices: bool,
     cycles: int,
-    held: int,
+    bytes_held: int,
 ) -> SlicePlan | None:
     """The quickest plan for slices, or else for updates by "add", of a table that lies anyhow,
     `held` elements of it on one tile; in a quarter of a tile's memory. None if none takes less than
@@ -220,16 +220,16 @@ def quicker_plan(
     if cycles <= 2 * _superstep(target):
         return None
     for columns, rows, lookups in _cuts(sizes, target.num_tiles):
-        plan = planned(sizes, dtype, target, rows, columns, chosen, lookups, held)
+        plan = planned(sizes, dtype, target, rows, columns, chosen, lookups, bytes_held)
         if plan.cycles < cycles and plan.temporary_bytes <= limit:
             best, cycles = plan, plan.cycles
     return best
 
 
 @lru_cache(maxsize=4096)
-def _counts(size: int, most: int) -> list[int]:
-    found: list[int] = sensible_parts(size, most).tolist()
-    return found
+def _counts(size: int, maximum: int) -> list[int]:
+    counts: list[int] = sensible_parts(size, maximum).tolist()
+    return counts
 
 
 @lru_cache(maxsize=64)
@@ -246,26 +246,26 @@ def planned(
     column_parts: int,
     chosen: dict[str, object],
     lookup_parts: int = 1,
-    apart: int = 0,
+    own_step: int = 0,
 ) -> SlicePlan:
     """The plan with these numbers of parts, and its costs: as if every element came from another
     tile. `apart`: so does the table, of which one tile holds so many elements."""
     entries, columns, lookups = sizes
     rows, wide = -(-entries // row_parts), -(-columns // column_parts)
-    mine, cut = -(-lookups // lookup_parts), lookup_parts > 1
+    lookups_of_part, cut = -(-lookups // lookup_parts), lookup_parts > 1
     superstep = _superstep(target)
-    numbers, moved = mine * UNSIGNED_INT.size, mine * wide * dtype.size
+    numbers, moved = lookups_of_part * UNSIGNED_INT.size, lookups_of_part * wide * dtype.size
     block = rows * wide * dtype.size
-    brought = block if cut or apart else 0
+    brought = block if cut or own_step else 0
     parts: list[tuple[str, int]] = []
     temporary = numbers + moved + brought
 
-    def travels(what: str, size: int) -> None:
-        parts.append((what, superstep + int(exchange_cycles(size, target))))
+    def travels(label: str, size: int) -> None:
+        parts.append((label, superstep + int(exchange_cycles(size, target))))
 
     if chosen["usedForSlice"]:
         travels("numbers to all blocks", numbers + brought)
-        parts.append(("slice", int(vertices.multi_slice(wide, mine, dtype, target))))
+        parts.append(("slice", int(vertices.multi_slice(wide, lookups_of_part, dtype, target))))
         if row_parts > 1:
             share = -(-lookups * columns // target.num_tiles)
             travels("results to one", row_parts * share * dtype.size)
@@ -278,10 +278,10 @@ def planned(
         travels("updates to all blocks", numbers + moved + (0 if cut else brought))
         carried = FLOAT if cut else dtype
         if operation == "none":
-            cycles = vertices.multi_slice(wide, mine, dtype, target, update=True)
+            cycles = vertices.multi_slice(wide, lookups_of_part, dtype, target, update=True)
         else:
             cycles = vertices.multi_update_op(
-                wide, mine, carried, target, scaled=operation == "add"
+                wide, lookups_of_part, carried, target, scaled=operation == "add"
             )
         parts.append(("update", int(cycles)))
         if cut:
@@ -291,10 +291,10 @@ def planned(
                 ("added up", stage_cycles("ADD", share, lookup_parts, FLOAT, dtype, target))
             )
             temporary += rows * wide * FLOAT.size + lookup_parts * share * FLOAT.size
-            if apart:
-                travels("the table to the sums", apart * dtype.size)
-        if apart:
-            travels("back to the table", apart * dtype.size)
+            if own_step:
+                travels("the table to the sums", own_step * dtype.size)
+        if own_step:
+            travels("back to the table", own_step * dtype.size)
     return SlicePlan(
         entries,
         columns,
@@ -326,8 +326,8 @@ def check_table(
 ) -> None:
     """Raise `PoplibsError` unless the plan is for a table of this dtype and shape, sliced along its
     rows."""
-    found = (dtype, tuple(shape), along, graph.target.num_tiles)
-    if found != (plan.dtype, (plan.entries, plan.columns), [0], plan.num_tiles):
+    table_facts = (dtype, tuple(shape), along, graph.target.num_tiles)
+    if table_facts != (plan.dtype, (plan.entries, plan.columns), [0], plan.num_tiles):
         raise refused(f"""was given a plan for [{plan.entries:,}, {plan.columns:,}] of
             {plan.dtype.__name__} on {plan.num_tiles:,} tiles, sliced along dimension 0; the tensor
             is {tuple(shape)} of {dtype.__name__} on {graph.target.num_tiles:,}, sliced along

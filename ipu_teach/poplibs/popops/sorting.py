@@ -188,8 +188,8 @@ def _ascended(
         _check_values(keys, values)
         values = values.dim_roll(axis, last)
     params = TopKParams(keys.shape[axis], False, SortOrder.ASCENDING)
-    made = _sorted(graph, keys.dim_roll(axis, last), values, params, prog, name)
-    return made[0].dim_roll(last, axis), made[1].dim_roll(last, axis)
+    ordered = _sorted(graph, keys.dim_roll(axis, last), values, params, prog, name)
+    return ordered[0].dim_roll(last, axis), ordered[1].dim_roll(last, axis)
 
 
 def _sorted(
@@ -229,9 +229,9 @@ def _rows(x: Tensor) -> int:
 
 def _check_params(params: TopKParams, argument: str, tensor: Tensor) -> None:
     _check_order(argument, tensor)
-    most = tensor.shape[-1] if tensor.rank else 0
-    if not is_whole(params.k) or not 0 <= params.k <= most or tensor.rank == 0:
-        raise refused(f"""was asked for {shown(params.k)} of {most:,} elements a row.
+    length = tensor.shape[-1] if tensor.rank else 0
+    if not is_whole(params.k) or not 0 <= params.k <= length or tensor.rank == 0:
+        raise refused(f"""was asked for {shown(params.k)} of {length:,} elements a row.
             where: {tensor!r}
             next:  give a k from 0 to the length of the last dimension.""")
 

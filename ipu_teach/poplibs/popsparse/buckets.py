@@ -226,17 +226,17 @@ class Partitioner:
         order = np.argsort(owner, kind="stable")
         begin, fill = np.cumsum(count) - count, np.minimum(count, cut.slots)
         bucket, slot = owner[order], np.arange(len(order)) - begin[owner[order]]
-        over, rounds, kept = count - fill, 0, fill.copy()
+        over, rounds, stored = count - fill, 0, fill.copy()
         while over.any():  # so many places behind it, each bucket has room for those of one part
             rounds += 1
             room = np.roll(cut.slots - fill, rounds)
             take = np.minimum(over, room)
             for part in np.flatnonzero(take).tolist():
-                to, some = (part - rounds) % cut.num_buckets, int(take[part])
-                first = begin[part] + kept[part]
-                bucket[first : first + some] = to
-                slot[first : first + some] = fill[to] + np.arange(some)
-            over, kept, fill = over - take, kept + take, fill + np.roll(take, -rounds)
+                to, count_moved = (part - rounds) % cut.num_buckets, int(take[part])
+                first = begin[part] + stored[part]
+                bucket[first : first + count_moved] = to
+                slot[first : first + count_moved] = fill[to] + np.arange(count_moved)
+            over, stored, fill = over - take, stored + take, fill + np.roll(take, -rounds)
         places = np.full((cut.num_buckets, cut.slots, PLACES), EMPTY, np.uint16)
         places[bucket, slot] = np.stack((owner, *local), axis=1)[order]
         values = np.zeros((cut.num_buckets, cut.slots, *cut.params.block), cut.dtype.numpy)
@@ -255,12 +255,12 @@ class Partitioner:
                 {params.num_blocks:,}.
                 where: {csr}
                 next:  make the parameters with a larger share, or drop the smallest blocks.""")
-        found = []
+        owners = []
         for places, cuts in ((csr.rows, self.cut.rows), (csr.columns, self.cut.columns)):
             begins = np.array([begin for begin, _ in cuts])
             part = np.searchsorted(begins, places, "right") - 1
-            found += [part, places - begins[part]]
-        return found[0] * self.cut.column_parts + found[2], (found[1], found[3])
+            owners += [part, places - begins[part]]
+        return owners[0] * self.cut.column_parts + owners[2], (owners[1], owners[3])
 
     @library
     def decode(self, meta_info: ArrayLike, nz_values: ArrayLike) -> CSRMatrix:
@@ -272,21 +272,26 @@ class Partitioner:
             raise refused(f"""was given arrays of shapes {places.shape} and {values.shape}.
                 next:  give meta_info and nz_values as encode() makes them, {slots:,} slots.""")
         places = places[1:].reshape(slots, PLACES).astype(np.int64)
-        there = places[:, 0] != EMPTY
-        part, row, column = places[there].T
+        is_used = places[:, 0] != EMPTY
+        part, row, column = places[is_used].T
         row = row + np.array(cut.rows)[part // cut.column_parts, 0]
         column = column + np.array(cut.columns)[part % cut.column_parts, 0]
         order = np.lexsort((column, row))
-        shape, kept = (cut.params.m, cut.params.k), values.reshape(slots, b, b)[there][order]
-        return COOMatrix(shape, row[order], column[order], kept, cut.params.block).to_csr()
+        shape, blocks = (cut.params.m, cut.params.k), values.reshape(slots, b, b)[is_used][order]
+        return COOMatrix(shape, row[order], column[order], blocks, cut.params.block).to_csr()
 
     @library
     def buckets(self, csr: CSRMatrix) -> tuple[Bucket, ...]:
         """What each bucket holds of a pattern: for pictures."""
-        cut, found = self.cut, self.encode(csr).meta_info[1:].reshape(-1, self.cut.slots, PLACES)
-        made = []
-        for number, parts in enumerate(found[:, :, 0]):
-            held = zip(*np.unique(parts[parts != EMPTY], return_counts=True), strict=True)
-            pairs = tuple((int(part), int(blocks)) for part, blocks in held)
-            made.append(Bucket(number, int(cut.tiles[number, 0]), cut.slots, pairs))
-        return tuple(made)
+        cut, meta_info = (
+            self.cut,
+            self.encode(csr).meta_info[1:].reshape(-1, self.cut.slots, PLACES),
+        )
+        buckets_made = []
+        for number, parts in enumerate(meta_info[:, :, 0]):
+            blocks_per_part = zip(
+                *np.unique(parts[parts != EMPTY], return_counts=True), strict=True
+            )
+            pairs = tuple((int(part), int(blocks)) for part, blocks in blocks_per_part)
+            buckets_made.append(Bucket(number, int(cut.tiles[number, 0]), cut.slots, pairs))
+        return tuple(buckets_made)

@@ -177,10 +177,10 @@ class DynamicSparseGradWMore(DynamicSparseGradW):
         self.add_to(self.grads)
 
 
-def _codelet(base: type[Vertex], dtype: type[DType], **how: Any) -> type[Vertex]:
+def _codelet(base: type[Vertex], dtype: type[DType], **options: Any) -> type[Vertex]:
     """The vertex for operands of a type; sums are FLOAT."""
-    words = [dtype, *(f"{name}={value:d}" for name, value in how.items())]
-    return typed(base, words, {FLOAT: dtype, HALF: FLOAT}, **how)
+    words = [dtype, *(f"{name}={value:d}" for name, value in options.items())]
+    return typed(base, words, {FLOAT: dtype, HALF: FLOAT}, **options)
 
 
 @library
@@ -193,12 +193,14 @@ def create_sparse_dense_mat_mul_lhs(
     """The sparse side of a product, FLOAT or HALF, with room for `params.num_blocks` blocks and
     nothing in it: write it before it is read. Raises `PoplibsError`."""
     cut = Partitioner(params, dtype, graph.target).cut
-    each = PLACES * cut.slots
-    meta = graph.add_variable(UNSIGNED_SHORT, (1 + cut.num_buckets * each,), f"{name}/metaInfo")
+    words_per_bucket = PLACES * cut.slots
+    meta = graph.add_variable(
+        UNSIGNED_SHORT, (1 + cut.num_buckets * words_per_bucket,), f"{name}/metaInfo"
+    )
     shape = (cut.num_buckets, cut.slots, cut.b, cut.b)
     values = graph.add_variable(dtype, shape, f"{name}/nzValues")
     graph.set_tile_mapping(meta[:1], 0)
-    for tensor in (meta[1:].reshape((cut.num_buckets, each)), values):
+    for tensor in (meta[1:].reshape((cut.num_buckets, words_per_bucket)), values):
         graph.set_tile_mapping(tensor, cut.tiles[:, 0])
     return SparseTensor(meta, values, cut)
 
@@ -213,14 +215,14 @@ def create_sparse_dense_mat_mul_rhs(
     """A variable [k, n] for the dense side: what the parts of a column of parts share lies on them
     in turn. Raises `PoplibsError`."""
     cut = Partitioner(params, dtype, graph.target).cut
-    made = graph.add_variable(dtype, (params.k, params.n), name)
+    tensor = graph.add_variable(dtype, (params.k, params.n), name)
     for column, (begin, end) in enumerate(cut.columns):
         for part, (low, high) in enumerate(cut.n_parts):
             for i, (first, last) in enumerate(balanced_partition(end - begin, cut.row_parts)):
-                rows = made[(begin + first) * cut.b : (begin + last) * cut.b, low:high]
+                rows = tensor[(begin + first) * cut.b : (begin + last) * cut.b, low:high]
                 tile = cut.tiles[i * cut.column_parts + column, part]
                 graph.set_tile_mapping(rows, int(tile))
-    return made
+    return tensor
 
 
 @library
@@ -321,20 +323,20 @@ def _multiplied(
         places = divmod(bucket, cut.column_parts)
         to, of = places[::-1] if turned else places
         (r0, r1), (k0, k1), (low, high) = writes[to], reads[of], cut.n_parts[part]
-        mine = right[bucket, part, : (k1 - k0) * b, : high - low]
+        right_part = right[bucket, part, : (k1 - k0) * b, : high - low]
         sources.append(x[k0 * b : k1 * b, low:high].flatten())
-        begun.append(mine.flatten())
+        begun.append(right_part.flatten())
         edges: Edges = {"meta": rings[0][0][bucket, part], "values": rings[1][0][bucket, part]}
-        own = sums[bucket, part, : (r1 - r0) * b, : high - low]
-        edges |= {"x": mine, "sums": own, "me": bucket}
+        sums_part = sums[bucket, part, : (r1 - r0) * b, : high - low]
+        edges |= {"x": right_part, "sums": sums_part, "me": bucket}
         for first, compute_set in steps.items():
             base = DynamicSparsePartial if first else DynamicSparsePartialMore
             codelet = _codelet(base, x.dtype, block=b, turned=turned)
             put(graph, compute_set, int(tile), codelet, edges)
     prog.add(Copy(concat(sources), concat(begun)))
-    for source, (here, _) in zip((lhs.meta_info[1:], lhs.nz_values), rings, strict=True):
-        each = source.reshape((cut.num_buckets, 1, here.shape[2]))
-        prog.add(Copy(each.broadcast(len(cut.n_parts), 1), here))
+    for source, (ring_bucket, _) in zip((lhs.meta_info[1:], lhs.nz_values), rings, strict=True):
+        by_bucket = source.reshape((cut.num_buckets, 1, ring_bucket.shape[2]))
+        prog.add(Copy(by_bucket.broadcast(len(cut.n_parts), 1), ring_bucket))
     _go_round(graph, lhs, steps, rings, -1, prog, name)
     reduction, outs = graph.add_compute_set(f"{name}/reduce"), []
     codelet = adder(FLOAT, x.dtype, False)
@@ -342,10 +344,12 @@ def _multiplied(
         outs.append(graph.add_variable(x.dtype, (size, high - low), f"{name}/out/{part}"))
         for to, (r0, r1) in enumerate(writes):
             parts = cut.column_parts
-            held = slice(to, None, parts) if turned else slice(to * parts, (to + 1) * parts)
-            some = sums[held, part, : (r1 - r0) * b, : high - low].flatten(1, 3)
+            buckets_held = slice(to, None, parts) if turned else slice(to * parts, (to + 1) * parts)
+            partial_sums = sums[buckets_held, part, : (r1 - r0) * b, : high - low].flatten(1, 3)
             out = outs[-1][r0 * b : r1 * b].flatten()
-            add_shared(graph, reduction, codelet, some, out, cut.tiles[held, part].tolist())
+            add_shared(
+                graph, reduction, codelet, partial_sums, out, cut.tiles[buckets_held, part].tolist()
+            )
     prog.add(Execute(reduction))
     return outs[0] if len(outs) == 1 else concat(outs, 1)
 
@@ -358,25 +362,25 @@ def _most(parts: list[tuple[int, int]]) -> int:
 def _steps(graph: Graph, cut: Cut, name: str) -> dict[bool, ComputeSet]:
     """The compute sets of the first step and, where there is a ring, of the others."""
     words = {True: "multiply", False: "propagate"}
-    some = [first for first in words if first or cut.num_buckets > 1]
-    return {first: graph.add_compute_set(f"{name}/{words[first]}") for first in some}
+    needed = [first for first in words if first or cut.num_buckets > 1]
+    return {first: graph.add_compute_set(f"{name}/{words[first]}") for first in needed}
 
 
 def _on_tiles(
     graph: Graph, cut: Cut, dtype: type[DType], shape: tuple[int, ...], name: str
 ) -> Tensor:
     """A variable [buckets, parts of n, *shape], each entry on the tile that multiplies there."""
-    made = graph.add_variable(dtype, (*cut.tiles.shape, *shape), name)
-    graph.set_tile_mapping(made.flatten(0, 2), cut.tiles.ravel())
-    return made
+    tensor = graph.add_variable(dtype, (*cut.tiles.shape, *shape), name)
+    graph.set_tile_mapping(tensor.flatten(0, 2), cut.tiles.ravel())
+    return tensor
 
 
 def _ring(
     graph: Graph, cut: Cut, dtype: type[DType], shape: tuple[int, ...], name: str
 ) -> tuple[Tensor, Tensor]:
     """What goes round, and where it arrives."""
-    here = _on_tiles(graph, cut, dtype, shape, f"{name}/bucket")
-    return here, _on_tiles(graph, cut, dtype, shape, f"{name}/inbox")
+    bucket = _on_tiles(graph, cut, dtype, shape, f"{name}/bucket")
+    return bucket, _on_tiles(graph, cut, dtype, shape, f"{name}/inbox")
 
 
 def _go_round(
@@ -397,8 +401,8 @@ def _go_round(
     counter = graph.add_variable(UNSIGNED_INT, (), f"{name}/step")
     graph.set_tile_mapping(counter, 0)
     begin = by % lhs.cut.num_buckets
-    moved = [Copy(concat([here[begin:], here[:begin]]), inbox) for here, inbox in rings]
-    arrived = [Copy(inbox, here) for here, inbox in rings]
+    moved = [Copy(concat([bucket[begin:], bucket[:begin]]), inbox) for bucket, inbox in rings]
+    arrived = [Copy(inbox, bucket) for bucket, inbox in rings]
     step = Program(*moved, *arrived, Execute(steps[False]))
     prog.add(counted_for_loop(graph, counter, 0, rounds, 1, step, f"{name}/propagation"))
 
@@ -411,19 +415,19 @@ def _gradients(
     grads = _on_tiles(graph, cut, FLOAT, (cut.slots * b * b,), f"{name}/partials")
     numbers = graph.add_constant(UNSIGNED_SHORT, (buckets, 1), np.arange(buckets)[:, None])
     graph.set_tile_mapping(numbers, 0)
-    most, wide = (_most(cut.rows) * b, _most(cut.columns) * b), cut.n_parts[0][1]
-    rings = [_ring(graph, cut, left.dtype, (size, wide), name) for size in most]
+    max_part, wide = (_most(cut.rows) * b, _most(cut.columns) * b), cut.n_parts[0][1]
+    rings = [_ring(graph, cut, left.dtype, (size, wide), name) for size in max_part]
     rings.append(_ring(graph, cut, UNSIGNED_SHORT, (), name))
     sources, begun, padding = list[Tensor](), list[Tensor](), list[Tensor]()
     steps = _steps(graph, cut, name)
     for (bucket, part), tile in np.ndenumerate(cut.tiles):
         low, high = cut.n_parts[part]
         places = divmod(bucket, cut.column_parts)
-        for (here, _), dense, cuts, place in zip(
+        for (ring_bucket, _), dense, cuts, place in zip(
             rings, (left, right), (cut.rows, cut.columns), places, strict=False
         ):
             begin, end = (n * b for n in cuts[place])
-            to = here[bucket, part]
+            to = ring_bucket[bucket, part]
             sources.append(dense[begin:end, low:high].flatten())
             begun.append(to[: end - begin, : high - low].flatten())
             padding += [to[end - begin :].flatten(), to[: end - begin, high - low :].flatten()]
@@ -438,10 +442,10 @@ def _gradients(
     prog.add(Copy(concat(sources), concat(begun)))
     prog.add(Copy(numbers.broadcast(len(cut.n_parts), 1), rings[2][0]))
     _go_round(graph, lhs, steps, rings, 1, prog, name)
-    made = graph.add_variable(left.dtype, (buckets, grads.shape[2]), f"{name}/out")
+    gradients = graph.add_variable(left.dtype, (buckets, grads.shape[2]), f"{name}/out")
     reduction, codelet = graph.add_compute_set(f"{name}/reduce"), adder(FLOAT, left.dtype, False)
     for bucket in range(buckets):
         tiles = cut.tiles[bucket].tolist()
-        add_shared(graph, reduction, codelet, grads[bucket], made[bucket], tiles)
+        add_shared(graph, reduction, codelet, grads[bucket], gradients[bucket], tiles)
     prog.add(Execute(reduction))
-    return made.reshape(lhs.nz_values.shape)
+    return gradients.reshape(lhs.nz_values.shape)

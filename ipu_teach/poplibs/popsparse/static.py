@@ -125,14 +125,14 @@ def create_sparse_dense_mat_mul_lhs(
     tile that multiplies it."""
     _check_plan(plan, graph)
     blocks, b = plan.pattern.num_blocks, plan.pattern.block[0]
-    made, mapping = graph.add_variable(plan.dtype, (blocks, b, b), name), _mapping(graph)
+    tensor, mapping = graph.add_variable(plan.dtype, (blocks, b, b), name), _mapping(graph)
     size, among = b * b, len(plan.parts)
     tiles = np.stack([plan.tiles(part) for part in range(among)])
     chosen: Array = tiles[np.arange(blocks) % among, plan.run_of_block]
     for number, tile in zip(plan.order.tolist(), chosen.tolist(), strict=True):
         mapping[tile].append((number * size, (number + 1) * size))
-    graph.set_tile_mapping(made, mapping)
-    return made
+    graph.set_tile_mapping(tensor, mapping)
+    return tensor
 
 
 @library
@@ -143,8 +143,8 @@ def create_sparse_dense_mat_mul_rhs(
     columns one after the other: what a tile is sent of a row of blocks lies in one piece."""
     _check_plan(plan, graph)
     k = plan.pattern.shape[1]
-    made = linear(graph, plan.dtype, (k * plan.n,), name)
-    parts = [made[k * a : k * b].reshape((k, b - a)) for a, b in plan.parts]
+    tensor = linear(graph, plan.dtype, (k * plan.n,), name)
+    parts = [tensor[k * a : k * b].reshape((k, b - a)) for a, b in plan.parts]
     return concat(parts, 1)
 
 
@@ -219,9 +219,9 @@ def _multiplied(
     graph: Graph, plan: SparsePlan, values: Tensor, x: Tensor, prog: Program, name: str
 ) -> Tensor:
     m, b = plan.pattern.shape[0], plan.pattern.block[0]
-    there = np.bincount(plan.pattern.rows, minlength=m // b) > 0
+    has_blocks = np.bincount(plan.pattern.rows, minlength=m // b) > 0
     pieces = pieces_of(plan)
-    direct = plan.partials is plan.dtype and len(pieces.row) == int(there.sum())
+    direct = plan.partials is plan.dtype and len(pieces.row) == int(has_blocks.sum())
     multiply = graph.add_compute_set(f"{name}/multiply")
     reduction = graph.add_compute_set(f"{name}/reduce")
     outs, empty = [], []
@@ -240,7 +240,7 @@ def _multiplied(
         if not direct:
             graph.set_tile_mapping(sums, mapping)
             mapping = _add_sums(graph, plan, pieces, sums, out, reduction, part)
-        idle = np.flatnonzero(~there)
+        idle = np.flatnonzero(~has_blocks)
         for tile, row in dealt(idle.tolist(), graph.target.num_tiles):
             mapping[tile].append((row * length, (row + 1) * length))
         graph.set_tile_mapping(out, mapping)
@@ -280,12 +280,12 @@ def _add_products(
     for run in range(plan.num_runs):
         begin, end, first, last = ends[run], ends[run + 1], firsts[run], firsts[run + 1]
         wanted, numbers = np.unique(columns[begin:end], return_inverse=True)
-        there = wanted.tolist()
+        is_needed = wanted.tolist()
         vertex = graph.add_vertex(
             multiply,
             codelet,
             values=flat[(order[begin:end, None] * (b * b) + within).ravel()],
-            x=rows[wanted[:, None] * n + np.arange(n)] if b == 1 else [rows[i] for i in there],
+            x=rows[wanted[:, None] * n + np.arange(n)] if b == 1 else [rows[i] for i in is_needed],
             out=[sums[i] for i in places[first:last].tolist()],
             columns=numbers,
             starts=pieces.start[first:last] - begin,
@@ -311,14 +311,18 @@ def _add_sums(
     for count in np.unique(several).tolist():
         begin, end = np.searchsorted(several, [count, count + 1]).tolist()
         rows = row[begin:end:count]
-        mine = tiles[run[begin:end]].reshape(-1, count)
+        tiles_of_run = tiles[run[begin:end]].reshape(-1, count)
         x = sums[begin:end].reshape((len(rows), count, length))
         for share, (low, high) in enumerate(shares_of(length, count, plan.dtype)):
             if low == high:
                 continue
             graph.add_vertices(
-                reduction, codelet, mine[:, share], x=x[:, :, low:high], out=out[rows, low:high]
+                reduction,
+                codelet,
+                tiles_of_run[:, share],
+                x=x[:, :, low:high],
+                out=out[rows, low:high],
             )
-            for r, tile in zip(rows.tolist(), mine[:, share].tolist(), strict=True):
+            for r, tile in zip(rows.tolist(), tiles_of_run[:, share].tolist(), strict=True):
                 mapping[tile].append((r * length + low, r * length + high))
     return mapping
