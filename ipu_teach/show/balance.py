@@ -102,7 +102,7 @@ class _Run:
 
     def phases(self, stretch: Segment) -> list[tuple[Span, Array]]:
         """Those in which tiles do something one by one, and for how long each that takes part."""
-        return [(s, s.phase.busy[s.own]) for s in stretch.spans if s.phase.busy is not None]
+        return [(s, s.phase.busy[s.tiles]) for s in stretch.spans if s.phase.busy is not None]
 
     def times(self, stretch: Segment) -> tuple[Array, Array]:
         """(work, waits), int64[tiles]: how long each tile is at work, and how long it waits."""
@@ -112,8 +112,8 @@ class _Run:
             waits[of == ipu] += until - begin
         work = np.zeros_like(waits)
         for span, busy in self.phases(stretch):
-            work[span.own] += busy
-            waits[span.own] += span.phase.cycles - busy
+            work[span.tiles] += busy
+            waits[span.tiles] += span.phase.cycles - busy
         return work, waits
 
     @property
@@ -124,7 +124,7 @@ class _Run:
     def named(self, stretch: Segment) -> tuple[str, str]:
         """(kind, name) of what a stretch is."""
         if len(stretch.steps) != 1:
-            return "", stretch.apart
+            return "", stretch.summary
         cost = self.report.step_cost(*stretch.steps)
         return cost.kind, cost.name
 
@@ -158,14 +158,14 @@ class _Run:
             most = (
                 f"for {stretch.names[stretch.last]}, longest with "
                 f"{label(self.report.step_cost(last.step).name, 40)}; "
-                f"done are {stretch.told(' after ')}"
+                f"done are {stretch.ends_text(' after ')}"
             )
         else:
             (who, many), ipu = slowest(span.phase.busy), span.part.ipu
             most = (
                 f"in {span.phase.kind}{'' if ipu is None else f' of {stretch.names[ipu]}'}: {who} "
                 f"{'take' if many else 'takes'} {number(span.phase.cycles)}, the median tile "
-                f"{number(float(np.median(span.phase.busy[span.own])))}{self._cause(span)}"
+                f"{number(float(np.median(span.phase.busy[span.tiles])))}{self._cause(span)}"
             )
         return (
             f"{100 * one.mean / cycles:.1f} % of the tiles' time in this {self.group} is waiting, "
@@ -180,7 +180,7 @@ class _Run:
         if number_of >= 0:
             traffic = self.report.step_cost(step).exchange[number_of]
             received, sent = (
-                f"{int(a[tile]):,} bytes, the median {int(np.median(a[span.own])):,}"
+                f"{int(a[tile]):,} bytes, the median {int(np.median(a[span.tiles])):,}"
                 for a in (traffic.received, traffic.sent)
             )
             return f"; tile {tile} receives {received}, and sends {sent}"
@@ -284,7 +284,7 @@ def _still(run: _Run, one: _Lost, name: str, lanes: LanesOf, number_of: int) -> 
     busy: Array = np.zeros(lanes.count, np.int64)  # lane by lane, in each phase of its own order
     for span, times in run.phases(stretch):
         every: Array = np.zeros(run.tiles, np.int64)
-        every[span.own] = times
+        every[span.tiles] = times
         busy += lanes.of(every)
     return Still(
         label(f"{where}{run.title(stretch)}", 60),

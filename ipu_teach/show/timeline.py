@@ -359,8 +359,8 @@ class _Maker:
         if longest is not None:
             name = label(self.report.step_cost(longest.step).name, 40)
             last = f"the last is {stretch.names[stretch.last]}, longest with {name}"
-            note = f"at work are {stretch.told()}; {last}"
-        return stretch.apart, note
+            note = f"at work are {stretch.ends_text()}; {last}"
+        return stretch.summary, note
 
     def _heading(self) -> str:
         if not self.lanes.is_sorted:
