@@ -75,7 +75,7 @@ def balance(
     scene_of = (
         partial(_scene, runs)
         if other
-        else lambda most: linked(_scene(runs, most), report, ("tiles of run",))
+        else lambda max_runs: linked(_scene(runs, max_runs), report, ("tiles of run",))
     )
     return because(fitting(scene_of, MOST_STEPS), report, why, at)
 
@@ -94,11 +94,11 @@ class _Run:
         self.report, self.name = report, name
         self.several, self.tiles = report.target.num_sets > 1, report.target.num_tiles
         self.group = "stretch" if self.several else "superstep"
-        found, self.which = segments(report, len(report.step_numbers))
-        runs = np.bincount(self.which, minlength=len(found)).tolist()
-        lost = (float(self.times(stretch)[1].mean()) for stretch in found)
-        self.all = [_Lost(*one) for one in zip(found, runs, lost, strict=True)]
-        self.cycles = sum(one.runs * one.stretch.cycles for one in self.all)
+        stretches, self.which = segments(report, len(report.step_numbers))
+        runs = np.bincount(self.which, minlength=len(stretches)).tolist()
+        lost = (float(self.times(stretch)[1].mean()) for stretch in stretches)
+        self.all = [_Lost(*entry) for entry in zip(stretches, runs, lost, strict=True)]
+        self.cycles = sum(entry.runs * entry.stretch.cycles for entry in self.all)
 
     def phases(self, stretch: Segment) -> list[tuple[Span, Array]]:
         """Those in which tiles do something one by one, and for how long each that takes part."""
@@ -119,7 +119,7 @@ class _Run:
     @property
     def waiting(self) -> float:
         """The share of the tiles' time that is waiting."""
-        return sum(one.runs * one.mean for one in self.all) / self.cycles
+        return sum(lost.runs * lost.mean for lost in self.all) / self.cycles
 
     def named(self, stretch: Segment) -> tuple[str, str]:
         """(kind, name) of what a stretch is."""
@@ -132,45 +132,45 @@ class _Run:
         """What a stretch is, in words."""
         return " ".join(self.named(stretch)).strip()
 
-    def longest(self, one: _Lost) -> Span | None:
+    def longest(self, entry: _Lost) -> Span | None:
         """The phase in which most is lost, if more is lost in it than by IPUs that wait for the
         last."""
-        lost = [(int((s.phase.cycles - busy).sum()), s) for s, busy in self.phases(one.stretch)]
-        most, span = max(lost, key=lambda pair: pair[0], default=(0, None))
-        between = one.mean * self.tiles - sum(cycles for cycles, _ in lost)
-        return span if most > between else None
+        lost = [(int((s.phase.cycles - busy).sum()), s) for s, busy in self.phases(entry.stretch)]
+        max_runs, span = max(lost, key=lambda pair: pair[0], default=(0, None))
+        between = entry.mean * self.tiles - sum(cycles for cycles, _ in lost)
+        return span if max_runs > between else None
 
-    def slowest(self, one: _Lost) -> str:
+    def slowest(self, lost: _Lost) -> str:
         """For whom most time is lost, "" if none is."""
-        span = self.longest(one)
+        span = self.longest(lost)
         if span is None or span.phase.busy is None:
-            return one.stretch.names[one.stretch.last] if one.mean else ""
+            return lost.stretch.names[lost.stretch.last] if lost.mean else ""
         return slowest(span.phase.busy)[0].removeprefix("tile ")
 
-    def told(self, one: _Lost) -> str:
+    def told(self, lost: _Lost) -> str:
         """Whom the tiles wait for, why, and what it would take if all were as long at work as the
         mean of them."""
-        stretch, cycles, span = one.stretch, one.stretch.cycles, self.longest(one)
-        if one.mean < 0.0005 * cycles:
+        stretch, cycles, span = lost.stretch, lost.stretch.cycles, self.longest(lost)
+        if lost.mean < 0.0005 * cycles:
             return "no tile waits for another" if cycles else "takes no time"
         if span is None or span.phase.busy is None:
             last = max(filter(stretch.lasts, stretch.parts), key=lambda part: part.cycles)
-            most = (
+            max_runs = (
                 f"for {stretch.names[stretch.last]}, longest with "
                 f"{label(self.report.step_cost(last.step).name, 40)}; "
                 f"done are {stretch.ends_text(' after ')}"
             )
         else:
             (who, many), ipu = slowest(span.phase.busy), span.part.ipu
-            most = (
+            max_runs = (
                 f"in {span.phase.kind}{'' if ipu is None else f' of {stretch.names[ipu]}'}: {who} "
                 f"{'take' if many else 'takes'} {number(span.phase.cycles)}, the median tile "
                 f"{number(float(np.median(span.phase.busy[span.tiles])))}{self._cause(span)}"
             )
         return (
-            f"{100 * one.mean / cycles:.1f} % of the tiles' time in this {self.group} is waiting, "
-            f"most {most}; at the mean of all tiles it would take "
-            f"{number(round(cycles - one.mean))} instead of {number(cycles)}"
+            f"{100 * lost.mean / cycles:.1f} % of the tiles' time in this {self.group} is waiting, "
+            f"most {max_runs}; at the mean of all tiles it would take "
+            f"{number(round(cycles - lost.mean))} instead of {number(cycles)}"
         )
 
     def _cause(self, span: Span) -> str:
@@ -184,14 +184,16 @@ class _Run:
                 for a in (traffic.received, traffic.sent)
             )
             return f"; tile {tile} receives {received}, and sends {sent}"
-        said = codelets_on(self.report, step, tile)[:2]
-        names = [f"{name} on {many:,}" for name, many in said]
+        sentences = codelets_on(self.report, step, tile)[:2]
+        names = [f"{name} on {many:,}" for name, many in sentences]
         return (
-            f"; tile {tile} executes {' and '.join(names)} of {self.tiles:,} tiles" if said else ""
+            f"; tile {tile} executes {' and '.join(names)} of {self.tiles:,} tiles"
+            if sentences
+            else ""
         )
 
 
-def _scene(runs: list[_Run], most: int) -> Scene:
+def _scene(runs: list[_Run], max_runs: int) -> Scene:
     ipus = [run.report.target.num_sets for run in runs]
     span, rows_ = max(run.cycles for run in runs), int(np.lcm.reduce(ipus))
     count = max(1, min(MOST_LANES, *(run.tiles for run in runs)) // rows_) * rows_
@@ -202,18 +204,18 @@ def _scene(runs: list[_Run], most: int) -> Scene:
     for run, lanes in zip(runs, lanes_of, strict=True):
         report = run.report
         name = run.name if len(runs) > 1 else "run"
-        shown = _shown(run, most, panels)
+        shown = _shown(run, max_runs, panels)
         of = dict.fromkeys(shown, 0)  # the still of each
-        for which, one in enumerate(run.all):
-            cycles, (kind, title) = one.stretch.cycles, run.named(one.stretch)
-            waits = 100 * one.mean / cycles if cycles else 0.0
-            ran = f"{one.runs:,}", number(cycles), f"{waits:.1f} %", run.slowest(one)
-            rows.append((run.name, kind, label(title, 48), *ran))
+        for which, entry in enumerate(run.all):
+            cycles, (kind, title) = entry.stretch.cycles, run.named(entry.stretch)
+            waits = 100 * entry.mean / cycles if cycles else 0.0
+            executions = f"{entry.runs:,}", number(cycles), f"{waits:.1f} %", run.slowest(entry)
+            rows.append((run.name, kind, label(title, 48), *executions))
             if which in of:
                 of[which] = len(stills)
-                stills.append(_still(run, one, name, lanes, len(stills)))
-                panels.drawings.append(lanes.drawing(one.stretch))
-                lost.append(one.runs * one.mean)
+                stills.append(_still(run, entry, name, lanes, len(stills)))
+                panels.drawings.append(lanes.drawing(entry.stretch))
+                lost.append(entry.runs * entry.mean)
         frames += [of[which] for which in shown]
         heading = (
             f"{100 * run.waiting:.1f} % waiting of {number(run.cycles)} modelled cycles, "
@@ -227,14 +229,15 @@ def _scene(runs: list[_Run], most: int) -> Scene:
     heading = f"the {runs[0].group}, slowest first" + ", IPU by IPU" * runs[0].several
     ends = lanes_of[0].ends if len(set(ipus)) == 1 else ()
     panels.put(Lanes("lanes", heading, count=count, ends=ends), left=64, right=424, high=240)
-    ends, each = ("0", "the slowest"), 100 / BINS
+    ends, bin_width = ("0", "the slowest"), 100 / BINS
     histograms = [still.about["histogram"][1]["n"] for still in stills]
     pictures = tuple(
         stacks([(len(CODES) - 1, many)], *BARS, int(many.max()), "tiles", ends)
         for many in histograms
     )
     shares = tuple(
-        f"{number(round(i * each, 1))} to {number(round((i + 1) * each, 1))} %" for i in range(BINS)
+        f"{number(round(i * bin_width, 1))} to {number(round((i + 1) * bin_width, 1))} %"
+        for i in range(BINS)
     )
     heading, places = "tiles by their time at work", stack_places(BINS, *BARS)
     panels.put(painted("histogram", heading, *BARS, pictures, places, shares), left=464)
@@ -263,24 +266,24 @@ def _scene(runs: list[_Run], most: int) -> Scene:
     )
 
 
-def _shown(run: _Run, most: int, panels: Panels) -> list[int]:
+def _shown(run: _Run, max_runs: int, panels: Panels) -> list[int]:
     """The stretches that are shown, in order: those of the first `most` supersteps, at least
     one."""
     edges = np.append(cuts(run.report), len(run.report.step_numbers))
-    count = max(1, int(np.searchsorted(edges, most, "right")) - 1)
+    count = max(1, int(np.searchsorted(edges, max_runs, "right")) - 1)
     whose = f"Of the {run.name} the picture shows"
     panels.first(int(edges[: count + 1][-1]), run.report.num_steps, "supersteps", whose)
     return list(map(int, run.which[:count]))
 
 
-def _still(run: _Run, one: _Lost, name: str, lanes: LanesOf, number_of: int) -> Still:
-    stretch, cycles, (work, waits) = one.stretch, one.stretch.cycles, run.times(one.stretch)
+def _still(run: _Run, lost: _Lost, name: str, lanes: LanesOf, number_of: int) -> Still:
+    stretch, cycles, (work, waits) = lost.stretch, lost.stretch.cycles, run.times(lost.stretch)
     code = len(STATES) + np.clip(np.ceil(5 * waits / (cycles or 1)).astype(np.int64) - 1, 0, 4)
     values = {"work": work, "waits": waits}
     where = "" if name == "run" else f"{name}: "
     grid = f"tiles of {name}"
     say = f"{where}tile {{i}}: at work {{work}} modelled cycles, waits {{waits}}"
-    own = [s.phase for s in stretch.spans if stretch.lasts(s.part)]
+    own_parts = [s.phase for s in stretch.spans if stretch.lasts(s.part)]
     busy: Array = np.zeros(lanes.count, np.int64)  # lane by lane, in each phase of its own order
     for span, times in run.phases(stretch):
         every: Array = np.zeros(run.tiles, np.int64)
@@ -288,8 +291,8 @@ def _still(run: _Run, one: _Lost, name: str, lanes: LanesOf, number_of: int) -> 
         busy += lanes.of(every)
     return Still(
         label(f"{where}{run.title(stretch)}", 60),
-        run.told(one),
-        state_of(own),
+        run.told(lost),
+        state_of(own_parts),
         cycles,
         True,
         {grid: (code, cycles or 1, len(STATES))},
@@ -316,19 +319,19 @@ def _title(runs: list[_Run]) -> str:
         return (
             f"Waiting: {shares[0]} of the tiles' time in the first run, {shares[1]} in the second"
         )
-    worst = max(runs[0].all, key=lambda one: one.runs * one.mean)
+    worst = max(runs[0].all, key=lambda lost: lost.runs * lost.mean)
     where = f", most of it in {label(runs[0].title(worst.stretch), 40)}" * (runs[0].waiting > 0)
     return f"{shares[0]} of the tiles' time is waiting{where}"
 
 
 def _sentence(runs: list[_Run]) -> str:
-    said = []
+    sentences = []
     for run in runs:
-        worst = max(run.all, key=lambda one: one.runs * one.mean)
+        worst = max(run.all, key=lambda lost: lost.runs * lost.mean)
         head = f"{run.name[0].upper()}{run.name[1:]}, " if len(runs) > 1 else ""
-        said.append(
+        sentences.append(
             f"{head}{number(run.cycles)} modelled cycles on {tiles_of(run.report)}: "
             f"{100 * run.waiting:.1f} % of their time is waiting. Most is lost in "
             f"{label(run.title(worst.stretch), 48)}: {run.told(worst)}."
         )
-    return " ".join(said)
+    return " ".join(sentences)

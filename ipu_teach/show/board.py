@@ -45,15 +45,15 @@ def value(text: str) -> float:
 def short(text: str, room: float) -> str:
     """A number in at most four significant digits, fewer where there is no room, "" where there is
     none at all."""
-    most = int(room / OF_LETTER)
-    if text == "?" or len(text) <= most and not set(text) & set(".e"):
-        return text if most else ""
+    max_letters = int(room / OF_LETTER)
+    if text == "?" or len(text) <= max_letters and not set(text) & set(".e"):
+        return text if max_letters else ""
     tries = (
         [text, text[:1]]
         if text in ("True", "False")
         else [f"{float(ROUND[digits].create_decimal(value(text))):g}" for digits in (4, 3, 2, 1)]
     )
-    return next((said for said in tries if len(said) <= most), "")
+    return next((candidate for candidate in tries if len(candidate) <= max_letters), "")
 
 
 class Places:
@@ -136,32 +136,34 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
         yield Words(
             x + 4, y + 14, f"tile {tile}" if places.wide > 70 else f"{tile}", 11, ink="soft"
         )
-    for one in np.unique(state).tolist():
-        if scene.codes[one].letter:
-            x, y = corners[state == one].T + np.array([[places.wide - 18], [3]])
-            yield Boxes(one, rectangles(x, y, 14.0, 14.0))
+    for value in np.unique(state).tolist():
+        if scene.codes[value].letter:
+            x, y = corners[state == value].T + np.array([[places.wide - 18], [3]])
+            yield Boxes(value, rectangles(x, y, 14.0, 14.0))
             yield from (
-                Words(a + 7, b + 11, scene.codes[one].letter, 11, "middle", one)
+                Words(a + 7, b + 11, scene.codes[value].letter, 11, "middle", value)
                 for a, b in zip(x, y, strict=True)
             )
     shown = value_codes(board, texts)
-    for one in np.unique(shown):
-        yield Boxes(int(one), cells[shown == one])
-    more = []
+    for value in np.unique(shown):
+        yield Boxes(int(value), cells[shown == value])
+    rest = []
     for row, rim_code in enumerate(board.rims):
         for box in range(len(board.tiles)):
-            here = cells[(board.box == box) & (board.row == row)]
-            if len(here):
-                wide = places.pitch[row] * len(here) - 1
+            inside = cells[(board.box == box) & (board.row == row)]
+            if len(inside):
+                wide = places.pitch[row] * len(inside) - 1
                 if len(board.rims) > 1:
-                    yield Outline(rim_code, outline(here[0, 0], here[0, 1], wide, CELL), False, 1.5)
+                    yield Outline(
+                        rim_code, outline(inside[0, 0], inside[0, 1], wide, CELL), False, 1.5
+                    )
                 if left := int(board.left[box, row]):
-                    x, y = float(here[-1, 0] + places.pitch[row]) + 1, float(here[0, 1]) + 11
-                    more.append(Words(x, y, f"+{left:,}", 11, ink="soft"))
-    yield from more
+                    x, y = float(inside[-1, 0] + places.pitch[row]) + 1, float(inside[0, 1]) + 11
+                    rest.append(Words(x, y, f"+{left:,}", 11, ink="soft"))
+    yield from rest
     reads, writes = still.touches.get(board.name, (np.zeros(0, np.int64), np.zeros(0, np.int64)))
-    for some, width in ((reads, 1.0), (writes, 2.5)):
-        for x, y, wide, high in cells[some].tolist():
+    for marked, width in ((reads, 1.0), (writes, 2.5)):
+        for x, y, wide, high in cells[marked].tolist():
             if wide < NARROW:
                 yield Stroke(((x, y + high + 1), (x + wide + 1, y + high + 1)), width)
             else:
@@ -170,8 +172,8 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
     yield from rim(x - 2, y - 2, wide + 4, high + 4, 3)
     digits = zip(cells.tolist(), texts, shown.tolist(), strict=True)
     words = [
-        Words(x + w / 2, y + 11, short(t, w), 11, "middle", one)
-        for (x, y, w, _), t, one in digits
+        Words(x + w / 2, y + 11, short(t, w), 11, "middle", value)
+        for (x, y, w, _), t, value in digits
         if w >= DIGITS
     ]
     yield from sorted(words, key=lambda w: (w.ink, w.y))
@@ -235,7 +237,7 @@ def paint_packets(
         code = board.rims[int(board.row[cell])] if cell >= 0 else still.code
         boxes.setdefault(code, []).append((x - wide / 2, y - 8, wide, 16.0))
         words.append(Words(x, y + 4, text, 11, "middle", code))
-    yield from (Boxes(code, np.array(some)) for code, some in boxes.items())
+    yield from (Boxes(code, np.array(marked)) for code, marked in boxes.items())
     yield from sorted(words, key=lambda w: w.ink)
 
 
@@ -250,11 +252,11 @@ def _arrows(places: Places, messages: tuple[Message, ...]) -> Iterator[Shape]:
         pairs = [pair for pair in pairs if pair[0]]
         words += f"; arrows: tile {board.tiles[focus]}"
     yield Words(board.right, board.y - 8, words, anchor="end", ink="soft")
-    for own, source, to in pairs:
+    for own_pair, source, to in pairs:
         (x, y), (u, v) = places.corner(source), places.corner(to)
         start = (x + places.wide * 0.3, y + board.high - 8)
         end = (u + places.wide * 0.7, v + board.high - 8)
-        yield Stroke((start, end), 1.5 if own else 1, "ink" if own else "line", True)
+        yield Stroke((start, end), 1.5 if own_pair else 1, "ink" if own_pair else "line", True)
 
 
 def _links(scene: Scene, places: Places, links: tuple[Message, ...]) -> Iterator[Shape]:
@@ -295,9 +297,9 @@ def paint_detail(scene: Scene, mark: Detail, frame: int) -> Iterator[Shape]:
     box = int(board.box[board.focus])
     yield Words(mark.x, mark.y - 8, f"tile {board.tiles[box]} holds", ink="soft")
     now, before = (scene.numbers[board.name].at(f) for f in (frame, frame - 1))
-    here = np.flatnonzero(board.box == box).tolist()
+    inside = np.flatnonzero(board.box == box).tolist()
     fit = int(mark.height // LINE)
-    shown = here if len(here) <= fit else here[: fit - 1]
+    shown = inside if len(inside) <= fit else inside[: fit - 1]
     for line, cell in enumerate(shown):
         yield Words(mark.x, mark.y + 12 + LINE * line, board.said(cell), 12, ink="soft")
     for line, cell in enumerate(shown):
@@ -307,9 +309,9 @@ def paint_detail(scene: Scene, mark: Detail, frame: int) -> Iterator[Shape]:
             old = short(before[cell], 60)
             yield Words(right - 70, y, old, 12, "end", "soft")
             yield Stroke(((right - 70 - OF_LETTER * len(old), y - 4), (right - 70, y - 4)), 1)
-    if len(shown) < len(here):
-        more = f"and {len(here) - len(shown):,} more"
-        yield Words(mark.x, mark.y + 12 + LINE * len(shown), more, 12, ink="soft")
+    if len(shown) < len(inside):
+        texts = f"and {len(inside) - len(shown):,} more"
+        yield Words(mark.x, mark.y + 12 + LINE * len(shown), texts, 12, ink="soft")
 
 
 def paint_trail(scene: Scene, mark: Trail, edges: Array) -> Iterator[Shape]:

@@ -102,7 +102,7 @@ def bsp(
     why: Why | None = None,
     at: At = None,
 ) -> View:
-    """Show which tile makes the others wait in each superstep, and for how long.
+    """Which tile makes the others wait in each superstep, and for how long?
 
     The view is an animation of the supersteps of a run; with `other`, it shows two runs above each
     other on one axis of time. If `run` is a recording, the view also lists the recorded elements
@@ -148,21 +148,26 @@ def _fitted(report: Report, contents: Carried) -> Scene:
             enumerate((place, phase.exchange) for place, n in order for phase in report.phases(n))
         )
     builder = _builder(report, tiles_per_cell)
-    most = FIRST_FRAMES if has_several else MOST_FRAMES
+    max_frames = FIRST_FRAMES if has_several else MOST_FRAMES
     while True:
-        scene = with_content(builder.scene(most), contents, frames)
+        scene = with_content(builder.scene(max_frames), contents, frames)
         scene = linked(scene, report, ("tiles", "lanes"))
         size = len(scene.json())
         shown = len(scene.frames)
-        if size <= MOST_BYTES and has_several and most == FIRST_FRAMES and builder.is_cut(most):
-            most = min(MOST_FRAMES, int(0.9 * shown * MOST_BYTES / size))
-            if most > FIRST_FRAMES:  # there is room for more
+        if (
+            size <= MOST_BYTES
+            and has_several
+            and max_frames == FIRST_FRAMES
+            and builder.is_cut(max_frames)
+        ):
+            max_frames = min(MOST_FRAMES, int(0.9 * shown * MOST_BYTES / size))
+            if max_frames > FIRST_FRAMES:  # there is room for more
                 continue
         if size <= MOST_BYTES:
             return scene
-        if has_several and shown > FEW_FRAMES and most > FEW_FRAMES:
+        if has_several and shown > FEW_FRAMES and max_frames > FEW_FRAMES:
             # leave out frames before tiles, because the tiles are the picture
-            most = max(FEW_FRAMES, int(0.9 * min(most, shown) * MOST_BYTES / size))
+            max_frames = max(FEW_FRAMES, int(0.9 * min(max_frames, shown) * MOST_BYTES / size))
         elif tiles_per_cell < target.tiles_per_ipu:
             tiles_per_cell *= 2
             builder = _builder(report, tiles_per_cell)
@@ -217,8 +222,10 @@ def _two(builders: list[_Builder]) -> Scene:
         raise no_time("bsp")
     first, second = (builder.report.total_cycles for builder in builders)
     part = abs(second - first) / first if first else 0.0
-    more = "more" if second > first else "fewer"
-    change = f" The second takes {100 * part:.1f} % {more} cycles than the first." if part else ""
+    comparison = "more" if second > first else "fewer"
+    change = (
+        f" The second takes {100 * part:.1f} % {comparison} cycles than the first." if part else ""
+    )
     panels.notes.insert(0, change.strip() or "Both take equally long.")
     return panels.scene(
         "bsp",
@@ -280,8 +287,8 @@ def _compared(first: float, second: float) -> str:
     if first == second:
         return "Both runs take equally long"
     share = abs(second - first) / first if first else 0.0
-    more = "more" if second > first else "fewer"
-    return f"The second run takes {100 * share:.1f} % {more} cycles than the first"
+    comparison = "more" if second > first else "fewer"
+    return f"The second run takes {100 * share:.1f} % {comparison} cycles than the first"
 
 
 class _Executed(NamedTuple):
@@ -343,12 +350,12 @@ class _Builder:
         self.kinds = [kind for kind in STATE if kind in occurring]
         self.beyond = [BEYOND[kind] for kind in self.kinds if kind in BEYOND]
 
-    def scene(self, most: int = MOST_FRAMES) -> Scene:
+    def scene(self, max_frames: int = MOST_FRAMES) -> Scene:
         """Return the scene, with at most so many frames."""
         stills: list[Still] = []
         panels = Panels()
         stills_of: list[range] = []  # by stretch
-        for stretch in self.stretches[: self._shown_stretches(most)]:
+        for stretch in self.stretches[: self._shown_stretches(max_frames)]:
             added = self._stills(stretch, len(panels.drawings))
             stills_of.append(range(len(stills), len(stills) + len(added)))
             stills += added
@@ -357,7 +364,7 @@ class _Builder:
                 panels.drawings.append(self._of_host(stretch))
         if not stills:
             raise no_time("bsp")
-        frames = self._frames(stills_of, panels, most)
+        frames = self._frames(stills_of, panels, max_frames)
         if self.has_several:
             poster = self._longest_wait(stills_of, set(frames.tolist()))
         else:
@@ -377,16 +384,18 @@ class _Builder:
             group=self.group,
         )
 
-    def _shown_stretches(self, most: int) -> int:
+    def _shown_stretches(self, max_frames: int) -> int:
         """Return how many distinct stretches occur in the first `most` frames; at least 1."""
         sizes = [len(self._edges(stretch)) - 1 for stretch in self.stretches]
         frames = np.cumsum([sizes[i] for i in self.order.tolist()])
-        shown = self.order[: max(1, int(np.searchsorted(frames, most, "right")))]
+        shown = self.order[: max(1, int(np.searchsorted(frames, max_frames, "right")))]
         return 1 + max(shown.tolist(), default=0)
 
-    def is_cut(self, most: int) -> bool:
+    def is_cut(self, max_frames: int) -> bool:
         """Return whether the run has more than `most` frames."""
-        return sum(len(self._edges(self.stretches[i])) - 1 for i in self.order.tolist()) > most
+        return (
+            sum(len(self._edges(self.stretches[i])) - 1 for i in self.order.tolist()) > max_frames
+        )
 
     def _longest_compute(self, stills: list[Still], frames: Array) -> int:
         """Return the still that computes longest; else the longest that is not a sync."""
@@ -402,20 +411,20 @@ class _Builder:
 
         The slowest IPU is the one that makes the others wait longest in the whole run.
         """
-        held = self.report.ipus.largest("held_cycles", 1)[0]
+        longest_wait = self.report.ipus.largest("held_cycles", 1)[0]
         ends = [
-            (stretch.last == held.ipu, stretch.cycles, -numbers[-1])
+            (stretch.last == longest_wait.ipu, stretch.cycles, -numbers[-1])
             for stretch, numbers in zip(self.stretches, stills_of, strict=False)
             if numbers and numbers[-1] in shown
         ]
         return -max(ends)[2]
 
-    def _frames(self, stills_of: list[range], panels: Panels, most: int) -> Array:
+    def _frames(self, stills_of: list[range], panels: Panels, max_frames: int) -> Array:
         """Return the still of every frame, up to the last stretch that is completely shown."""
         frames: list[int] = []
         shown = len(self.report.step_numbers[:MOST_FRAMES])
         for place, i in enumerate(self.order.tolist()):
-            if i >= len(stills_of) or (frames and len(frames) + len(stills_of[i]) > most):
+            if i >= len(stills_of) or (frames and len(frames) + len(stills_of[i]) > max_frames):
                 shown = int(cuts(self.report)[place])
                 break
             frames += stills_of[i]
@@ -600,7 +609,7 @@ class _Builder:
         return ", ".join(texts)
 
     def named(self, part: IPUStep) -> tuple[str, str]:
-        """Return (kind, name) of a step; the name follows that of the IPU if one IPU executes it."""
+        """Return (kind, name) of a step, with the IPU's name first if one IPU executes it."""
         prefix = "" if part.ipu is None else f"{self.report.target.sets[part.ipu]}: "
         return self.report.step_cost(part.step).kind, label(prefix + self._name(part), 48)
 

@@ -47,29 +47,29 @@ def carried(recording: Recording, once: bool = False) -> Carried:
         base += len(track.address)
 
     def lines(crossing: dict[Pair, Array]) -> list[str]:
-        found = []
+        by_frame = []
         for (source, to), cells in list(crossing.items())[:MOST_PAIRS]:
-            some = [
+            parts = [
                 f"{names.element(int(name[c]), int(index[c]))} = {texts[c]}"
                 for c in cells[:MOST_NAMED].tolist()
             ]
-            more = f" and {len(cells) - MOST_NAMED:,} more" if len(cells) > MOST_NAMED else ""
-            found.append(f"{source} to {to}: {', '.join(some)}{more}")
-        return found
+            rest = f" and {len(cells) - MOST_NAMED:,} more" if len(cells) > MOST_NAMED else ""
+            by_frame.append(f"{source} to {to}: {', '.join(parts)}{rest}")
+        return by_frame
 
-    told, number, room, seen = Carried(), recording.first - 1, MOST_LETTERS, {HOST}
+    told, number, room, visited = Carried(), recording.first - 1, MOST_LETTERS, {HOST}
     for place, step in enumerate(recording.steps):
         number += step != HOST
         does = None
-        if step not in seen:
+        if step not in visited:
             does = elements.step(step, report.profile.steps[step].compute_set)
             does = None if does.by_host else does
-            seen |= {step} if once else set()
-        here = lines(does.comes) if does and not does.after else []
+            visited |= {step} if once else set()
+        received = lines(does.comes) if does and not does.after else []
         for cell, text in changes[place]:
             texts[cell] = text
         if does:
-            told[number, 0] = here + lines(does.comes if does.after else does.copied)
+            told[number, 0] = received + lines(does.comes if does.after else does.copied)
             told[number, 1] = lines(does.goes)
             room -= sum(map(len, told[number, 0] + told[number, 1]))
         if room < 0:
@@ -80,8 +80,8 @@ def carried(recording: Recording, once: bool = False) -> Carried:
 def with_content(scene: Scene, told: Carried, frames: dict[int, tuple[int, int]]) -> Scene:
     """The scene with what its messages carry: `frames` says of which step and exchange a frame
     is."""
-    found = {f"{frame}": told[key] for frame, key in frames.items() if told.get(key)}
-    return replace(scene, data={**scene.data, "content": found}) if told else scene
+    by_frame = {f"{frame}": told[key] for frame, key in frames.items() if told.get(key)}
+    return replace(scene, data={**scene.data, "content": by_frame}) if told else scene
 
 
 def report_of(what: Report | Recording, once: bool = False) -> tuple[Report | Recording, Carried]:

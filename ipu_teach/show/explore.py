@@ -87,14 +87,14 @@ def _longest(
     build: Callable[..., View], settings: dict[str, Setting], start: dict[str, Any], view: View
 ) -> float:
     """The longest axis of time of the picture at the start, and at both ends of each setting."""
-    found = axis_of(view)
-    for name, setting in settings.items() if found else ():
+    longest = axis_of(view)
+    for name, setting in settings.items() if longest else ():
         last = setting[1] if isinstance(setting, tuple) else setting[-1]
         for value in dict.fromkeys((setting[0], last)):
             if value != start[name]:
                 with suppress(IPUTeachError):  # the slider shows it when it comes there
-                    found = max(found, axis_of(_built(build, {**start, name: value})))
-    return found
+                    longest = max(longest, axis_of(_built(build, {**start, name: value})))
+    return longest
 
 
 def _start(build: Callable[..., View], name: str, setting: Setting) -> Any:
@@ -191,7 +191,7 @@ def _slider(w: Any, name: str, setting: Setting, value: Any) -> Any:
     }
     if isinstance(setting, list):
         return w.SelectionSlider(options=setting, value=value, **look)
-    whole = all(isinstance(v, int) for v in setting)
-    kind = w.IntSlider if whole else w.FloatSlider
-    step = setting[2] if len(setting) == 3 else 1 if whole else (setting[1] - setting[0]) / 100
+    is_integer = all(isinstance(v, int) for v in setting)
+    kind = w.IntSlider if is_integer else w.FloatSlider
+    step = setting[2] if len(setting) == 3 else 1 if is_integer else (setting[1] - setting[0]) / 100
     return kind(value=value, min=setting[0], max=setting[1], step=step, **look)

@@ -70,36 +70,40 @@ def formats(
             next:  give one to {MOST_DTYPES}: show.formats(values, HALF).""")
     (grid, scale), sizes = grid_of(dtypes[0], "show.formats()"), sizes_of(values, "show.formats()")
     best = fitting_power(float(sizes.max()), grid.largest * 2.0**scale)
-    each = -(-abs(best) // MOST_STEPS) or 1
-    way = [*range(0, best, each if best > 0 else -each), *range(best, best + BEYOND + 1), best]
-    found = [[histogram(np.ldexp(sizes, k), dtype) for dtype in dtypes] for k in way]
-    said = f"{sizes.size:,} values {found[0][0]}; times 2^{best} {found[-1][0]}."
+    shift_step = -(-abs(best) // MOST_STEPS) or 1
+    way = [
+        *range(0, best, shift_step if best > 0 else -shift_step),
+        *range(best, best + BEYOND + 1),
+        best,
+    ]
+    histograms = [[histogram(np.ldexp(sizes, k), dtype) for dtype in dtypes] for k in way]
+    sentence = f"{sizes.size:,} values {histograms[0][0]}; times 2^{best} {histograms[-1][0]}."
     panels, about = Panels(), [dict[str, tuple[str, dict[str, Array]]]() for _ in way]
     if coin is not None:
         ends, landed = _landed(coin, dtypes[0], throws, thrown, seed)
         many = np.rint(len(landed) ** (np.arange(len(way)) / (len(way) - 1))).astype(int).tolist()
         panels.put(_coin(float(coin), ends, landed, many), left=LEFT)
-        for told, n in zip(about, many, strict=True):
-            told["coin"] = "{label}: {n} of the throws", {"n": _on(ends, landed[:n])}
+        for fate_text, n in zip(about, many, strict=True):
+            fate_text["coin"] = "{label}: {n} of the throws", {"n": _on(ends, landed[:n])}
         low, high = _on(ends, landed) / len(landed)
-        said += (
+        sentence += (
             f" {coin:.6g}, rounded by chance {len(landed):,} times, became {ends[1]:.6g} in "
             f"{100 * high:.1f} % of them and {ends[0]:.6g} in {100 * low:.1f} %: "
             f"{landed.mean():.6g} on average."
         )
     mark, bins = _histogram(way, sizes, dtypes)
     panels.put(mark, left=LEFT if coin is None else RIGHT)
-    for told, part in zip(about, bins, strict=True):
-        told["values"] = "{label}: {n} values", {"n": part}
+    for fate_text, part in zip(about, bins, strict=True):
+        fate_text["values"] = "{label}: {n} values", {"n": part}
     stills = [
-        Still(f"times 2^{k}", "; ".join(map(str, row)), HELD, 0, True, about=told,
-              pictures=dict.fromkeys(told, i))
-        for i, (k, row, told) in enumerate(zip(way, found, about, strict=True))
+        Still(f"times 2^{k}", "; ".join(map(str, row)), HELD, 0, True, about=fate_text,
+              pictures=dict.fromkeys(fate_text, i))
+        for i, (k, row, fate_text) in enumerate(zip(way, histograms, about, strict=True))
     ]  # fmt: skip
     rows = [
         (h.dtype.__name__, f"2^{k}")
         + tuple(f"{100 * share:.3g} %" for share in (h.underflow, h.subnormal, h.overflow))
-        for k, row in zip(way[:-1], found, strict=False)
+        for k, row in zip(way[:-1], histograms, strict=False)
         for h in row
     ]
     return View(
@@ -108,7 +112,7 @@ def formats(
             f"Times 2^{best} the values fit {dtypes[0].__name__} best"
             if best
             else f"The values fit {dtypes[0].__name__} best as they are",
-            said,
+            sentence,
             foot=12,
             codes=CODES,
             stills=stills,
@@ -125,8 +129,8 @@ def _landed(
     """(the number below and the one above, where each throw landed)."""
     number = isinstance(coin, (int, float)) and not isinstance(coin, bool) and isfinite(coin)
     if not number or not is_whole(throws) or not 1 <= throws <= MOST_THROWS:
-        what = f"{shown(throws)} throws" if number else f"the coin {shown(coin)}"
-        raise InvalidOptionError(f"""show.formats() was given {what}.
+        subject = f"{shown(throws)} throws" if number else f"the coin {shown(coin)}"
+        raise InvalidOptionError(f"""show.formats() was given {subject}.
             next:  give a finite number, and 1 to {MOST_THROWS:,} throws.""")
     grid, scale = grid_of(dtype, "show.formats()")
     words = np.random.default_rng(seed).integers(0, 2**32, throws, np.uint32)
@@ -154,7 +158,7 @@ def _coin(value: float, ends: Array, landed: Array, many: list[int]) -> Painted:
     inner, drawn = np.array([BAR / 2 + 10, COIN - BAR / 2 - 10]), list[tuple[Shape, ...]]()
     for n in many:
         mean = float(landed[:n].mean())
-        at, there = np.interp([value, mean], ends, inner).tolist()
+        at, mean_at = np.interp([value, mean], ends, inner).tolist()
         shapes: list[Shape] = [Stroke(((0, HIGH), (COIN, HIGH)), 1, "line")]
         for x, end, on in zip(inner.tolist(), ends, _on(ends, landed[:n]).tolist(), strict=True):
             tall = on / n * (HIGH - 40)
@@ -165,7 +169,7 @@ def _coin(value: float, ends: Array, landed: Array, many: list[int]) -> Painted:
         shapes += [
             Stroke(((at, HIGH), (at, HIGH - 22)), 2),
             Words(at, HIGH - 26, f"{value:.6g}", 11, "middle"),
-            Stroke(((there, HIGH + 22), (there, HIGH + 2)), 2, arrow=True),
+            Stroke(((mean_at, HIGH + 22), (mean_at, HIGH + 2)), 2, arrow=True),
             Words(COIN / 2, HIGH + 36, f"mean {mean:.6g}", 11, "middle"),
             Words(COIN / 2, 12, counted(n, "throw"), 11, "middle", "soft"),
         ]
@@ -183,8 +187,10 @@ def _histogram(
     reaches, sizes = [], sizes[sizes > 0]
     for dtype in dtypes:
         grid, scale = grid_of(dtype, "show.formats()")
-        least = grid.least_exponent + scale
-        reaches.append((least - grid.mantissa_bits, least, frexp(grid.largest)[1] + scale))
+        lowest_exponent = grid.least_exponent + scale
+        reaches.append(
+            (lowest_exponent - grid.mantissa_bits, lowest_exponent, frexp(grid.largest)[1] + scale)
+        )
     power = np.frexp(sizes)[1] - 1
     low = int(min(power.min(initial=0) + min(way), reaches[0][0])) - 2
     high = int(max(power.max(initial=0) + max(way) + 1, reaches[0][2])) + 2
@@ -213,9 +219,12 @@ def _reaches(
     dtypes: tuple[type[DType], ...], reaches: list[tuple[int, int, int]], low: int, high: int
 ) -> list[Shape]:
     """The axis, and below it from which power of two to which each dtype goes."""
-    pitch, each = WIDE / (high - low), next(2**k for k in range(12) if (high - low) / 2**k <= 9)
+    pitch, shift_step = (
+        WIDE / (high - low),
+        next(2**k for k in range(12) if (high - low) / 2**k <= 9),
+    )
     shapes: list[Shape] = [Stroke(((0, HIGH), (WIDE, HIGH)), 1, "line")]
-    for p in range(ceil(low / each) * each, high + 1, each):
+    for p in range(ceil(low / shift_step) * shift_step, high + 1, shift_step):
         x = (p - low) * pitch
         shapes.append(Stroke(((x, HIGH), (x, HIGH + 4)), 1, "line"))
         shapes.append(Words(x, HIGH + 15, f"2^{p}", 11, "middle", "soft"))

@@ -51,15 +51,15 @@ def host(report: Report) -> View:
             and device.
             next:  show.timeline(report) shows the device alone; a Copy from or to a stream involves
             the host, one from or to a remote buffer streaming memory.""")
-    return fitting(lambda most: _scene(report, most), MOST_STEPS)
+    return fitting(lambda max_pieces: _scene(report, max_pieces), MOST_STEPS)
 
 
-def _scene(report: Report, most: int) -> Scene:
-    device, start = _device(report, most)
+def _scene(report: Report, max_pieces: int) -> Scene:
+    device, start = _device(report, max_pieces)
     trace, clock = report.host, report.target.tile_clock_frequency
-    measured, seconds = _measured(report, most)
+    measured, seconds = _measured(report, max_pieces)
     panels = Panels()
-    panels.first(most, report.num_steps, "supersteps")
+    panels.first(max_pieces, report.num_steps, "supersteps")
     panels.notes += [] if trace.events else ["The report has no times of the host."]
     heads = "all modelled: device, link, host", ""
     if not trace.modelled:
@@ -92,7 +92,7 @@ def _scene(report: Report, most: int) -> Scene:
         if size
     )
     longest = max(links, key=lambda link: link[-1])[0]
-    told = [trace.sentence()] if trace.events else []
+    sentences = [trace.sentence()] if trace.events else []
     if trace.starved_share:
         note += (
             f"; the device waits {100 * trace.starved_share:.1f} % of the "
@@ -108,7 +108,7 @@ def _scene(report: Report, most: int) -> Scene:
         "host",
         f"{100 * sum(link[-1] for link in links) / total:.1f} % of the run is transfer with the "
         f"host{' or streaming memory' * bool(report.streaming_bytes)}",
-        " ".join([f"The host beside the device: {crossing}.", *told]),
+        " ".join([f"The host beside the device: {crossing}.", *sentences]),
         foot=22,
         codes=CODES,
         stills=(Still("the whole run", note, CODE[longest], 0, True, lanes=panels.lanes),),
@@ -116,19 +116,19 @@ def _scene(report: Report, most: int) -> Scene:
     )
 
 
-def _device(report: Report, most: int) -> tuple[dict[str, list[Piece]], int]:
+def _device(report: Report, max_pieces: int) -> tuple[dict[str, list[Piece]], int]:
     """(by name what the device and its link do in the first `most` steps of the run, and for which
     functions it waits where the host's times are modelled; how long it takes), in cycles."""
     names = ["device"] if report.target.num_sets == 1 else list(report.target.sets)
-    found: dict[str, list[Piece]] = {name: [] for name in names}
+    pieces: dict[str, list[Piece]] = {name: [] for name in names}
     clock, trace, now = report.target.tile_clock_frequency, report.host, 0.0
     waits = [event for event in trace.events if trace.modelled and is_wait(event)][::-1]
 
     def add(rows: list[str], code: int, start: float, long: float) -> None:
         for name in rows:
-            found.setdefault(name, []).append((code, round(start), round(long)))
+            pieces.setdefault(name, []).append((code, round(start), round(long)))
 
-    stretches, order = segments(report, most)
+    stretches, order = segments(report, max_pieces)
     for stretch in (stretches[i] for i in order.tolist()):
         while waits and waits[-1].start * clock < now + 0.5:
             wait = waits.pop()
@@ -142,7 +142,7 @@ def _device(report: Report, most: int) -> tuple[dict[str, list[Piece]], int]:
                 add([*rows, *stream], CODE[phase.kind], start, phase.cycles)
                 start += phase.cycles
         now += stretch.cycles
-    return found, round(now)
+    return pieces, round(now)
 
 
 def _stream(report: Report, step: int, name: str = "") -> str:
@@ -156,19 +156,19 @@ def _stream(report: Report, step: int, name: str = "") -> str:
 def _sums(report: Report) -> dict[str, Counter[str]]:
     """What went through each stream in the whole run, and with each remote buffer: of several that
     share a step each takes all of its cycles."""
-    found: dict[str, Counter[str]] = {}
+    pieces: dict[str, Counter[str]] = {}
     for step, times in enumerate(report.executions.tolist()):
         cost, moves = report.step_cost(step), report.profile.steps[step].moves
         parts = [(m.buffer, m.bytes, m.rows) for m in moves] or [("", cost.host_bytes, 0)]
         for name, size, rows in parts if times and cost.host_bytes else ():
             sums = {"transfers": 1, "bytes": size, "modelled cycles": cost.host_cycles}
             sums |= {"rows": rows} if rows else {}
-            use = found.setdefault(_stream(report, step, name), Counter())
+            use = pieces.setdefault(_stream(report, step, name), Counter())
             use.update({what: times * count for what, count in sums.items()})
-    return found
+    return pieces
 
 
-def _measured(report: Report, most: int) -> tuple[dict[str, list[Piece]], int]:
+def _measured(report: Report, max_pieces: int) -> tuple[dict[str, list[Piece]], int]:
     """(by name what the host did during its runs, in microseconds since the first of them began,
     how long it took)."""
     events = list(report.host.events)
@@ -182,7 +182,7 @@ def _measured(report: Report, most: int) -> tuple[dict[str, list[Piece]], int]:
             start, long = round(1e6 * (event.start - begin)), max(1, round(1e6 * event.duration))
             rows.setdefault(label(event.name, 28), []).append((_code(event), start, long))
     longest = sorted(rows, key=lambda name: -sum(piece[2] for piece in rows[name]))[:MOST_LANES]
-    return {name: pieces[:most] for name, pieces in rows.items() if name in longest}, max(
+    return {name: pieces[:max_pieces] for name, pieces in rows.items() if name in longest}, max(
         1, round(1e6 * (end - begin))
     )
 

@@ -69,12 +69,12 @@ class Ladder:
             return ""
         if not self.bytes:
             return " In the run nothing goes over a link between IPUs."
-        most = max(self.busy.values())
-        first, *more = (link for link in self.links if self.busy[link] == most)
+        busiest = max(self.busy.values())
+        first, *rest = (link for link in self.links if self.busy[link] == busiest)
         return (
             f" In the run {len(self.bytes)} of {len(self.links)} links, each way counted, carry "
             f"{sum(self.bytes.values()):,} bytes; busiest is that from IPU {first[0]} to IPU "
-            f"{first[1]}{f', with {len(more)} more' * bool(more)}: {self.said(first)} of the run."
+            f"{first[1]}{f', with {len(rest)} more' * bool(rest)}: {self.said(first)} of the run."
         )
 
     def _share(self, link: Link) -> str:
@@ -120,7 +120,7 @@ class Ladder:
             )
         rates = [f"{link_rate(link, self.target):,.4g}" for link in self.links]
         ends = np.array(self.links).T
-        told = "IPU {from} to IPU {to}: {bytes} bytes in the run, {busy} modelled cycles busy"
+        template = "IPU {from} to IPU {to}: {bytes} bytes in the run, {busy} modelled cycles busy"
         values = {"from": ends[0], "to": ends[1]}
         for name, some in (("bytes", self.bytes), ("busy", self.busy)) if self.ran else ():
             values[name] = np.array([some[link] for link in self.links])
@@ -129,7 +129,10 @@ class Ladder:
             + f", rails {rates[-1]}" * (self.target.num_ipus > 2)
             + " bytes a cycle"
         )
-        say, high = told if self.ran else "IPU {from} to IPU {to}", 2 * (self._top + HIGH) + BETWEEN
+        say, high = (
+            template if self.ran else "IPU {from} to IPU {to}",
+            2 * (self._top + HIGH) + BETWEEN,
+        )
         return painted(
             "links", heading, WIDE, high, [shapes], np.array(places), say=say, values=values
         )

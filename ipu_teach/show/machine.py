@@ -103,8 +103,8 @@ def _scene(target: Target, report: Report | None) -> Scene:
         rows += [
             (name, pipe, r, figures[pipe], sources[pipe]) for pipe, r in said.items() if r != "none"
         ]
-        there = ", ".join(f"{pipe} {r}" for pipe, r in said.items() if r != "none")
-        notes.append(f"{memory:,.1f} MiB of memory, modelled {there}")
+        rate_texts = ", ".join(f"{pipe} {r}" for pipe, r in said.items() if r != "none")
+        notes.append(f"{memory:,.1f} MiB of memory, modelled {rate_texts}")
         stills.append(
             Still(
                 name, notes[-1], 4, 0, True, values={"rate": np.array([r // 10**6 for r in wide])}

@@ -40,7 +40,7 @@ SWITCHES = (  # (key, title, what the key does, whether it is on); the second on
 
 
 def memory(report: Report, *, why: Why | None = None) -> View:
-    """Show which tile is fullest, and which categories fill its memory.
+    """Which tile is fullest, and what is in its memory?
 
     The view shows every tile at its fullest moment. Nothing needs to have run.
 
@@ -51,7 +51,7 @@ def memory(report: Report, *, why: Why | None = None) -> View:
 
     :raises InvalidOptionError: if `report` is not a report, or `why` is not a chain of causes.
     """
-    checked(report, "memory", ran=False)
+    checked(report, "memory", must_have_run=False)
 
     def scene(most_named: int) -> Scene:
         return linked(_MemoryScene(report).scene(most_named), report, ("tiles", "stack"))
@@ -360,9 +360,9 @@ def _note(report: Report, total: Array) -> str:
     always = int(report.memory.always_live_bytes_per_tile[fullest])
     over = int((total > limit).sum())
     equal = int((total == total[fullest]).sum()) - 1
-    more = f", and {equal:,} more are as full" if equal else ""
+    rest = f", and {equal:,} more are as full" if equal else ""
     text = (
-        f"the fullest tile is {fullest}{more}: {int(total[fullest]):,} of {limit:,} bytes "
+        f"the fullest tile is {fullest}{rest}: {int(total[fullest]):,} of {limit:,} bytes "
         f"({100 * total[fullest] / limit:.1f} %), {always:,} always live"
     )
     return text + (f"; {counted(over, 'tile')} over the limit" if over else "")

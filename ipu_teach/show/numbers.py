@@ -53,14 +53,14 @@ class NumberLine:
 
     def spacing(self, value: float) -> float:
         """How far `value` is from the next number further from zero."""
-        held = min(max(abs(value), self.normal), self.largest)
-        return ldexp(1.0, frexp(held)[1] - 1) / self.steps
+        magnitude = min(max(abs(value), self.normal), self.largest)
+        return ldexp(1.0, frexp(magnitude)[1] - 1) / self.steps
 
     def from_zero(self, number: float) -> int:
         """The how manieth of its numbers it is, from zero up or down."""
-        held = abs(number)
-        doubled = frexp(max(held, self.normal))[1] - frexp(self.normal)[1]
-        return int(copysign(held / self.spacing(held) + doubled * self.steps, number))
+        magnitude = abs(number)
+        doubled = frexp(max(magnitude, self.normal))[1] - frexp(self.normal)[1]
+        return int(copysign(magnitude / self.spacing(magnitude) + doubled * self.steps, number))
 
     def ends(self, window: Window) -> Window:
         """The lowest and the highest of its numbers in the window: the first is higher if there is
@@ -74,16 +74,16 @@ class NumberLine:
         first, last = self.ends(window)
         return self.from_zero(last) - self.from_zero(first) + 1 if first <= last else 0
 
-    def within(self, window: Window, most: int) -> list[float]:
+    def within(self, window: Window, max_numbers: int) -> list[float]:
         """Its numbers from the first end of the window to the second, the lowest `most` of them."""
-        (here, last), found = self.ends(window), list[float]()
-        while here <= last and len(found) < most:
-            found.append(here)
+        (value, last), boxes_of_code = self.ends(window), list[float]()
+        while value <= last and len(boxes_of_code) < max_numbers:
+            boxes_of_code.append(value)
             # below zero, the next one is nearer to it: half as far where a power of two begins
-            step = self.spacing(here)
-            begins = here < 0 and -here > self.normal and frexp(here)[0] == -0.5
-            here += step / 2 if begins else step
-        return found
+            step = self.spacing(value)
+            begins = value < 0 and -value > self.normal and frexp(value)[0] == -0.5
+            value += step / 2 if begins else step
+        return boxes_of_code
 
 
 def numbers(*dtypes: type[DType], value: float = 0.1) -> View:
@@ -96,8 +96,8 @@ def numbers(*dtypes: type[DType], value: float = 0.1) -> View:
     for a dtype that has no such line.
     """
     if not dtypes or not is_finite(value):
-        what = f"the value {shown(value)}" if dtypes else "no dtype"
-        raise InvalidOptionError(f"""show.numbers() was given {what}.
+        subject = f"the value {shown(value)}" if dtypes else "no dtype"
+        raise InvalidOptionError(f"""show.numbers() was given {subject}.
             next:  give dtypes and a finite number: show.numbers(FLOAT, HALF, value=0.1).""")
     lines = [_line(dtype, float(value)) for dtype in dtypes]
     return View(_scene(lines, float(value)))
@@ -112,15 +112,16 @@ def _line(dtype: Any, value: float) -> NumberLine:
 
 
 def _scene(lines: list[NumberLine], value: float) -> Scene:
-    said = "; ".join(_told(line, value) for line in lines)
+    description = "; ".join(_told(line, value) for line in lines)
     low = min(frexp(line.smallest)[1] for line in lines) - 1
     span = max(frexp(line.largest)[1] for line in lines) - low
     half = max(line.spacing(value) for line in lines)
     window = (value - half, value + half)
     row = ("lands", "off", "spacing", "smallest", "normal", "largest", "to a power of two")
-    each = next(2**k for k in range(12) if span / 2**k <= MOST_TICKS)
+    tick_step = next(2**k for k in range(12) if span / 2**k <= MOST_TICKS)
     powers = [
-        ((p - low) / span, f"2^{p}") for p in range(-(-low // each) * each, low + span + 1, each)
+        ((p - low) / span, f"2^{p}")
+        for p in range(-(-low // tick_step) * tick_step, low + span + 1, tick_step)
     ]
     ends = [(part, f"{window[0] + 2 * half * part:.6g}") for part in (0.0, 0.5, 1.0)]
     panels = Panels()
@@ -131,10 +132,10 @@ def _scene(lines: list[NumberLine], value: float) -> Scene:
     return panels.scene(
         "numbers",
         _title(lines, value),
-        f"{value:.9g} on {counted(len(lines), 'number line')}: {said}.",
+        f"{value:.9g} on {counted(len(lines), 'number line')}: {description}.",
         foot=22,
         codes=CODES,
-        stills=(Still(f"where {value:.9g} lands", said, 0, 0, True),),
+        stills=(Still(f"where {value:.9g} lands", description, 0, 0, True),),
         table=(
             ("dtype", *row),
             ((line.name, *(f"{v:.9g}" for v in _row(line, value))) for line in lines),
@@ -179,9 +180,9 @@ DtypeRow = tuple[str, list[tuple[int, float, float]]]
 def _reach(line: NumberLine, low: int, span: int) -> DtypeRow:
     """From which power of two to which."""
     begin, normal, end = (round(log2(v)) - low for v in (line.smallest, line.normal, line.largest))
-    said = f"{line.name}: 2^{begin + low} to 2^{end + low}; {line.steps:,} numbers each"
+    description = f"{line.name}: 2^{begin + low} to 2^{end + low}; {line.steps:,} numbers each"
     parts = ((EVEN, begin, normal - begin), (GROWING, normal, end - normal))
-    return said, [(code, first / span, long / span) for code, first, long in parts]
+    return description, [(code, first / span, long / span) for code, first, long in parts]
 
 
 def _around(line: NumberLine, window: Window) -> DtypeRow:
@@ -205,14 +206,16 @@ def _rows(name: str, heading: str, rows: list[DtypeRow], ticks: list[tuple[float
     """A row of boxes for each dtype, with what is said of it above, over an axis."""
     high = PITCH * len(rows)
     shapes = list[Shape]()
-    for i, (said, boxes) in enumerate(rows):
+    for i, (description, boxes) in enumerate(rows):
         top, foot = PITCH * i + BELOW, PITCH * (i + 1) + 2
         shapes += [Stroke(((WIDE * x, top), (WIDE * x, foot)), 1, "line") for x, _ in ticks]
         for code in sorted({code for code, *_ in boxes}):
-            found = [(WIDE * x, top, WIDE * wide, TALL) for c, x, wide in boxes if c == code]
-            shapes.append(Boxes(code, np.array(found)))
-        shapes.append(Words(0, top - 5, said, 11))
+            boxes_of_code = [
+                (WIDE * x, top, WIDE * wide, TALL) for c, x, wide in boxes if c == code
+            ]
+            shapes.append(Boxes(code, np.array(boxes_of_code)))
+        shapes.append(Words(0, top - 5, description, 11))
     shapes += [Words(WIDE * x, high + 14, text, 11, "middle", "soft") for x, text in ticks]
     places = rectangles(0, PITCH * np.arange(len(rows)), WIDE, PITCH)
-    told = tuple(said for said, _ in rows)
-    return painted(name, heading, WIDE, high, [shapes], places, told, "{label}.")
+    texts = tuple(description for description, _ in rows)
+    return painted(name, heading, WIDE, high, [shapes], places, texts, "{label}.")

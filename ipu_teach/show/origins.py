@@ -134,66 +134,68 @@ class Elements:
         return self._copy(p.moves(step))
 
     def _execute(self, tables: tuple[FrozenTable, ...]) -> Step:
-        reads, comes, goes = [NONE], [(NONE, NONE, NONE)], [(NONE, NONE, NONE)]
-        made = [(NONE, NONE, NONE, NONE)]
+        reads, comes, crossing_out = [NONE], [(NONE, NONE, NONE)], [(NONE, NONE, NONE)]
+        written = [(NONE, NONE, NONE, NONE)]
         for table in tables:
             codelet = self.names(table.codelet.__name__)
             for name, field in table.fields.items():
                 if field.kind in ("input", "inout"):
-                    found = self.graph.touched(table, name)
-                    which, cell = self.within(found.start, found.stop)
+                    parts = self.graph.touched(table, name)
+                    which, cell = self.within(parts.start, parts.stop)
                     reads.append(cell)
-                    tile = table.tiles[found.row[which]].astype(np.int64)
+                    tile = table.tiles[parts.row[which]].astype(np.int64)
                     far = np.isin(tile, self.seen) & (tile != self.tile[cell])
                     comes.append((self.tile[cell][far], tile[far], cell[far]))
                 if field.kind in ("output", "inout"):
-                    found = self.graph.intervals(table, name)
-                    which, cell = self.within(found.start, found.stop)
-                    row = found.row[which]
+                    parts = self.graph.intervals(table, name)
+                    which, cell = self.within(parts.start, parts.stop)
+                    row = parts.row[which]
                     tile = table.tiles[row].astype(np.int64)
-                    made.append(
+                    written.append(
                         (cell, np.full(len(cell), codelet), table.order[row].astype(np.int64), tile)
                     )
-                    goes.append((tile, self.tile[cell], cell))
-        how = "written by vertex {index} of {name} on tile {tile}"
-        return Step(*_touched(how, False, reads, made), _crossing(comes), _crossing(goes))
+                    crossing_out.append((tile, self.tile[cell], cell))
+        phrase = "written by vertex {index} of {name} on tile {tile}"
+        return Step(
+            *_touched(phrase, False, reads, written), _crossing(comes), _crossing(crossing_out)
+        )
 
     def _copy(self, sides: list[tuple[Tensor, Tensor]]) -> Step:
-        made, comes, reads = [(NONE, NONE, NONE, NONE)], [(NONE, NONE, NONE)], [NONE]
+        written, comes, reads = [(NONE, NONE, NONE, NONE)], [(NONE, NONE, NONE)], [NONE]
         for source, destination in sides:
-            there, here = (
+            to_tile, positions = (
                 side.positions().reshape(-1) * side.dtype.size for side in (source, destination)
             )
-            which, cell = self.within(here, here + 1)
-            name, index = self.named(there[which])
-            tile = self.graph.tile_map.at(there[which]).astype(np.int64)
-            made.append((cell, name, index, tile))
+            which, cell = self.within(positions, positions + 1)
+            name, index = self.named(to_tile[which])
+            tile = self.graph.tile_map.at(to_tile[which]).astype(np.int64)
+            written.append((cell, name, index, tile))
             comes.append((tile, self.tile[cell], cell))
-            reads.append(self.within(there, there + 1)[1])
-        how = "copied from {name}[{index}] on tile {tile}"
-        return Step(*_touched(how, True, reads, made), _crossing(comes), {}, True)
+            reads.append(self.within(to_tile, to_tile + 1)[1])
+        phrase = "copied from {name}[{index}] on tile {tile}"
+        return Step(*_touched(phrase, True, reads, written), _crossing(comes), {}, True)
 
     def _outside(self, tensor: Tensor, into: bool, name: str, noun: str) -> Step:
         """What comes from the host, or goes there."""
-        here = tensor.positions().reshape(-1) * tensor.dtype.size
-        which, cell = self.within(here, here + 1)
+        positions = tensor.positions().reshape(-1) * tensor.dtype.size
+        which, cell = self.within(positions, positions + 1)
         away = np.full(len(cell), HOST)
         if not into:
-            goes = _crossing([(self.tile[cell], away, cell)])
-            return Step(np.unique(cell), NONE, (), {}, goes, by_host=True)
+            crossing_out = _crossing([(self.tile[cell], away, cell)])
+            return Step(np.unique(cell), NONE, (), {}, crossing_out, by_host=True)
         named = np.full(len(cell), self.names(name))
-        how = f"element {{index}} of {noun} {{name}}"
+        phrase = f"element {{index}} of {noun} {{name}}"
         comes = _crossing([(away, self.tile[cell], cell)])
-        touched = _touched(how, False, [NONE], [(cell, named, which, away)])
+        touched = _touched(phrase, False, [NONE], [(cell, named, which, away)])
         return Step(*touched, comes, {}, True, True)
 
 
 def _touched(
-    how: str, element: bool, reads: list[Array], made: list[tuple[Array, Array, Array, Array]]
+    phrase: str, element: bool, reads: list[Array], written: list[tuple[Array, Array, Array, Array]]
 ) -> tuple[Array, Array, tuple[Origins, ...]]:
     """(the elements that are read, those that are written, where these come from)."""
-    cell, *more = (np.concatenate(column) for column in zip(*made, strict=True))
-    origins = (Origins(how, element, cell, *more),) if len(cell) else ()
+    cell, *columns = (np.concatenate(column) for column in zip(*written, strict=True))
+    origins = (Origins(phrase, element, cell, *columns),) if len(cell) else ()
     return np.unique(np.concatenate(reads)), np.unique(cell), origins
 
 
@@ -203,7 +205,7 @@ def _all(steps: list[Step]) -> Step:
         np.unique(np.concatenate(sides))
         for sides in zip(*((s.reads, s.writes) for s in steps), strict=True)
     )
-    comes, goes = (
+    comes, crossing_out = (
         {
             pair: np.concatenate([way[pair] for way in ways if pair in way])
             for way in ways
@@ -212,18 +214,20 @@ def _all(steps: list[Step]) -> Step:
         for ways in zip(*((s.comes, s.goes) for s in steps), strict=True)
     )
     origins = tuple(origin for s in steps for origin in s.origins)
-    return replace(steps[0], reads=reads, writes=writes, origins=origins, comes=comes, goes=goes)
+    return replace(
+        steps[0], reads=reads, writes=writes, origins=origins, comes=comes, goes=crossing_out
+    )
 
 
-def _crossing(found: list[tuple[Array, Array, Array]]) -> dict[Pair, Array]:
+def _crossing(parts: list[tuple[Array, Array, Array]]) -> dict[Pair, Array]:
     """By (from, to) the elements that go from one tile to another, each once."""
-    source, to, element = (np.concatenate(column) for column in zip(*found, strict=True))
+    source, to, element = (np.concatenate(column) for column in zip(*parts, strict=True))
     rows = np.unique(np.stack((source, to, element), axis=1)[source != to], axis=0)
     first = np.flatnonzero(
         np.append(True, np.any(rows[1:, :2] != rows[:-1, :2], axis=1))[: len(rows)]
     )
     return {
-        (int(some[0, 0]), int(some[0, 1])): some[:, 2]
-        for some in np.split(rows, first[1:])
-        if len(some)
+        (int(group[0, 0]), int(group[0, 1])): group[:, 2]
+        for group in np.split(rows, first[1:])
+        if len(group)
     }

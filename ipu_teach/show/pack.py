@@ -49,14 +49,14 @@ def _runs(flat: Array) -> str:
     return AGAIN.sub(_again, text) if len(text) < LONGEST else text
 
 
-def _again(found: re.Match[str]) -> str:
-    return min(found[0], f"{len(found[0]) // len(found[1])}({found[1]})", key=len)
+def _again(match: re.Match[str]) -> str:
+    return min(match[0], f"{len(match[0]) // len(match[1])}({match[1]})", key=len)
 
 
 def _bits(flat: Array, lowest: int, highest: int) -> str:
     width = (highest - lowest).bit_length()
-    each = ((flat - lowest)[:, None] >> np.arange(width)[::-1]) & 1
-    stream = each.reshape(-1).astype(np.uint8)
+    bits = ((flat - lowest)[:, None] >> np.arange(width)[::-1]) & 1
+    stream = bits.reshape(-1).astype(np.uint8)
     padded = np.append(stream, np.zeros(-len(stream) % 6, np.uint8)).reshape(-1, 6)
     sixes = padded @ np.array([32, 16, 8, 4, 2, 1], np.uint8)
     return f"b{lowest}:{width}:{ALPHABET[sixes].tobytes().decode('ascii')}"

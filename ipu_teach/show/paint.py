@@ -73,7 +73,7 @@ COLUMNS = 320  # of the raster of a tape
 
 
 def paint(
-    scene: Scene, frame: int, progress: float | None = None, whole: bool = False
+    scene: Scene, frame: int, progress: float | None = None, is_whole: bool = False
 ) -> Iterator[Shape]:
     """The shapes of frame number `frame` when `progress` (0 to 1) of it is over, left out where a
     step stops.
@@ -87,7 +87,7 @@ def paint(
             case Cells():
                 yield from _cells(scene, mark, still, progress)
             case Lanes():
-                yield from _lanes(scene, mark, still, progress, whole)
+                yield from _lanes(scene, mark, still, progress, is_whole)
             case Flows():
                 yield from _flows(scene, mark, still, frame, progress)
             case Track():
@@ -144,8 +144,8 @@ def _cells(scene: Scene, mark: Cells, still: Still, progress: float) -> Iterator
     if mark.heading:
         yield Words(mark.x, mark.y - (20 if mark.names else 8), mark.heading, ink="soft")
     for block, name in enumerate(mark.names):
-        left, top = (float(v) for v in mark.place(np.array(block * mark.block)))
-        yield Words(left, top - 4, name, 11, ink="soft")
+        row_left, top = (float(v) for v in mark.place(np.array(block * mark.block)))
+        yield Words(row_left, top - 4, name, 11, ink="soft")
     codes = cell_codes(mark, still, progress)
     if mark.count > MOST_RECTANGLES:
         rows = -(-mark.block // mark.columns)
@@ -153,8 +153,8 @@ def _cells(scene: Scene, mark: Cells, still: Still, progress: float) -> Iterator
             part = codes[first : first + mark.block]
             pixels = np.full((rows, mark.columns), -1)
             pixels.flat[: len(part)] = part
-            left, top = map(float, mark.place(np.array(first)))
-            yield Raster(left, top, mark.columns * mark.side, rows * mark.side, pixels)
+            row_left, top = map(float, mark.place(np.array(first)))
+            yield Raster(row_left, top, mark.columns * mark.side, rows * mark.side, pixels)
         return
     x, y = mark.place(np.arange(mark.count))
     for code in np.unique(codes):
@@ -183,11 +183,11 @@ def _cell_labels(scene: Scene, mark: Cells, codes: Array) -> Iterator[Shape]:
 
 
 def _lanes(
-    scene: Scene, mark: Lanes, still: Still, progress: float, whole: bool
+    scene: Scene, mark: Lanes, still: Still, progress: float, is_whole: bool
 ) -> Iterator[Shape]:
     chosen, start, stop = still.lanes[mark.name]
     drawing = scene.drawings[chosen]
-    shown = drawing.span if whole or mark.whole else start + progress * (stop - start)
+    shown = drawing.span if is_whole or mark.whole else start + progress * (stop - start)
     full = mark.axis or drawing.span  # what the whole width stands for
     if mark.heading:
         yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
@@ -243,8 +243,8 @@ def pixels_in_turn(spent: Array) -> Array:
     for column in range(columns):
         owed += spent[:, :, column]
         # never what the column has nothing of
-        there = np.where(spent[:, :, column] > 0, owed, -np.inf)
-        pixels[:, column] = np.argmax(there, axis=1)
+        backlog = np.where(spent[:, :, column] > 0, owed, -np.inf)
+        pixels[:, column] = np.argmax(backlog, axis=1)
         owed[np.arange(rows), pixels[:, column]] -= spent[:, :, column].sum(axis=1)
     return pixels
 
@@ -317,7 +317,7 @@ def pieces(scene: Scene) -> tuple[Array, Array]:
     drawings, else its frames."""
     if scene.clock is not None:
         return np.array([s.code for s in scene.stills])[scene.frames], np.diff(scene.clock)
-    found, tapes = [], [m for m in scene.marks if isinstance(m, Tape)]
+    pieces_found, tapes = [], [m for m in scene.marks if isinstance(m, Tape)]
     for still in scene.stills:
         drawn = [
             scene.drawings[n].bars
@@ -328,8 +328,8 @@ def pieces(scene: Scene) -> tuple[Array, Array]:
             if drawn
             else []
         )
-        found.append(np.array(bars or [(still.code, still.cycles)], np.float64))
-    run = np.concatenate([found[i] for i in scene.frames.tolist()])
+        pieces_found.append(np.array(bars or [(still.code, still.cycles)], np.float64))
+    run = np.concatenate([pieces_found[i] for i in scene.frames.tolist()])
     return run[:, 0].astype(np.int64), run[:, 1]
 
 
@@ -341,26 +341,26 @@ def _track(scene: Scene, mark: Track, frame: int, progress: float) -> Iterator[S
         yield from _strip(mark, scene.columns, codes, cycles)
     elif len(codes) > MOST_RECTANGLES:
         columns, rows = STRIP
-        places, found = np.linspace(0, ends[-1], columns + 1), np.unique(codes)
+        places, pieces_found = np.linspace(0, ends[-1], columns + 1), np.unique(codes)
         spent = [
             np.diff(np.interp(places, ends, np.append(0.0, np.cumsum(cycles * (codes == c)))))
-            for c in found
+            for c in pieces_found
         ]
         pixels = stacked_pixels(np.array(spent) * columns / ends[-1] * rows, rows)
         yield Raster(
-            mark.x, mark.y, mark.width, mark.height, np.where(pixels < 0, -1, found[pixels])
+            mark.x, mark.y, mark.width, mark.height, np.where(pixels < 0, -1, pieces_found[pixels])
         )
     else:
-        left = mark.x + ends * mark.width / (ends[-1] or 1)
+        row_left = mark.x + ends * mark.width / (ends[-1] or 1)
         for code in np.unique(codes):
             at = np.flatnonzero(codes == code)
-            wide = left[at + 1] - left[at]
-            yield Boxes(int(code), rectangles(left[at], mark.y, wide, mark.height))
+            wide = row_left[at + 1] - row_left[at]
+            yield Boxes(int(code), rectangles(row_left[at], mark.y, wide, mark.height))
     cursor = float(edges[frame] + progress * (edges[frame + 1] - edges[frame]))
     yield Stroke(((cursor, mark.y - 4), (cursor, mark.bottom + 4)), 2)
-    below, whole = mark.bottom + 16, f"{number(ends[-1])} modelled cycles"
+    below, is_whole = mark.bottom + 16, f"{number(ends[-1])} modelled cycles"
     yield Words(mark.x, below, "0", 11, ink="soft")
-    yield Words(mark.right, below, whole, 11, "end", "soft")
+    yield Words(mark.right, below, is_whole, 11, "end", "soft")
 
 
 def _strip(mark: Track, edges: Array, codes: Array, cycles: Array) -> Iterator[Shape]:
@@ -378,14 +378,14 @@ def _strip(mark: Track, edges: Array, codes: Array, cycles: Array) -> Iterator[S
     new = np.abs(np.diff(tops, axis=1)).max(axis=0) * mark.height > 0.01
     firsts = np.flatnonzero(np.append(True, new))
     x = mark.x + edges * mark.width / (ends[-1] or 1)
-    left, right = x[firsts], x[np.append(firsts[1:], parts.shape[1])]
+    row_left, right = x[firsts], x[np.append(firsts[1:], parts.shape[1])]
     for i, code in enumerate(known.tolist()):
         top, high = tops[i, firsts] * mark.height, parts[i, firsts] * mark.height
-        boxes = rectangles(left, mark.y + top, right - left, high)
+        boxes = rectangles(row_left, mark.y + top, right - row_left, high)
         for tall in np.unique(np.round(high, 1)):
-            alike = (np.round(high, 1) == tall) & (high > 0.05)
-            if alike.any():
-                yield Boxes(code, boxes[alike])
+            same_height = (np.round(high, 1) == tall) & (high > 0.05)
+            if same_height.any():
+                yield Boxes(code, boxes[same_height])
 
 
 def _flame(scene: Scene, mark: Flame) -> Iterator[Shape]:
@@ -397,21 +397,21 @@ def _flame(scene: Scene, mark: Flame) -> Iterator[Shape]:
         yield Words(mark.x - 5, mark.y + (row + 0.68) * mark.pitch, name, 11, "end", "soft")
     ends = (mark.first, mark.last) if mark.timed else (before[mark.first], before[mark.last])
     shown = [np.clip((end - before[begin]) / span, 0, 1) for end in ends]
-    left, right = (mark.x + mark.width * part for part in shown)
+    row_left, right = (mark.x + mark.width * part for part in shown)
     top = mark.y + mark.depth * mark.pitch
-    gap = np.where(right - left > 4, 0.8, 0)  # between neighbours
-    wide = np.maximum(right - left - gap, 0.3)
+    gap = np.where(right - row_left > 4, 0.8, 0)  # between neighbours
+    wide = np.maximum(right - row_left - gap, 0.3)
     for code in np.unique(mark.code):
-        at = (mark.code == code) & ((right > left) | (ends[0] == ends[1]))
-        yield Boxes(int(code), rectangles(left[at], top[at], wide[at], mark.pitch - 1.5))
+        at = (mark.code == code) & ((right > row_left) | (ends[0] == ends[1]))
+        yield Boxes(int(code), rectangles(row_left[at], top[at], wide[at], mark.pitch - 1.5))
     lines = []
     for i in np.flatnonzero(wide > 30).tolist():
-        name, most = mark.names[int(mark.title[i])], int((wide[i] - 8) / NAME)
+        name, max_letters = mark.names[int(mark.title[i])], int((wide[i] - 8) / NAME)
         # the pattern says that it waits; where room is short the name says for whom
-        words = label(name if len(name) <= most else name.removeprefix(WAITS), most)
+        words = label(name if len(name) <= max_letters else name.removeprefix(WAITS), max_letters)
         if len(words) < 5 and words.endswith("…"):  # too little of the name to know it by
             continue
-        x, y = float(left[i]) + 4, float(top[i] + mark.pitch * 0.68)
+        x, y = float(row_left[i]) + 4, float(top[i] + mark.pitch * 0.68)
         lines.append(Words(x, y, words, 11, "start", int(mark.code[i])))
     yield from sorted(lines, key=lambda w: w.ink)
 
@@ -477,8 +477,8 @@ def _lane_boxes(
             if box[2] > 0:
                 boxes.setdefault((top, int(code[lane]), lanes), []).append(box)
                 within.update(range(lane + 1, lane + lanes))
-    for (_, one, _), found in sorted(boxes.items()):
-        yield Boxes(one, np.array(found))
+    for (_, key_part, _), pieces_found in sorted(boxes.items()):
+        yield Boxes(key_part, np.array(pieces_found))
     for lane in sorted(within) if gap else ():
         y = mark.y + lane * pitch
         yield Stroke(((mark.x, y), (mark.x + mark.width, y)), 2 * gap, "paper")
@@ -494,7 +494,7 @@ def _tape_raster(
     at = np.linspace(0, before[last], columns + 1)
     # the frame of each edge
     within = np.clip(np.searchsorted(before[first : last + 1], at, "right") - 1, 0, len(run) - 1)
-    made: dict[int, Array] = {}  # by drawing: float[lanes, codes], the time of each code
+    rasters: dict[int, Array] = {}  # by drawing: float[lanes, codes], the time of each code
     spent, total = np.zeros((mark.count, codes, columns + 1)), np.zeros((mark.count, codes))
     edges_of = np.split(np.arange(columns + 1), np.searchsorted(within, np.arange(1, len(run))))
     for (frame, drawing), edges in zip(run, edges_of, strict=True):
@@ -502,9 +502,9 @@ def _tape_raster(
             spent[:, :, edges] = total[:, :, None] + _spent(
                 drawing, mark.count, codes, at[edges] - before[frame]
             )
-        if id(drawing) not in made:
-            made[id(drawing)] = _spent(drawing, mark.count, codes, np.array([np.inf]))[:, :, 0]
-        total += made[id(drawing)]
+        if id(drawing) not in rasters:
+            rasters[id(drawing)] = _spent(drawing, mark.count, codes, np.array([np.inf]))[:, :, 0]
+        total += rasters[id(drawing)]
     pixels, pitch = pixels_in_turn(np.diff(spent, axis=2)), mark.height / mark.count
     if total.sum(axis=1).all():
         yield Raster(mark.x, mark.y, wide, mark.height, pixels)
@@ -516,13 +516,13 @@ def _tape_raster(
 def _spent(drawing: Drawing, count: int, codes: int, until: Array) -> Array:
     """float[lanes, codes, times]: how long each lane has had each code until some time of the
     drawing."""
-    found, lanes = np.zeros((count, codes, len(until))), np.arange(count)
+    pieces_found, lanes = np.zeros((count, codes, len(until))), np.arange(count)
     for bar in drawing.bars:
         code, begin, middle = (part[:, None] for part in bar.of(count))
-        found[lanes, code[:, 0]] += np.clip(np.minimum(until, middle) - begin, 0, None)
+        pieces_found[lanes, code[:, 0]] += np.clip(np.minimum(until, middle) - begin, 0, None)
         if bar.rest >= 0:
-            found[lanes, bar.rest] += np.clip(np.minimum(until, bar.end) - middle, 0, None)
-    return found
+            pieces_found[lanes, bar.rest] += np.clip(np.minimum(until, bar.end) - middle, 0, None)
+    return pieces_found
 
 
 def _steps(mark: Curve, values: Array) -> Array:
@@ -583,12 +583,12 @@ def _tree(mark: Tree) -> Iterator[Shape]:
         yield Words(x + 14, top + mark.pitch * 0.7, label(mark.labels[i], room), 12)
         for k, start in enumerate(starts):
             yield Words(start, top + mark.pitch * 0.7, mark.cells[i * len(starts) + k], 12, "end")
-    left: Array = np.full(len(rows), right - BAR)
+    row_left: Array = np.full(len(rows), right - BAR)
     upper = mark.y + (np.arange(len(rows)) + 0.2) * mark.pitch
     for code, part in mark.parts.items():
         wide = BAR * part[rows] / 1000
-        yield Boxes(int(code), rectangles(left, upper, wide, mark.pitch * 0.6)[wide > 0])
-        left = left + wide
+        yield Boxes(int(code), rectangles(row_left, upper, wide, mark.pitch * 0.6)[wide > 0])
+        row_left = row_left + wide
 
 
 def headline(scene: Scene) -> Iterator[Words]:
@@ -634,14 +634,14 @@ def legend_words(scene: Scene, code: int) -> str:
 
 def legend_places(scene: Scene) -> list[tuple[int, float, int]]:
     """(code, x, row) of each entry of the legend."""
-    found, x, row = [], 16.0, 0
+    pieces_found, x, row = [], 16.0, 0
     for code in scene.legend:
         wide = 34 + 6.6 * len(legend_words(scene, code))
         if x > 16 and x + wide > WIDTH:
             x, row = 16.0, row + 1
-        found.append((code, x, row))
+        pieces_found.append((code, x, row))
         x += wide
-    return found
+    return pieces_found
 
 
 def caption_height(scene: Scene) -> float:
@@ -659,6 +659,6 @@ def note_lines(scene: Scene) -> int:
     return max(1, *(len(_lines(still.note, MOST_LINES)) for still in scene.stills))
 
 
-def _lines(text: str, most: int) -> list[str]:
+def _lines(text: str, max_letters: int) -> list[str]:
     """A text in at most so many lines that fit the width."""
-    return wrap(text, 104, max_lines=most, placeholder=" …")
+    return wrap(text, 104, max_lines=max_letters, placeholder=" …")

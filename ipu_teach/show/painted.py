@@ -29,7 +29,7 @@ class Once:
 
     def picture(self, shapes: Sequence[Shape]) -> list[Any]:
         """[how many, the numbers of these shapes]."""
-        numbers = [self._of(_together(list(alike))) for _, alike in groupby(shapes, _style)]
+        numbers = [self._of(_together(list(group))) for _, group in groupby(shapes, _style)]
         return [len(numbers), pack(np.array(numbers))]
 
     def _of(self, shape: list[Any]) -> int:
@@ -60,7 +60,13 @@ def _together(shapes: list[Any]) -> list[Any]:
         case Boxes():
             x, _, wide, _ = [pack(tenths(side)) for side in shape.boxes.T]
             parts = ((s.code, *(pack(tenths(side)) for side in s.boxes.T[1::2])) for s in shapes)
-            return ["b", len(shape.boxes), x, wide, *(part for each in parts for part in each)]
+            return [
+                "b",
+                len(shape.boxes),
+                x,
+                wide,
+                *(part for part_list in parts for part in part_list),
+            ]
         case Raster():
             place = tenths((shape.x, shape.y, shape.width, shape.height)).tolist()
             return ["r", *place, *shape.codes.shape, pack(shape.codes)]

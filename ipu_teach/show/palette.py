@@ -79,13 +79,15 @@ def of_tiles(num_tiles: int) -> tuple[tuple[Code, ...], int]:
     stand side by side."""
     if num_tiles <= len(TILES):
         return TILES[:num_tiles], 1
-    each = -(-num_tiles // len(RANGES))
-    firsts = range(0, num_tiles, each)
-    names = (f"tiles {first:,} to {min(first + each, num_tiles) - 1:,}" for first in firsts)
+    tiles_per_range = -(-num_tiles // len(RANGES))
+    firsts = range(0, num_tiles, tiles_per_range)
+    names = (
+        f"tiles {first:,} to {min(first + tiles_per_range, num_tiles) - 1:,}" for first in firsts
+    )
     return tuple(
         Code(name, "", colour, colour, "", True)
         for name, colour in zip(names, RANGES, strict=False)
-    ), each
+    ), tiles_per_range
 
 
 # What lies in a tile's memory: first what is always live, then what comes and goes, last what is

@@ -102,15 +102,18 @@ class Panels:
     ) -> None:
         """Put lanes by their labels, below all that was put, with their pieces. What `say` quotes:
         "long", how long these are but for those of the code `without`, and "pieces", how many."""
-        long = [sum(n for code, _, n in own if code != without) for own in rows.values()]
-        values = {"long": np.array(long), "pieces": np.array([len(own) for own in rows.values()])}
+        long = [sum(n for code, _, n in pieces if code != without) for pieces in rows.values()]
+        values = {
+            "long": np.array(long),
+            "pieces": np.array([len(pieces) for pieces in rows.values()]),
+        }
         mark = Lanes(
             name,
             heading,
             count=len(rows),
             labels=tuple(rows),
             say=say,
-            values={what: each for what, each in values.items() if f"{{{what}}}" in say},
+            values={noun: value for noun, value in values.items() if f"{{{noun}}}" in say},
             whole=True,
         )
         drawing = Drawing(span, bars(list(rows.values())), unit)
@@ -121,10 +124,10 @@ class Panels:
         """Go on below all that was put, if there is any."""
         self.y = self.bottom + gap if self.marks else self.y
 
-    def first(self, shown: int, of: int, what: str, whose: str = "The picture shows") -> None:
+    def first(self, shown: int, of: int, noun: str, whose: str = "The picture shows") -> None:
         """A note that only the first of so many are shown, if they are not all."""
         if shown < of:
-            self.notes.append(f"{whose} the first {shown:,} of {of:,} {what}.")
+            self.notes.append(f"{whose} the first {shown:,} of {of:,} {noun}.")
 
     def scene(
         self,
@@ -160,9 +163,9 @@ class Panels:
 
 def bars(rows: Sequence[Sequence[Piece]]) -> tuple[Bar, ...]:
     """The first piece of every lane, the second of every lane, and so on."""
-    most = max(map(len, rows))
-    pieces: Array = np.array([[*row] + [(0, 0, 0)] * (most - len(row)) for row in rows])
-    return tuple(Bar(pieces[:, i, 0], pieces[:, i, 1], pieces[:, i, 2], 0) for i in range(most))
+    longest = max(map(len, rows))
+    pieces: Array = np.array([[*row] + [(0, 0, 0)] * (longest - len(row)) for row in rows])
+    return tuple(Bar(pieces[:, i, 0], pieces[:, i, 1], pieces[:, i, 2], 0) for i in range(longest))
 
 
 def grid(
@@ -173,7 +176,7 @@ def grid(
     each_ipu: int = 0,
     *,
     largest: float = np.inf,
-    **more: Any,
+    **options: Any,
 ) -> Cells:
     """The tiles of a machine in a square of side `room`, IPU by IPU, each under its number where
     there is room; of each `each_ipu` cells, left out one for each tile."""
@@ -194,7 +197,7 @@ def grid(
         across=across,
         gap=round(max(GAP, NAMED / side * named), 3),
         names=tuple(f"IPU {ipu}" for ipu in range(ipus)) if named else (),
-        **more,
+        **options,
     )
 
 
@@ -209,8 +212,8 @@ def flame(
     """Nested boxes: of each its row, its begin and its end, what it is, and its code."""
     names: dict[str, int] = {}
     rows = [
-        (row, first, last, names.setdefault(label(what, 48), len(names)), code)
-        for row, first, last, what, code in boxes
+        (row, first, last, names.setdefault(label(noun, 48), len(names)), code)
+        for row, first, last, noun, code in boxes
     ]
     depth, first, last, title, code = np.array(rows, np.int64).reshape(-1, 5).T
     return Flame(
@@ -248,8 +251,8 @@ def boxes_in_rows(
         shapes += [Words(*at, text, 11 if wide > 36 else 9, "middle", code)] * bool(text)
     for row in range(0, len(rows), int(np.ceil(12 / pitch))):
         shapes.append(Words(-6, (row + 0.45) * pitch + 4, rows[row], 11, "end"))
-    said = [cell[-1] for cell in cells]
-    return painted(name, heading, width, pitch * len(rows), [shapes], places, said, "{label}")
+    cell_texts = [cell[-1] for cell in cells]
+    return painted(name, heading, width, pitch * len(rows), [shapes], places, cell_texts, "{label}")
 
 
 def painted(
@@ -261,14 +264,14 @@ def painted(
     places: Array | None = None,
     labels: Iterable[str] = (),
     say: str = "",
-    **more: Any,
+    **options: Any,
 ) -> Painted:
     """What stands still, in its pictures, with the `places` of its parts, of each its label, and
     what is said of one. `more` are fields of `Painted`."""
     places = side_by_side(0, width, height) if places is None else places
-    more |= {"pictures": tuple(map(tuple, pictures)), "count": len(places), "places": places}
-    more |= {"width": width, "height": height, "labels": tuple(labels), "say": say}
-    return Painted(name, heading, **more)
+    options |= {"pictures": tuple(map(tuple, pictures)), "count": len(places), "places": places}
+    options |= {"width": width, "height": height, "labels": tuple(labels), "say": say}
+    return Painted(name, heading, **options)
 
 
 def side_by_side(count: int, width: float, height: float) -> Array:

@@ -60,8 +60,8 @@ def paint_matrix(scene: Scene, mark: Matrix, still: Still) -> Iterator[Shape]:
 def links(mark: Matrix, codes: Array) -> Array:
     """int[n, 2]: pairs of IPUs of which the first gets something from the other over a link."""
     ipus = mark.bins // mark.ipu
-    found = np.asarray(codes.reshape(ipus, mark.ipu, ipus, mark.ipu).any(axis=(1, 3)))
-    return np.argwhere(found & ~np.eye(ipus, dtype=bool))
+    sectors = np.asarray(codes.reshape(ipus, mark.ipu, ipus, mark.ipu).any(axis=(1, 3)))
+    return np.argwhere(sectors & ~np.eye(ipus, dtype=bool))
 
 
 def around(sizes: Array, middle: int) -> list[tuple[int, int, int]]:
@@ -94,14 +94,14 @@ def paint_partners(scene: Scene, mark: Partners, still: Still) -> Iterator[Shape
     sizes: Array = np.broadcast_to(still.values["bytes"], matrix.count).reshape(
         matrix.bins, matrix.bins
     )
-    found = around(sizes, middle)
+    sectors = around(sizes, middle)
     tiles = "tile" if matrix.each == 1 else "tiles"
-    own = bin_name(matrix, middle)
+    bin_label = bin_name(matrix, middle)
     on = f"of IPU {middle // matrix.ipu} " if matrix.ipu else ""
-    yield Words(mark.x, mark.y - 8, f"bytes between {tiles} {own} {on}and others", ink="soft")
-    most = max((max(a, b) for _, a, b in found), default=1)
+    yield Words(mark.x, mark.y - 8, f"bytes between {tiles} {bin_label} {on}and others", ink="soft")
+    most = max((max(a, b) for _, a, b in sectors), default=1)
     x, y = mark.x + mark.width / 2, mark.y + mark.height / 2
-    shown = found[:MOST_PARTNERS]
+    shown = sectors[:MOST_PARTNERS]
     told = [
         [bin_name(matrix, i), *[f"{a:,} in"] * (a > 0), *[f"{b:,} out"] * (b > 0)]
         + [f"IPU {i // (matrix.ipu or 1)}"] * bool(matrix.ipu)
@@ -113,7 +113,10 @@ def paint_partners(scene: Scene, mark: Partners, still: Still) -> Iterator[Shape
         rows = half if way < 0 else len(shown) - half
         v = mark.y + (k + 0.5) / rows * mark.height
         edge = x - way * mark.width / 2
-        far, near = (edge + way * wide, v), (x - way * (NAME * len(own) / 2 + 8), y + (v - y) / 4)
+        far, near = (
+            (edge + way * wide, v),
+            (x - way * (NAME * len(bin_label) / 2 + 8), y + (v - y) / 4),
+        )
         across, down = near[0] - far[0], near[1] - far[1]
         both = 4.0 if received and sent else 0.0  # beside each other
         if matrix.ipu and which // matrix.ipu != middle // matrix.ipu:
@@ -130,7 +133,7 @@ def paint_partners(scene: Scene, mark: Partners, still: Still) -> Iterator[Shape
             up = v + 4 + 13 * (line - (len(lines) - 1) / 2)
             anchor = "end" if way < 0 else "start"
             yield Words(edge, up, text, 11 if line else 12, anchor, "soft" if line else "ink")
-    yield Words(x, y + 5, own, 14, "middle")
-    if len(found) > len(shown):
-        more = f"and {len(found) - len(shown):,} others"
-        yield Words(mark.right, mark.bottom + 12, more, 12, "end", "soft")
+    yield Words(x, y + 5, bin_label, 14, "middle")
+    if len(sectors) > len(shown):
+        rest = f"and {len(sectors) - len(shown):,} others"
+        yield Words(mark.right, mark.bottom + 12, rest, 12, "end", "soft")

@@ -74,8 +74,8 @@ class _Lies:
         address = (tensor.offset + tensor.layout.positions).reshape(-1)
         tile = tensor.graph.tile_map().at(address * tensor.dtype.size).astype(np.int64)
         place = np.zeros(len(address), np.int64)
-        for one in np.unique(tile):
-            place[tile == one] = np.argsort(np.argsort(address[tile == one]))
+        for layout in np.unique(tile):
+            place[tile == layout] = np.argsort(np.argsort(address[tile == layout]))
         return cls(tile, place, int(np.bincount(np.maximum(tile, 0)).max()))
 
     def pieces(self, elements: Array) -> int:
@@ -88,13 +88,16 @@ class _Windows:
     """The rows of a matrix as elements of the image, -1 for what is none of it."""
 
     def __init__(self, x: Tensor, matrix: Tensor, other: Tensor | None) -> None:
-        self.x, self.lies = x, [_Lies.of(one) for one in (x, other) if one is not None]
+        self.x, self.lies = (
+            x,
+            [_Lies.of(layout) for layout in (x, other) if layout is not None],
+        )
         address = (x.offset + x.layout.positions).reshape(-1)
         order = np.argsort(address)
         wanted = matrix.offset + matrix.layout.positions
-        found = np.minimum(np.searchsorted(address[order], wanted), len(order) - 1)
-        hits = address[order][found] == wanted
-        self.rows: Array = np.where(hits, order[found], -1)
+        nearest = np.minimum(np.searchsorted(address[order], wanted), len(order) - 1)
+        hits = address[order][nearest] == wanted
+        self.rows: Array = np.where(hits, order[nearest], -1)
         if (self.rows < 0).all() or x.graph is not matrix.graph:
             raise InvalidOptionError("""show.patches() was given a matrix that has nothing of the
                 image.
@@ -102,20 +105,20 @@ class _Windows:
 
     def seen(self, row: int) -> tuple[Array, Array]:
         """(the elements of a window, those that the window before it has, too)."""
-        mine = np.unique(self.rows[row][self.rows[row] >= 0])
-        return mine, np.intersect1d(mine, self.rows[row - 1]) if row else mine[:0]
+        own_cells = np.unique(self.rows[row][self.rows[row] >= 0])
+        return own_cells, np.intersect1d(own_cells, self.rows[row - 1]) if row else own_cells[:0]
 
     def told(self, row: int) -> tuple[str, str]:
         """Where a window is, and what it sees."""
-        (mine, shared), (_, down, across, channels) = self.seen(row), self.x.shape
-        _, i, j, _ = np.unravel_index(mine, (1, down, across, channels))
+        (own_cells, shared), (_, down, across, channels) = self.seen(row), self.x.shape
+        _, i, j, _ = np.unravel_index(own_cells, (1, down, across, channels))
         where = "constants alone"
-        if len(mine):
+        if len(own_cells):
             where = f"rows {i.min()} to {i.max()}, columns {j.min()} to {j.max()}"
-        pieces = " or ".join(f"{lies.pieces(mine)}" for lies in self.lies)
-        tiles = counted(len(np.unique(self.lies[0].tile[mine])), "tile")
+        pieces = " or ".join(f"{lies.pieces(own_cells)}" for lies in self.lies)
+        tiles = counted(len(np.unique(self.lies[0].tile[own_cells])), "tile")
         before = f"; the window before has {len(shared)} of them, too" * bool(row)
-        return where, f"{counted(len(mine), 'element')} in {pieces} pieces on {tiles}{before}"
+        return where, f"{counted(len(own_cells), 'element')} in {pieces} pieces on {tiles}{before}"
 
     def sentence(self) -> str:
         """What the matrix would take as a copy, and of how many pieces a row is."""
@@ -179,9 +182,9 @@ class _Windows:
             Still(*self.told(row), NEW, 0, True, pictures={"patches": row}) for row in range(shown_)
         )
         rows = (
-            [row + 1, len(mine), len(shared), *(lies.pieces(mine) for lies in self.lies)]
+            [row + 1, len(own_cells), len(shared), *(lies.pieces(own_cells) for lies in self.lies)]
             for row in range(len(self.rows))
-            for mine, shared in (self.seen(row),)
+            for own_cells, shared in (self.seen(row),)
         )
         heads = ("window", "elements", "of the window before", "pieces", "pieces otherwise")
         return panels.scene(
@@ -205,25 +208,25 @@ class _Windows:
         pitch: float,
     ) -> list[Shape]:
         """The image, the matrix and the memory with what a window sees, and lines to that."""
-        mine, shared = self.seen(row)
+        own_cells, shared = self.seen(row)
         kind = np.full(len(squares), PLAIN)
-        kind[mine], kind[shared] = NEW, SHARED
+        kind[own_cells], kind[shared] = NEW, SHARED
         boxes = rectangles(memory[:, 0], memory[:, 1], 0.9 * pitch, LANE)
         (wide, high), numbers = cell, self.rows[row]
         x = MATRIX + wide * np.arange(len(numbers))
-        own = rectangles(x, high * row, 0.9 * wide, 0.9 * high)
+        own_boxes = rectangles(x, high * row, 0.9 * wide, 0.9 * high)
         lit = np.where(numbers < 0, ZERO, kind[numbers])
         others = np.delete(np.arange(rows), row)
         plain = rectangles(MATRIX, high * others, WIDE - MATRIX, 0.9 * high)
-        found: list[Shape] = [Boxes(PLAIN, plain)]
+        nearest: list[Shape] = [Boxes(PLAIN, plain)]
         for code in (PLAIN, NEW, SHARED, ZERO):
-            for which, part in ((kind, squares), (kind, boxes), (lit, own)):
+            for which, part in ((kind, squares), (kind, boxes), (lit, own_boxes)):
                 if (which == code).any():
-                    found.append(Boxes(code, part[which == code]))
+                    nearest.append(Boxes(code, part[which == code]))
         for n, element in enumerate(numbers.tolist()):
             if element >= 0:
                 start = float(MATRIX + wide * (n + 0.45)), float(high * (row + 0.95))
                 end = float(memory[element, 0] + 0.45 * pitch), float(memory[element, 1])
                 middle = (start[0] + end[0]) / 2, end[1] - 30
-                found.append(Stroke((start, middle, end), 1, "ink"))
-        return found
+                nearest.append(Stroke((start, middle, end), 1, "ink"))
+        return nearest

@@ -73,21 +73,21 @@ def pipeline(ticks: Iterable[Iterable[tuple[str, int, int]]], report: Report | N
 
 def held(every: Ticks, stages: int) -> Array:
     """int64[stages, ticks]: how many micro-batches a stage holds, the one at work included."""
-    found = np.zeros((stages, len(every)), np.int64)
+    stashed = np.zeros((stages, len(every)), np.int64)
     back = {(s, b) for now in every for kind, s, b in now if kind == BACKWARD}
     for t, now in enumerate(every):
         for kind, s, b in now:
             if kind == FORWARD:
-                found[s, t : None if (s, b) in back else t + 1] += 1
+                stashed[s, t : None if (s, b) in back else t + 1] += 1
             else:
-                found[s, t + 1 :] -= 1
-    return found
+                stashed[s, t + 1 :] -= 1
+    return stashed
 
 
-def _scene(every: Ticks, report: Report | None, most: int) -> Scene:
+def _scene(every: Ticks, report: Report | None, max_ticks: int) -> Scene:
     stages = 1 + max(work.stage for now in every for work in now)
     works, most_held, holds = sum(map(len, every)), stash(every, stages), held(every, stages)
-    ticks, rows = min(len(every), most, MOST_TICKS), min(stages, MOST_STAGES)
+    ticks, rows = min(len(every), max_ticks, MOST_TICKS), min(stages, MOST_STAGES)
     panels = Panels()
     panels.first(ticks, len(every), "ticks")
     panels.first(rows, stages, "stages")
@@ -102,8 +102,8 @@ def _scene(every: Ticks, report: Report | None, most: int) -> Scene:
             long, short = f"{kind[0].upper()}{b}", f"{b}"
             fits = len(long) * LETTER + 4 < NARROWER * wide  # on a narrow page, too
             texts = (long, short) if fits else (short,)
-            said = f"tick {t}: stage {s} goes {kind} with micro-batch {b}"
-            cells[s, t] = s, t, GOES[kind], texts, said
+            description = f"tick {t}: stage {s} goes {kind} with micro-batch {b}"
+            cells[s, t] = s, t, GOES[kind], texts, description
     heading = "the schedule: a column for each tick, in each box the micro-batch"
     names = [f"stage {s}" for s in range(rows)]
     boxes = boxes_in_rows("ticks", heading, WIDE, high, ticks, names, [*cells.values()])
@@ -131,7 +131,7 @@ def _scene(every: Ticks, report: Report | None, most: int) -> Scene:
         "micro-batches."
     )
     if report is not None:
-        sentence += f" {_run(panels, report, most)}"
+        sentence += f" {_run(panels, report, max_ticks)}"
     still = Still("the whole schedule", sentence, BUBBLE, 0, True, lanes=panels.lanes)
     return panels.scene(
         "pipeline",
@@ -151,25 +151,36 @@ def _scene(every: Ticks, report: Report | None, most: int) -> Scene:
     )
 
 
-def _run(panels: Panels, report: Report, most: int) -> str:
+def _run(panels: Panels, report: Report, max_ticks: int) -> str:
     """Put a lane for each IPU, and say how much of its time it waits."""
     names, pieces = report.target.sets, defaultdict[tuple[int, int], list[tuple[int, int]]](list)
-    panels.first(most, report.num_steps, "supersteps", "The run shows")
+    panels.first(max_ticks, report.num_steps, "supersteps", "The run shows")
     shown = 0
-    for step in report.steps_between(0, most):
+    for step in report.steps_between(0, max_ticks):
         shown = max(shown, step.end)
-        for own, start in step.shares:
-            code, works = state_of(report.phases(step.step, own)), at_work(report, step.step)
-            end = start + int(report.overlap.lasts[step.step, own or 0])
-            for ipu in np.flatnonzero(works).tolist() if own is None else (own,):
+        for ipu_of_step, start in step.shares:
+            code, works = (
+                state_of(report.phases(step.step, ipu_of_step)),
+                at_work(report, step.step),
+            )
+            end = start + int(report.overlap.lasts[step.step, ipu_of_step or 0])
+            for ipu in np.flatnonzero(works).tolist() if ipu_of_step is None else (ipu_of_step,):
                 pieces[ipu, code].append((start, end))
     lanes = dict[str, list[Piece]]()
     for ipu, name in list(enumerate(names))[:MOST_STAGES]:
-        mine = {code: merged(some) for (i, code), some in pieces.items() if i == ipu}
-        ends = merged([piece for some in mine.values() for piece in some.tolist()]).ravel()
+        by_code = {
+            code: merged(pieces_of_code) for (i, code), pieces_of_code in pieces.items() if i == ipu
+        }
+        ends = merged(
+            [piece for pieces_of_code in by_code.values() for piece in pieces_of_code.tolist()]
+        ).ravel()
         gaps = np.append(np.insert(ends, 0, 0), shown).reshape(-1, 2)
-        mine[WAITING] = gaps[gaps[:, 1] > gaps[:, 0]]
-        lanes[name] = [(c, a, b - a) for c, some in mine.items() for a, b in some.tolist()]
+        by_code[WAITING] = gaps[gaps[:, 1] > gaps[:, 0]]
+        lanes[name] = [
+            (c, a, b - a)
+            for c, pieces_of_code in by_code.items()
+            for a, b in pieces_of_code.tolist()
+        ]
     put_lanes(panels, "run", "the run; grey: an IPU waits", lanes, shown, "modelled cycles")
     waits = 100 * (1 - float(np.mean([row.busy for row in report.ipus])))
     return (

@@ -78,13 +78,13 @@ def images(
     columns = min(len(stack), 5)
     rows = -(-len(stack) // columns)
     figure = Figure(figsize=(1.5 * columns, 1.7 * rows), layout="constrained")
-    how: dict[str, Any] = {"cmap": "gray_r"}
+    image_options: dict[str, Any] = {"cmap": "gray_r"}
     if diverging:
         limit = float(np.abs(stack[np.isfinite(stack)].astype(np.float64)).max(initial=0)) or 1.0
-        how = {"cmap": "RdBu", "vmin": -limit, "vmax": limit}
+        image_options = {"cmap": "RdBu", "vmin": -limit, "vmax": limit}
     for i, image in enumerate(stack):
         axes = figure.add_subplot(rows, columns, i + 1)
-        axes.imshow(image, **how)
+        axes.imshow(image, **image_options)
         axes.set_axis_off()
         if titles is not None:
             axes.set_title(str(titles[i]), fontsize=10)

@@ -40,7 +40,7 @@ def program(report: Report) -> View:
     loop went is read off the steps that ran. Raises `InvalidOptionError` for something that is no
     report, or holds no program.
     """
-    walk = Walk(checked(report, "program", ran=False))
+    walk = Walk(checked(report, "program", must_have_run=False))
     places = [place for root in walk.roots for place in root.walk()]
     if not places:
         raise InvalidOptionError(
@@ -58,21 +58,26 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
     places = all_places[:MOST_ROWS]
     several, clocks = report.target.num_sets > 1, _kinds(report, walk)
     spent = {
-        p: [own.total() for own in clocks[id(p)]] if several else [p.cycles] for p in all_places
+        p: [cycles_per_ipu.total() for cycles_per_ipu in clocks[id(p)]] if several else [p.cycles]
+        for p in all_places
     }
-    own = {place: max(cycles) for place, cycles in spent.items()}
-    total = report.total_cycles if several else sum(own[root] for root in walk.roots)
+    cycles_per_ipu = {place: max(cycles) for place, cycles in spent.items()}
+    total = report.total_cycles if several else sum(cycles_per_ipu[root] for root in walk.roots)
     cells: list[str] = []
     for place in places:
-        cells += [f"{place.runs:,}", number(own[place]), f"{100 * own[place] / (total or 1):.1f} %"]
+        cells += [
+            f"{place.runs:,}",
+            number(cycles_per_ipu[place]),
+            f"{100 * cycles_per_ipu[place] / (total or 1):.1f} %",
+        ]
         cells[-2:-2] = [_whose(spent[place], report.target.sets)] * several
     names = {id(root): run_names(report, number) for number, root in enumerate(walk.roots)}
-    told = _numbered(all_places)
-    titles = [f"{names[id(p)]}: {p.title}" if names.get(id(p)) else told[id(p)] for p in places]
+    numbers = _numbered(all_places)
+    titles = [f"{names[id(p)]}: {p.title}" if names.get(id(p)) else numbers[id(p)] for p in places]
     depth = np.array([place.depth for place in places])
     counts = np.array([sum(1 for _ in place.walk()) - 1 for place in places])
     opened = _opened(depth, counts)
-    kinds = {key: max(found, key=Counter.total) for key, found in clocks.items()}
+    kinds = {key: max(kinds_by_place, key=Counter.total) for key, kinds_by_place in clocks.items()}
     named = [
         code.name for code in palette.PHASES if any(kinds[id(place)][code.name] for place in places)
     ]
@@ -130,21 +135,21 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
 def _numbered(places: Sequence[WalkPlace]) -> dict[int, str]:
     """By the id of a place its title. Steps beside each other that are called the same are counted:
     Copy 2 of 3."""
-    found = {id(place): place.title for place in places}
+    titles = {id(place): place.title for place in places}
     for place in places:
-        alike = Counter(child.title for child in place.children if child.node.step < 0)
+        same_title = Counter(child.title for child in place.children if child.node.step < 0)
         for child in place.children:
-            if alike[child.title] > 1 and child.title == child.node.kind:  # it has no name
-                found[id(child)] = _by_content(child)
+            if same_title[child.title] > 1 and child.title == child.node.kind:  # it has no name
+                titles[id(child)] = _by_content(child)
         steps = [child for child in place.children if child.node.step >= 0]
-        often, seen = Counter(child.title for child in steps), Counter[str]()
+        often, numbered = Counter(child.title for child in steps), Counter[str]()
         for child in steps:
-            seen[child.title] += 1
+            numbered[child.title] += 1
             if often[child.title] > 1:
                 kind, *name = child.title.split(" ", 1)
-                which = f"{kind} {seen[child.title]} of {often[child.title]}"
-                found[id(child)] = ": ".join([which, *name])
-    return found
+                which = f"{kind} {numbered[child.title]} of {often[child.title]}"
+                titles[id(child)] = ": ".join([which, *name])
+    return titles
 
 
 def _by_content(place: WalkPlace) -> str:
@@ -157,9 +162,13 @@ def _by_content(place: WalkPlace) -> str:
 
 def _whose(cycles: Sequence[float], sets: Sequence[str]) -> str:
     """Which IPU has most to do, or how many have."""
-    most = [ipu for ipu, own in enumerate(cycles) if own == max(cycles) > 0]
-    several = "all" if len(most) == len(cycles) else f"{len(most)} of {len(cycles)}" * bool(most)
-    return sets[most[0]] if len(most) == 1 else several
+    busiest = [
+        ipu for ipu, cycles_per_ipu in enumerate(cycles) if cycles_per_ipu == max(cycles) > 0
+    ]
+    several = (
+        "all" if len(busiest) == len(cycles) else f"{len(busiest)} of {len(cycles)}" * bool(busiest)
+    )
+    return sets[busiest[0]] if len(busiest) == 1 else several
 
 
 def _opened(depth: Array, counts: Array) -> Array:
@@ -175,28 +184,31 @@ def _kinds(report: Report, walk: Walk) -> dict[int, list[Counter[str]]]:
     """By the id of a place: of each IPU the cycles of each kind of phase in it. Where the cycles of
     a step depend on data, and the step stands at several places, each gets of every kind what it
     has of all."""
-    ran, ipus = report.executions.tolist() if report.num_steps else [], report.target.num_sets
+    executions, ipus = (
+        report.executions.tolist() if report.num_steps else [],
+        report.target.num_sets,
+    )
     steps: dict[int, list[Counter[str]]] = {}
-    whole = Counter[int]()
-    for step, times in ((n, many) for n, many in enumerate(ran) if many):
+    all_kinds = Counter[int]()
+    for step, times in ((n, many) for n, many in enumerate(executions) if many):
         leaf = report.profile.leaf(step).step
-        whole[leaf] += times * report.step_cost(step).cycles
+        all_kinds[leaf] += times * report.step_cost(step).cycles
         for ipu, clock in enumerate(steps.setdefault(leaf, [Counter() for _ in range(ipus)])):
             # of a step of all it has its cycles only if it has a part in it
             for phase in report.phases(step, ipu) if at_work(report, step)[ipu] else ():
                 clock[phase.kind] += times * phase.cycles
-    found: dict[int, list[Counter[str]]] = {}
+    titles: dict[int, list[Counter[str]]] = {}
     # those within come first
     for place in reversed([place for root in walk.roots for place in root.walk()]):
-        part = place.cycles / (whole[place.node.step] or 1)
-        found[id(place)] = [
+        part = place.cycles / (all_kinds[place.node.step] or 1)
+        titles[id(place)] = [
             Counter({kind: round(part * cycles) for kind, cycles in clock.items()})
             for clock in steps.get(place.node.step, [Counter()] * ipus)
         ]
         for child in place.children:
-            for clock, below in zip(found[id(place)], found[id(child)], strict=True):
+            for clock, below in zip(titles[id(place)], titles[id(child)], strict=True):
                 clock.update(below)
-    return found
+    return titles
 
 
 def _pieces(kinds: list[Counter[str]], total: float) -> dict[str, Array]:
@@ -237,10 +249,10 @@ def _sentence(
     if not total:
         return f"{text}: nothing that takes time has run."
     worst = max(leaves, key=lambda place: spent[place][ipu])
-    most = (
+    busiest = (
         f"most of those of {target.sets[ipu]}, which has most to do," if several else "most of them"
     )
     return (
-        f"{text}; {most} in {label(worst.title, 48)}: {number(spent[worst][ipu])} in "
+        f"{text}; {busiest} in {label(worst.title, 48)}: {number(spent[worst][ipu])} in "
         f"{counted(worst.runs, 'run')}, {100 * spent[worst][ipu] / total:.1f} %."
     )

@@ -27,13 +27,13 @@ LONGEST_SOURCE = 40  # lines of a method
 MOST_SHARES = 8  # IPUs with their share of work in words
 
 
-def checked(report: object, call: str, ran: bool = True) -> Report:
+def checked(report: object, call: str, must_have_run: bool = True) -> Report:
     """`report`, if it is one, and with `ran` if something has run in it. Raises
     `InvalidOptionError`."""
     if not isinstance(report, Report):
         raise InvalidOptionError(f"""show.{call}() was given {shown(report)}, which is no report.
             next:  give it engine.report.""")
-    if ran and not report.num_steps:
+    if must_have_run and not report.num_steps:
         raise InvalidOptionError(f"""show.{call}() was given a report in which nothing has run.
             next:  engine.run(), then engine.report.""")
     return report
@@ -69,13 +69,13 @@ def linked(
     ]
     link: dict[str, object] = {"report": report.digest()[:16], "tiles": names}
     if parts is not None:
-        own = _shown_by(report, parts)
+        ipu_part = _shown_by(report, parts)
         order = report.step_numbers[:MOST_MOMENTS].tolist()
         starts = np.cumsum([0, *(report.step_cost(n).cycles for n in order)])
         known = [
-            (int(starts[k]), own[n])
+            (int(starts[k]), ipu_part[n])
             for k, n in enumerate(order)
-            if own[n] >= 0 and only in (None, k)
+            if ipu_part[n] >= 0 and only in (None, k)
         ]
         link["moments"] = [
             len(known),
@@ -107,47 +107,51 @@ def frames_at(
     with each, or of several IPUs each stretch; or `parts` says as in `linked` what frames are,
     without phases."""
     order = report.step_numbers
-    ran: Array = np.arange(len(order))
+    must_have_run: Array = np.arange(len(order))
     if isinstance(at, str) and at in STATE and parts is None:
         return np.array([still.code == STATE[at] for still in stills])
     if is_whole(at):
-        ran = ran[at : at + 1] if at >= 0 else ran[:0]
+        must_have_run = must_have_run[at : at + 1] if at >= 0 else must_have_run[:0]
     else:
         known = np.unique(order).tolist() if isinstance(at, str) else []
-        ran = ran[np.isin(order, [n for n in known if report.step_cost(n).name == at])]
+        must_have_run = must_have_run[
+            np.isin(order, [n for n in known if report.step_cost(n).name == at])
+        ]
     if parts is not None:
         shown_by = np.array(_shown_by(report, parts), np.int64)
-        return np.isin(np.arange(len(stills)), shown_by[order[ran]])
+        return np.isin(np.arange(len(stills)), shown_by[order[must_have_run]])
     group = np.cumsum([still.first for still in stills]) - 1
     edges = cuts(report) if begins is None else begins
-    return np.isin(group, np.searchsorted(edges, ran[ran >= edges[0]], "right") - 1)
+    return np.isin(
+        group, np.searchsorted(edges, must_have_run[must_have_run >= edges[0]], "right") - 1
+    )
 
 
-def resting(view: str, stills: Sequence[Still], report: Report, at: At, **how: Any) -> int:
+def resting(view: str, stills: Sequence[Still], report: Report, at: At, **options: Any) -> int:
     """The longest frame that shows `at`; `how` to find it is said to `frames_at`. Raises
     `InvalidOptionError` if none does."""
-    chosen = frames_at(stills, report, at, **how)
+    chosen = frames_at(stills, report, at, **options)
     if not chosen.any():
         names = {report.step_cost(n).name for n in np.unique(report.step_numbers).tolist()}
         raise InvalidOptionError(f"""show.{view}() was given at={shown(at)}, which the picture
             does not show.
             next:  {did_you_mean(at, names)}give the number of a superstep, from 0 on,
-            {"or " * ("parts" in how)}the name of a
-            step{', or a kind of phase, say "exchange"' * ("parts" not in how)}.""")
+            {"or " * ("parts" in options)}the name of a
+            step{', or a kind of phase, say "exchange"' * ("parts" not in options)}.""")
     return int(np.argmax(np.where(chosen, [still.cycles for still in stills], -1)))
 
 
-def rests(scene: Scene, report: Report, at: At, **how: Any) -> Scene:
+def rests(scene: Scene, report: Report, at: At, **options: Any) -> Scene:
     """The scene at rest there; as it is, if `at` is None."""
     if at is None:
         return scene
     stills = [scene.stills[i] for i in scene.frames.tolist()]
-    return replace(scene, poster=resting(scene.view, stills, report, at, **how))
+    return replace(scene, poster=resting(scene.view, stills, report, at, **options))
 
 
-def seen_whole(call: str, other: object, at: At) -> None:
+def seen_whole(call: str, second: object, at: At) -> None:
     """Raises `InvalidOptionError` where two runs are to rest somewhere."""
-    if other is not None and at is not None:
+    if second is not None and at is not None:
         raise InvalidOptionError(f"""show.{call}() was given a step to rest at, and two runs, which
             are seen whole.
             next:  leave out at=.""")
@@ -176,15 +180,15 @@ def because(view: View, report: Report, why: Why | None, at: At = None) -> View:
                 then,
             )
         stills.append(replace(still, cells=cells))
-    said = " ".join(
+    sentence = " ".join(
         [why.question, *(f"{i}. {cause.text}" for i, cause in enumerate(why.causes, 1))]
     )
-    notes = (*scene.notes, label(said, 2000))
+    notes = (*scene.notes, label(sentence, 2000))
     scene = replace(scene, codes=(*scene.codes, CAUSE), stills=tuple(stills), notes=notes)
-    ran = np.flatnonzero(report.step_numbers == why.step)[:1].tolist()
+    must_have_run = np.flatnonzero(report.step_numbers == why.step)[:1].tolist()
     moments = [scene.stills[i] for i in scene.frames.tolist()]
-    if at is None and ran and frames_at(moments, report, ran[0]).any():
-        at = ran[0]
+    if at is None and must_have_run and frames_at(moments, report, must_have_run[0]).any():
+        at = must_have_run[0]
     return View(rests(scene, report, at))
 
 
@@ -206,10 +210,10 @@ def run_names(report: Report, program: int | None = None) -> str:
     return label(", ".join(dict.fromkeys(runs)), 48)
 
 
-def titled(report: Report, what: str) -> str:
+def titled(report: Report, subject: str) -> str:
     """The title of a picture of a run: `what` it is, after the names of the runs."""
     names = run_names(report)
-    return f"{names}: {what}" if names else what
+    return f"{names}: {subject}" if names else subject
 
 
 def step_name(report: Report, step: int, longest: int = 48) -> str:
@@ -245,16 +249,16 @@ def run_of(report: Report) -> str:
 
 def slowest(busy: Array) -> tuple[str, bool]:
     """(the tiles that are at it longest, whether there are several): "tile 3 and 49 more"."""
-    most = np.flatnonzero(busy == busy.max())
-    more = f" and {len(most) - 1:,} more" if len(most) > 1 else ""
-    return f"tile {most[0]}{more}", len(most) > 1
+    busiest = np.flatnonzero(busy == busy.max())
+    rest = f" and {len(busiest) - 1:,} more" if len(busiest) > 1 else ""
+    return f"tile {busiest[0]}{rest}", len(busiest) > 1
 
 
-def waited_for(phase: Phase, own: Array | slice = slice(None)) -> str:
+def waited_for(phase: Phase, ipu_part: Array | slice = slice(None)) -> str:
     """Which tiles a phase waits for, and what share of the time of the tiles that take part is
     waiting."""
     assert phase.busy is not None
-    waiting = 1 - float(phase.busy[own].mean()) / phase.cycles
+    waiting = 1 - float(phase.busy[ipu_part].mean()) / phase.cycles
     if waiting < 0.0005:
         return "all tiles are equally fast"
     who, several = slowest(phase.busy)
@@ -278,33 +282,33 @@ def waits_title(phase: Phase) -> str:
 def ipus_title(report: Report) -> str:
     """Which of several IPUs makes the others wait longest, as a title."""
     rows, sets = report.ipus, report.target.sets
-    held = rows.largest("held_cycles", 1)[0]
+    longest_held = rows.largest("held_cycles", 1)[0]
     busy = 100 * float(np.mean([row.busy for row in rows]))
-    if not held.held_cycles:
+    if not longest_held.held_cycles:
         return f"No IPU waits for another; they are at work {busy:.1f} % of the time"
-    step = f" in {label(held.held_by, 32)}" if held.held_by else ""
-    return f"{sets[held.ipu]} makes the others wait longest{step}"
+    step = f" in {label(longest_held.held_by, 32)}" if longest_held.held_by else ""
+    return f"{sets[longest_held.ipu]} makes the others wait longest{step}"
 
 
 def ipus_at_work(report: Report) -> str:
     """How much of a run each of several IPUs is at work, and whose steps hold up the others."""
     rows, sets = report.ipus, report.target.sets
     shares = ", ".join(f"{sets[row.ipu]} {100 * row.busy:.1f} %" for row in rows[:MOST_SHARES])
-    held = rows.largest("held_cycles", 1)[0]
+    longest_held = rows.largest("held_cycles", 1)[0]
     if report.replicas > 1:
         busy = np.reshape([row.busy for row in rows], (report.replicas, -1)).mean(axis=1)
         ends = dict.fromkeys(f"{100 * share:.1f}" for share in (busy.min(), busy.max()))
         shares = f"the {report.replicas} replicas {' to '.join(ends)} %"
     many = len(rows) > MOST_SHARES and report.replicas == 1
-    more = f", and {len(rows) - MOST_SHARES:,} more" * many
-    if not held.held_cycles:
-        return f"At work are {shares}{more}: none waits for another."
+    rest = f", and {len(rows) - MOST_SHARES:,} more" * many
+    if not longest_held.held_cycles:
+        return f"At work are {shares}{rest}: none waits for another."
     by = (
-        f"{sets[held.ipu]}, while it is in {label(held.held_by, 40)}"
-        if held.held_by
-        else sets[held.ipu]
+        f"{sets[longest_held.ipu]}, while it is in {label(longest_held.held_by, 40)}"
+        if longest_held.held_by
+        else sets[longest_held.ipu]
     )
-    return f"At work are {shares}{more}; the others wait longest for {by}."
+    return f"At work are {shares}{rest}; the others wait longest for {by}."
 
 
 def sources(report: Report, number: int) -> tuple[tuple[str, str], ...]:
@@ -312,7 +316,7 @@ def sources(report: Report, number: int) -> tuple[tuple[str, str], ...]:
     text is to be had."""
     codelets = dict.fromkeys(part.codelet for part in report.profile.parts(number))
     return tuple(
-        found for codelet in codelets for found in report.profile.codelets[codelet].sources
+        source for codelet in codelets for source in report.profile.codelets[codelet].sources
     )
 
 
@@ -322,8 +326,8 @@ def numbered(name: str, text: str) -> str:
     if "." not in name:
         return f"{name}: {text}"
     lines = text.splitlines()
-    kept = [f"{n:>3}  {line}" for n, line in enumerate(lines[:LONGEST_SOURCE], start=1)]
-    more = (
+    numbered_lines = [f"{n:>3}  {line}" for n, line in enumerate(lines[:LONGEST_SOURCE], start=1)]
+    rest = (
         [f"     … {len(lines) - LONGEST_SOURCE} more lines"] if len(lines) > LONGEST_SOURCE else []
     )
-    return "\n".join((name, *kept, *more))
+    return "\n".join((name, *numbered_lines, *rest))

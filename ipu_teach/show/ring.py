@@ -57,7 +57,7 @@ class Round(NamedTuple):
 
 
 def ring(run: Report | Recording) -> View:
-    """Show which chunk goes to which IPU in each round of a collective, and when sums are complete.
+    """Which chunk goes to which IPU in each round of a collective, and when is its sum complete?
 
     The first 32 rounds and pairs of IPUs are drawn; the view says so, and its table has all rounds.
     The origin of a chunk is followed through the first 256 rounds.
@@ -269,13 +269,13 @@ class _RingScene:
 
     def _codes(self) -> tuple[tuple[Code, ...], int]:
         """Return (the colours of the IPUs, the number of neighbours that share one)."""
-        hues, each = of_tiles(len(self.order))
+        hues, per_colour = of_tiles(len(self.order))
         codes = []
         for i, hue in enumerate(hues):
-            last = f" to {i * each + each - 1}" if each > 1 else ""
-            name = f"chunk from IPU {i * each}{last}"
+            last = f" to {i * per_colour + per_colour - 1}" if per_colour > 1 else ""
+            name = f"chunk from IPU {i * per_colour}{last}"
             codes.append(replace(hue, name=name, letter="", listed=True))
-        return tuple(codes), each
+        return tuple(codes), per_colour
 
     def _put_ring(
         self, panels: Panels, shown: int, codes: tuple[Code, ...], ipus_per_code: int
@@ -338,7 +338,7 @@ class _RingScene:
         panels.put(replace(table, height=low + 4, pictures=pictures), left=LEFT)
 
     def _rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the rows of the table: one for each chunk, or for each message of unknown chunks."""
+        """Yield the rows of the table: one for each chunk, or each message of unknown chunks."""
         for k, (superstep, cycles, sizes) in enumerate(self.rounds):
             for pair, size in sizes.items():
                 numbers = [f"{n:,}" for n in (k + 1, superstep, *pair)]
@@ -347,7 +347,7 @@ class _RingScene:
 
     @staticmethod
     def _columns(chunk: Chunk) -> tuple[str, str, str]:
-        """Return a chunk's columns of the table: its origin, whether it is a complete sum, bytes."""
+        """Return a chunk's columns: its origin, whether it is a complete sum, and its bytes."""
         began = "" if chunk.began < 0 else f"{chunk.began}"
         return began, "complete" if chunk.complete else "", f"{chunk.size:,}"
 

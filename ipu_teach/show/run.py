@@ -119,8 +119,8 @@ class _Maker:
             recording.compiled.graph.tile_map.at(track.address).astype(np.int64) for track in tracks
         ]
         self.ipus, self.per_ipu = self.report.target.num_ipus, self.report.target.tiles_per_ipu
-        held = np.unique(np.concatenate(tiles))
-        self.held = held[held >= 0]
+        distinct_tiles = np.unique(np.concatenate(tiles))
+        self.held = distinct_tiles[distinct_tiles >= 0]
         ipu = self.held // self.per_ipu
         rank = np.arange(len(ipu)) - np.searchsorted(ipu, ipu)  # within the IPU
         self.most = max(1, MOST_TILES // self.ipus)
@@ -139,10 +139,10 @@ class _Maker:
             order = np.argsort(tile, kind="stable")
             order = order[np.isin(tile[order], self.tiles)]
             within = np.arange(len(order)) - np.searchsorted(tile[order], tile[order])
-            kept = order[within < per]
-            self.own.append(kept)
-            box.append(np.searchsorted(self.tiles, tile[kept]))
-            row.append(np.full(len(kept), which))
+            within_box = order[within < per]
+            self.own.append(within_box)
+            box.append(np.searchsorted(self.tiles, tile[within_box]))
+            row.append(np.full(len(within_box), which))
             place.append(within[within < per])
         self.box, self.row, self.place = (np.concatenate(parts) for parts in (box, row, place))
         self.elements = Elements(
@@ -152,7 +152,9 @@ class _Maker:
             self.tiles,
         )
         before = np.cumsum([0, *(len(track.address) for track in tracks)])
-        drawn = np.concatenate([first + own for first, own in zip(before, self.own, strict=False)])
+        drawn = np.concatenate(
+            [first + own_cells for first, own_cells in zip(before, self.own, strict=False)]
+        )
         self.cell = np.full(before[-1], -1)  # of every element: where it is drawn, or -1
         self.cell[drawn] = np.arange(len(drawn))
         self.named, self.index = self.elements.named(self.elements.address[drawn])
@@ -174,19 +176,19 @@ class _Maker:
         self.repeated = {below.step for node in loops for _, below in node.walk()}
         # By such a step, how often it had run when the recording began, and how often in all.
         leaves = [profile.leaf(n).step for n in range(len(profile.steps))]
-        ran = np.array(leaves, np.int64)[self.report.step_numbers].tolist()
-        earlier = Counter(ran[: recording.first])
+        steps_run = np.array(leaves, np.int64)[self.report.step_numbers].tolist()
+        earlier = Counter(steps_run[: recording.first])
         self.times = {
             leaf: (earlier[leaf], count)
-            for leaf, count in Counter(ran).items()
+            for leaf, count in Counter(steps_run).items()
             if leaf in self.repeated
         }
         self.gains = self._gains()
         # What the host wrote before the first step stands there when it begins.
         self.begins = int(recording.steps[0] == BY_HOST)
 
-    def scene(self, most: int) -> Scene:
-        frames, changed_in, whole, clock = self._frames(most)
+    def scene(self, max_frames: int) -> Scene:
+        frames, changed_in, device_steps, clock = self._frames(max_frames)
         numbers = self._numbers(changed_in)
         spans, bounds, ramp = self._ramp(numbers)
         middle = len(frames) // 2  # of beats that move as much, the one nearest to it
@@ -256,7 +258,7 @@ class _Maker:
         panels.put(Trail("trail", of="board"), high=34)
         panels.below(20)
         panels.put(Track(), high=18)
-        panels.notes += self._notes(whole)
+        panels.notes += self._notes(device_steps)
         return panels.scene(
             "run",
             titled(self.report, self._title(tensors, frames[poster], numbers)),
@@ -297,26 +299,26 @@ class _Maker:
         """By how much each recorded step makes the run longer: what an IPU does while another is at
         work for longer does not."""
         cuts, clocks = set(self.report.overlap.cuts.tolist()), [0] * self.report.target.num_sets
-        found, at = [], self.recording.first
+        messages_by_pair, at = [], self.recording.first
         for step in self.recording.steps:
             before = max(clocks)
             if step != BY_HOST:
                 clocks = [before] * len(clocks) if at in cuts else clocks
                 parts(self.report, step, clocks)
                 at += 1
-            found.append(max(clocks) - before)
-        return found
+            messages_by_pair.append(max(clocks) - before)
+        return messages_by_pair
 
-    def _frames(self, most: int) -> tuple[Array, dict[int, int], int, Array]:
+    def _frames(self, max_frames: int) -> tuple[Array, dict[int, int], int, Array]:
         """(the still of each beat, by the place of a step in the recording the frame of its change,
         supersteps shown, when each beat begins and the end).
 
         As many supersteps as change at most so many cells.
         """
         changing: Counter[int] = Counter()  # by the place of a step, how many cells it changes
-        for own, track in zip(self.own, self.tracks, strict=True):
+        for own_cells, track in zip(self.own, self.tracks, strict=True):
             drawn = np.zeros(len(track.address), bool)
-            drawn[own] = True
+            drawn[own_cells] = True
             upto = bisect_left(
                 track.changes, self.begins + MOST_FRAMES, key=lambda change: change[0]
             )
@@ -326,13 +328,13 @@ class _Maker:
         frames: list[int] = []
         lasts: list[int] = []  # by frame; of a step that overlaps with others its last beats count
         changed_in: dict[int, int] = {}
-        whole = 0
+        device_steps = 0
         for place, step in enumerate(self.recording.steps[self.begins :], self.begins):
             if step not in kinds:
                 kinds[step] = self._kind(step)
             phases, change = kinds[step]
-            most -= changing[place]
-            if frames and (most < 0 or len(frames) + len(phases) + 1 > MOST_FRAMES):
+            max_frames -= changing[place]
+            if frames and (max_frames < 0 or len(frames) + len(phases) + 1 > MOST_FRAMES):
                 break
             frames += phases
             left = self.gains[place] - np.cumsum([self.stills[i].cycles for i in phases[::-1]])
@@ -342,8 +344,8 @@ class _Maker:
                 changed_in[place] = len(frames)
                 frames.append(change)
                 lasts.append(0)
-            whole += step != BY_HOST
-        return np.array(frames), changed_in, whole, np.cumsum([0, *lasts])
+            device_steps += step != BY_HOST
+        return np.array(frames), changed_in, device_steps, np.cumsum([0, *lasts])
 
     def _kind(self, step: int) -> tuple[list[int], int]:
         """The stills of a step: of its phases, and of the change after them."""
@@ -360,11 +362,11 @@ class _Maker:
         self.rounds |= {first: leaf} if leaf in self.repeated else {}
         # the tiles whose IPU takes part
         of = self.report.target.set_of(np.arange(self.report.target.num_tiles))
-        own = at_work(self.report, step)[of]
+        own_cells = at_work(self.report, step)[of]
         for phase in self.report.phases(step):
             note = "every tile waits for the last one" if phase.kind == SYNC else ""
             if phase.busy is not None:
-                note = waited_for(phase, own)
+                note = waited_for(phase, own_cells)
             messages = tuple(self._messages(phase, does))
             if phase.exchange >= 0:
                 arrive = f"{cost.exchange[phase.exchange].total:,} bytes arrive; "
@@ -373,8 +375,10 @@ class _Maker:
                 phase.kind in (EXCHANGE, LINKS) and bool(messages),
                 sum(m.size for m in messages),
             )
-            busy = np.where(own, phase.cycles if phase.busy is None else phase.busy, phase.cycles)
-            code = np.where(own, STATE[phase.kind], STATES.index(REST))
+            busy = np.where(
+                own_cells, phase.cycles if phase.busy is None else phase.busy, phase.cycles
+            )
+            code = np.where(own_cells, STATE[phase.kind], STATES.index(REST))
             self.stills.append(
                 Still(
                     f"{phase.kind}: {name}",
@@ -420,19 +424,19 @@ class _Maker:
         tiles = self.tiles.tolist()
         boxes = {tile: box for box, tile in enumerate(tiles)} | {BY_HOST: BY_HOST}
         firsts = {tile // self.per_ipu: boxes[tile] for tile in reversed(tiles)}
-        found: dict[tuple[int, int, bool], list[Array]] = defaultdict(list)
+        messages_by_pair: dict[tuple[int, int, bool], list[Array]] = defaultdict(list)
         for crossing, after in under_way:
             for ends, cells in crossing.items():
                 ipus = [tile // self.per_ipu for tile in ends]
                 links = min(ends) >= 0 and ipus[0] != ipus[1]
                 a, b = map(firsts.get, ipus) if links else map(boxes.get, ends)
                 if a is not None and b is not None and links == (phase.kind == LINKS):
-                    found[a, b, after].append(cells)
-        for (source, to, after), some in found.items():
-            cells = np.concatenate(some)
-            seen, size = self._drawn(cells), int(self.size[cells].sum())
+                    messages_by_pair[a, b, after].append(cells)
+        for (source, to, after), subset in messages_by_pair.items():
+            cells = np.concatenate(subset)
+            is_drawn, size = self._drawn(cells), int(self.size[cells].sum())
             end = phase.cycles if phase.busy is None else int(phase.busy[tiles[to]])
-            yield Message(source, np.array([to]), size, 0, end, seen, len(cells), after)
+            yield Message(source, np.array([to]), size, 0, end, is_drawn, len(cells), after)
 
     def _undrawn(self, step: int, phase: Phase, messages: tuple[Message, ...]) -> str:
         """How much of what arrives in a phase is in none of its `messages`, in words: it was not
@@ -457,13 +461,15 @@ class _Maker:
         cells = self.cell[elements]
         return cells[cells >= 0]
 
-    def _origins(self, found: tuple[Origins, ...]) -> dict[str, tuple[Origins, ...]]:
+    def _origins(self, messages_by_pair: tuple[Origins, ...]) -> dict[str, tuple[Origins, ...]]:
         drawn = []
-        for some in found:
-            seen = np.flatnonzero(self.cell[some.cell] >= 0)
-            columns = {name: getattr(some, name)[seen] for name in ("name", "index", "tile")}
+        for subset in messages_by_pair:
+            is_drawn = np.flatnonzero(self.cell[subset.cell] >= 0)
+            columns = {name: getattr(subset, name)[is_drawn] for name in ("name", "index", "tile")}
             drawn += (
-                [replace(some, cell=self.cell[some.cell[seen]], **columns)] if len(seen) else []
+                [replace(subset, cell=self.cell[subset.cell[is_drawn]], **columns)]
+                if len(is_drawn)
+                else []
             )
         return {"board": tuple(drawn)} if drawn else {}
 
@@ -474,7 +480,12 @@ class _Maker:
         facts = profile.steps[step]
         parts = profile.compute_sets[facts.compute_set].parts if facts.compute_set >= 0 else ()
         lines = dict.fromkeys(line for line in (facts.line, *(part.line for part in parts)) if line)
-        text = "\n".join((*lines, *(numbered(*found) for found in sources(self.report, step))))
+        text = "\n".join(
+            (
+                *lines,
+                *(numbered(*messages_by_pair) for messages_by_pair in sources(self.report, step)),
+            )
+        )
         return self.sources.setdefault(text, len(self.sources)) if text else -1
 
     # Numbers
@@ -482,14 +493,14 @@ class _Maker:
     def _numbers(self, changed_in: dict[int, int]) -> CellTexts:
         texts: dict[str, int] = {}
         first, changes, base = [], [np.zeros((0, 3), np.int64)], 0
-        for own, track in zip(self.own, self.tracks, strict=True):
+        for own_cells, track in zip(self.own, self.tracks, strict=True):
 
             def of(values: Array, written: Array, track: Recorded = track) -> Array:
                 numbers = [texts.setdefault(t, len(texts)) for t in said(track, values, written)]
                 return np.array(numbers, np.int64)
 
             cell = np.full(len(track.address), -1)
-            cell[own] = base + np.arange(len(own))
+            cell[own_cells] = base + np.arange(len(own_cells))
             start, start_written = track.first.copy(), track.first_written.copy()
             last = max(changed_in, default=-1)
             for place, at, values, written in track.changes:
@@ -497,14 +508,16 @@ class _Maker:
                     break
                 if place < self.begins:
                     start[at], start_written[at] = values, written
-                elif place in changed_in and (here := cell[at] >= 0).any():
-                    number_of = of(values[here], written[here])
+                elif place in changed_in and (has_cells := cell[at] >= 0).any():
+                    number_of = of(values[has_cells], written[has_cells])
                     frame = np.full(len(number_of), changed_in[place])
-                    changes.append(np.stack((frame, cell[at][here], number_of), axis=1))
-            first.append(of(start[own], start_written[own]))
-            base += len(own)
-        found = np.concatenate(changes)
-        frame, changed, value = found[np.lexsort((found[:, 1], found[:, 0]))].T
+                    changes.append(np.stack((frame, cell[at][has_cells], number_of), axis=1))
+            first.append(of(start[own_cells], start_written[own_cells]))
+            base += len(own_cells)
+        messages_by_pair = np.concatenate(changes)
+        frame, changed, value = messages_by_pair[
+            np.lexsort((messages_by_pair[:, 1], messages_by_pair[:, 0]))
+        ].T
         return CellTexts(tuple(texts), np.concatenate(first), frame, changed, value)
 
     def _known(self, numbers: CellTexts, frames: int) -> Array:
@@ -526,10 +539,13 @@ class _Maker:
         cells = np.append(np.arange(len(self.row)), numbers.cell)
         values = np.array([value(text) for text in numbers.texts])
         values = values[np.append(numbers.first, numbers.value)]
-        some = [
+        subset = [
             values[(self.row[cells] == row) & np.isfinite(values)] for row in range(len(self.own))
         ]
-        ends = [(float(own.min()), float(own.max())) if len(own) else (0.0, 0.0) for own in some]
+        ends = [
+            (float(own_cells.min()), float(own_cells.max())) if len(own_cells) else (0.0, 0.0)
+            for own_cells in subset
+        ]
         spans = [f"{low:,.6g} to {high:,.6g}" for low, high in ends]
         if min(low for low, _ in ends) < 0:
             sides = np.array([-5, -3, -1, 1, 3, 5]) / 7
@@ -541,25 +557,26 @@ class _Maker:
             edges = [low + (high - low or 1) * np.arange(1, 4) / 4 for low, high in ends]
             colours = (*palette.NEAR_ZERO, *palette.ABOVE)
             words = ["lowest quarter of its tensor", "second", "third", "highest quarter"]
-        bounds = tuple(tuple(float(f"{e:.6g}") for e in own.tolist()) for own in edges)
+        bounds = tuple(tuple(float(f"{e:.6g}") for e in own_cells.tolist()) for own_cells in edges)
         ramp = (replace(colour, name=name) for colour, name in zip(colours, words, strict=True))
         return spans, bounds, tuple(ramp)
 
     # Words
 
-    def _notes(self, whole: int) -> tuple[str, ...]:
+    def _notes(self, device_steps: int) -> tuple[str, ...]:
         notes = [
             "Values are those of the run, cycles are modelled. Each beat plays equally long; the "
             "strip below is to scale.",
             "A message is under way until its receiver has all that it waits for; the order of "
             "messages is not modelled.",
         ]
-        ran = (
+        steps_run = (
             len(self.recording.steps) - self.recording.steps.count(BY_HOST) + self.recording.missed
         )
-        if whole < ran:
+        if device_steps < steps_run:
             notes.append(
-                f"The picture shows the first {whole:,} of {counted(ran, 'superstep')} of the "
+                f"The picture shows the first {device_steps:,} of "
+                f"{counted(steps_run, 'superstep')} of the "
                 "recorded run."
             )
         if self.recording.first:
@@ -571,14 +588,14 @@ class _Maker:
                 "The IPUs go through steps of their own at the same time. Here one plays after the "
                 "other; in the strip each has what it makes the run longer."
             )
-        drawn, tiles, each = len(self.box), len(self.held), " of each IPU" * (self.ipus > 1)
+        drawn, tiles, scope = len(self.box), len(self.held), " of each IPU" * (self.ipus > 1)
         if self.left.any():
             notes.append(
                 f"Of {drawn + int(self.left.sum()):,} elements on these tiles {drawn:,} are drawn."
             )
         if tiles > len(self.tiles):
             notes.append(
-                f"Of {tiles:,} tiles that hold some of it the first {self.most}{each} are drawn."
+                f"Of {tiles:,} tiles that hold some of it the first {self.most}{scope} are drawn."
             )
         return tuple(notes)
 
@@ -589,8 +606,8 @@ class _Maker:
         between, size = [m for m in messages if m.source >= 0 <= int(m.receivers[0])], 0
         if not between:
             changes, elements = (
-                counted(len(some), noun)
-                for some, noun in ((numbers.cell, "change"), (self.box, "element"))
+                counted(len(subset), noun)
+                for subset, noun in ((numbers.cell, "change"), (self.box, "element"))
             )
             return f"{changes} of {elements} of {label(tensors, 40)}"
         size = sum(m.size for m in between)
@@ -604,10 +621,11 @@ class _Maker:
     def _sentence(self, tensors: str, numbers: CellTexts) -> str:
         known = sorted((value(text), text) for text in numbers.texts if np.isfinite(value(text)))
         span = f" Values go from {known[0][1]} to {known[-1][1]}." if known else ""
-        ran = len(self.recording.steps) - self.recording.steps.count(BY_HOST)
+        steps_run = len(self.recording.steps) - self.recording.steps.count(BY_HOST)
         changes, elements = counted(len(numbers.cell), "change"), counted(len(self.box), "element")
         return (
-            f"The numbers of {tensors} in {counted(ran, 'superstep')} on {tiles_of(self.report)}, "
+            f"The numbers of {tensors} in {counted(steps_run, 'superstep')} on "
+            f"{tiles_of(self.report)}, "
             f"{number(sum(self.gains))} modelled cycles. "
             f"The picture has {changes} of {elements}.{span}"
         )
@@ -619,6 +637,6 @@ class _Maker:
             numbers.frame.tolist(), numbers.cell.tolist(), numbers.value.tolist(), strict=True
         ):
             old, now[cell] = now[cell], numbers.texts[text]
-            ran, tile = f"{superstep[frame]:,}", f"{self.tiles[self.box[cell]]}"
-            rows.append((ran, tile, board.said(cell), old, now[cell]))
+            steps_run, tile = f"{superstep[frame]:,}", f"{self.tiles[self.box[cell]]}"
+            rows.append((steps_run, tile, board.said(cell), old, now[cell]))
         return ("superstep", "tile", "element", "old", "new"), tuple(rows)

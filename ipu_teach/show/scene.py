@@ -299,20 +299,20 @@ class Tree(Rows):
 
     def visible(self) -> list[int]:
         """The rows that show at first."""
-        found, hidden = [], 0  # rows deeper than `hidden` are folded away, if it is not 0
+        data, hidden = [], 0  # rows deeper than `hidden` are folded away, if it is not 0
         for row, (depth, opened) in enumerate(
             zip(self.depth.tolist(), self.open.tolist(), strict=True)
         ):
             if hidden and depth >= hidden:
                 continue
-            found.append(row)
+            data.append(row)
             hidden = 0 if opened else depth + 1
-        return found
+        return data
 
     def has_children(self) -> Array:
         """bool[count]."""
-        found: Array = np.append(self.depth[1:] > self.depth[:-1], False)
-        return found
+        data: Array = np.append(self.depth[1:] > self.depth[:-1], False)
+        return data
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -587,13 +587,13 @@ class Scene:
         if not rounds:
             return None
         marks = [self.begins[first + k * period] for k in range(rounds + 1)]
-        begin, end, whole = marks[0], marks[-1], self.begins[-1] or 1
-        room = max(1, round(MOST_COLUMNS * (end - begin) / whole))
-        each, apart = max(1, room // rounds), -(-rounds // room)  # columns of a round, or rounds
-        inner = [*marks[::apart], end] if apart > 1 else marks
-        parts = [np.linspace(a, b, each + 1)[:-1] for a, b in pairwise(inner)]
+        begin, end, whole_numbers = marks[0], marks[-1], self.begins[-1] or 1
+        room = max(1, round(MOST_COLUMNS * (end - begin) / whole_numbers))
+        per_round, gap = max(1, room // rounds), -(-rounds // room)  # columns of a round, or rounds
+        inner = [*marks[::gap], end] if gap > 1 else marks
+        parts = [np.linspace(a, b, per_round + 1)[:-1] for a, b in pairwise(inner)]
         for a, b, place in ((0.0, begin, 0), (end, self.begins[-1], len(parts) + 1)):
-            count = max(1, round(MOST_COLUMNS * (b - a) / whole))
+            count = max(1, round(MOST_COLUMNS * (b - a) / whole_numbers))
             parts.insert(place, np.linspace(a, b, count + 1)[:-1])
         columns: Array = np.unique(np.append(np.concatenate(parts), self.begins[-1]))
         return columns
@@ -603,32 +603,32 @@ class Scene:
         """Of the codes that some part of the scene shows those with a letter, and those listed
         without one."""
         strip = any(isinstance(mark, Track) for mark in self.marks)
-        found = {s.code for s in self.stills if strip}
+        data = {s.code for s in self.stills if strip}
         for still in self.stills:
             for code, _, then in still.cells.values():
-                found |= {then, *np.unique(code).tolist()}
+                data |= {then, *np.unique(code).tolist()}
         for bar in (bar for drawing in self.drawings for bar in drawing.bars):
             code, length = np.broadcast_arrays(bar.code, bar.length)
-            found |= {bar.rest, *np.unique(code[length > 0]).tolist()}
+            data |= {bar.rest, *np.unique(code[length > 0]).tolist()}
         for mark in self.marks:
-            found |= {s.code for s in mark.series} if isinstance(mark, Curve) else set()
-            found |= set(mark.code.tolist()) if isinstance(mark, Flame) else set()
+            data |= {s.code for s in mark.series} if isinstance(mark, Curve) else set()
+            data |= set(mark.code.tolist()) if isinstance(mark, Flame) else set()
             tree = mark.parts if isinstance(mark, Tree) else {}
-            found |= {int(code) for code, part in tree.items() if part.any()}
+            data |= {int(code) for code, part in tree.items() if part.any()}
             for picture in mark.pictures if isinstance(mark, Painted) else ():
-                found |= colours_of(picture)[0]
-            found |= {mark.part, mark.first, *mark.codes} if isinstance(mark, Zoom) else set()
-            found |= {mark.link} if isinstance(mark, Matrix) else set()
+                data |= colours_of(picture)[0]
+            data |= {mark.part, mark.first, *mark.codes} if isinstance(mark, Zoom) else set()
+            data |= {mark.link} if isinstance(mark, Matrix) else set()
             if isinstance(mark, Board):
-                found |= {
+                data |= {
                     *(mark.rims if len(mark.rims) > 1 else ()),
                     mark.unwritten,
                     *range(mark.steps, mark.steps + max(map(len, mark.bounds)) + 1),
                 }
                 nan = any(text == "nan" for text in self.numbers[mark.name].texts)
-                found |= {mark.unwritten + 1} if nan else set()
+                data |= {mark.unwritten + 1} if nan else set()
         return [
-            i for i, code in enumerate(self.codes) if i in found and (code.letter or code.listed)
+            i for i, code in enumerate(self.codes) if i in data and (code.letter or code.listed)
         ]
 
     def json(self) -> str:
@@ -662,7 +662,9 @@ class Scene:
         if self.sources:
             data["sources"] = self.sources
         if self.numbers:
-            data["numbers"] = {name: _texts(own) for name, own in self.numbers.items()}
+            data["numbers"] = {
+                name: _texts(cell_texts) for name, cell_texts in self.numbers.items()
+            }
         data |= self.data
         text = json.dumps(data, separators=(",", ":"))
         return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
@@ -675,9 +677,9 @@ class Scene:
 def _rounds(frames: Array) -> tuple[int, int, int]:
     """(the first frame, frames in a round, rounds) of the longest part of a run that repeats
     itself; 0 rounds if none does."""
-    found = (0, 0, 0)
+    data = (0, 0, 0)
     if not len(frames):
-        return found
+        return data
     places, covered = np.flatnonzero(frames == frames[len(frames) // 2])[:MOST_PERIODS], 0
     for period in (int(place - places[0]) for place in places[1:]):
         again = np.append(frames[:-period] == frames[period:], False)
@@ -685,8 +687,8 @@ def _rounds(frames: Array) -> tuple[int, int, int]:
         for first, last in ends[: len(ends) // 2 * 2].reshape(-1, 2).tolist():
             rounds = (last - first) // period + 1
             if rounds > 1 and rounds * period > covered:
-                found, covered = (first, period, rounds), rounds * period
-    return found
+                data, covered = (first, period, rounds), rounds * period
+    return data
 
 
 def label(text: object, longest: int = LONGEST_LABEL) -> str:
@@ -713,8 +715,8 @@ def means(values: Array, count: int) -> Array:
     at = np.arange(count + 1) * part
     number = np.minimum(at.astype(np.int64), values.shape[-1] - 1)
     edges = below[..., number] + values[..., number] * (at - number)
-    found: Array = np.diff(np.round(edges / part), axis=-1).astype(np.int64)
-    return found
+    data: Array = np.diff(np.round(edges / part), axis=-1).astype(np.int64)
+    return data
 
 
 def quantiles(values: Array, count: int) -> Array:
@@ -735,28 +737,28 @@ def _numbers(value: float | Array) -> Any:
 
 def _mark(mark: Mark, shapes: Once) -> dict[str, Any]:
     """The fields of a mark that say something."""
-    found: dict[str, Any] = {"kind": type(mark).__name__.lower()}
+    data: dict[str, Any] = {"kind": type(mark).__name__.lower()}
     for name, value in vars(mark).items():
         if isinstance(mark, Painted) and name in ("pictures", "places"):
-            found[name] = (
+            data[name] = (
                 [shapes.picture(p) for p in value]
                 if name == "pictures"
                 else [pack(tenths(v)) for v in value.T]
             )
         elif isinstance(value, np.ndarray):
-            found[name] = pack(value)
+            data[name] = pack(value)
         elif isinstance(value, tuple) and value and isinstance(value[0], Series):
-            found[name] = [
+            data[name] = [
                 [s.name, s.code, pack(s.values), *([] if s.base is None else [pack(s.base)])]
                 for s in value
             ]
         elif isinstance(value, Mapping):
-            found |= {name: {k: pack(v) for k, v in value.items()}} if value else {}
+            data |= {name: {k: pack(v) for k, v in value.items()}} if value else {}
         elif value not in (None, (), "") and value is not False:
-            found[name] = _numbers(round(value, 3)) if isinstance(value, float) else value
-    if isinstance(mark, Painted) and (left := beside(mark.pictures)):
-        found["left"] = left
-    return found
+            data[name] = _numbers(round(value, 3)) if isinstance(value, float) else value
+    if isinstance(mark, Painted) and (overlap := beside(mark.pictures)):
+        data["left"] = overlap
+    return data
 
 
 def _drawing(drawing: Drawing) -> list[Any]:
@@ -770,17 +772,17 @@ def _drawing(drawing: Drawing) -> list[Any]:
 
 
 def _still(still: Still) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    data: dict[str, Any] = {
         "label": still.label,
         "code": still.code,
         "cycles": _numbers(still.cycles),
     }
-    some = {"note": still.note, "first": int(still.first), "say": still.say}
-    found |= {k: v for k, v in some.items() if v}
+    items = {"note": still.note, "first": int(still.first), "say": still.say}
+    data |= {k: v for k, v in items.items() if v}
     if still.source >= 0:
-        found["source"] = still.source
+        data["source"] = still.source
     if still.at != 1:
-        found["at"] = round(still.at, 4)
+        data["at"] = round(still.at, 4)
     values = {k: pack(v) for k, v in still.values.items()}
     # How long the cells of the first group keep their code is said there, and not once more among
     # the values.
@@ -801,7 +803,7 @@ def _still(still: Still) -> dict[str, Any]:
             k: [say, {n: pack(v) for n, v in values.items()}]
             for k, (say, values) in still.about.items()
         },
-        "touches": {k: [_listed(some) for some in both] for k, both in still.touches.items()},
+        "touches": {k: [_listed(items) for items in both] for k, both in still.touches.items()},
         "origins": {
             k: [
                 [
@@ -810,12 +812,12 @@ def _still(still: Still) -> dict[str, Any]:
                     len(o.cell),
                     *(pack(v) for v in (o.cell, o.name, o.index, o.tile)),
                 ]
-                for o in some
+                for o in items
             ]
-            for k, some in still.origins.items()
+            for k, items in still.origins.items()
         },
     }
-    return found | {k: v for k, v in channels.items() if v}
+    return data | {k: v for k, v in channels.items() if v}
 
 
 def _told_once(stills: list[dict[str, Any]]) -> list[str]:
@@ -828,32 +830,36 @@ def _told_once(stills: list[dict[str, Any]]) -> list[str]:
     return shared
 
 
-def _texts(own: CellTexts) -> list[Any]:
+def _texts(cell_texts: CellTexts) -> list[Any]:
     """[how many whole numbers, packed, the end of each, other texts]; of each cell the text that it
     has at first; how many changes, and when, which cell, and to what."""
-    end = ".0" if any(text.endswith(".0") for text in own.texts) else ""
-    whole = [t for t in own.texts if WHOLE.fullmatch(t.removesuffix(end)) and t.endswith(end)]
-    texts = dict.fromkeys((*whole, *own.texts))
+    end = ".0" if any(text.endswith(".0") for text in cell_texts.texts) else ""
+    whole_numbers = [
+        t for t in cell_texts.texts if WHOLE.fullmatch(t.removesuffix(end)) and t.endswith(end)
+    ]
+    texts = dict.fromkeys((*whole_numbers, *cell_texts.texts))
     number = {text: i for i, text in enumerate(texts)}
-    place = np.array([number[text] for text in own.texts], np.int64)
-    sizes = np.array([int(text.removesuffix(end)) for text in whole], np.int64)
-    named = [len(whole), pack(sizes), end, *[*texts][len(whole) :]]
-    changes = own.frame, own.cell, place[own.value]
-    return [named, pack(place[own.first]), len(own.cell), *map(pack, changes)]
+    place = np.array([number[text] for text in cell_texts.texts], np.int64)
+    sizes = np.array([int(text.removesuffix(end)) for text in whole_numbers], np.int64)
+    named = [len(whole_numbers), pack(sizes), end, *[*texts][len(whole_numbers) :]]
+    changes = cell_texts.frame, cell_texts.cell, place[cell_texts.value]
+    return [named, pack(place[cell_texts.first]), len(cell_texts.cell), *map(pack, changes)]
 
 
-def _messages(some: Sequence[Message]) -> list[Any]:
+def _messages(items: Sequence[Message]) -> list[Any]:
     """How many they are, then column by column: how many receive each, and who; how many cells it
     carries, and which; source, size, begin, end, whether the cells are those after, and how many
     there were."""
-    cells = [np.zeros(0, np.int64) if m.cells is None else m.cells for m in some]
-    lists = ([m.receivers for m in some], cells)
-    parts = ((np.array(list(map(len, each))), np.concatenate(each)) for each in lists)
+    cells = [np.zeros(0, np.int64) if m.cells is None else m.cells for m in items]
+    lists = ([m.receivers for m in items], cells)
+    parts = (
+        (np.array(list(map(len, per_round))), np.concatenate(per_round)) for per_round in lists
+    )
     packed = (pack(part) for both in parts for part in both)
-    columns = [(m.source, m.size, m.begin, m.end, m.after, m.count) for m in some]
-    return [len(some), *packed, *map(pack, np.array(columns, np.int64).T)]
+    columns = [(m.source, m.size, m.begin, m.end, m.after, m.count) for m in items]
+    return [len(items), *packed, *map(pack, np.array(columns, np.int64).T)]
 
 
-def _listed(some: Array) -> Any:
+def _listed(items: Array) -> Any:
     """One number as it is, several or none as [how many, packed]."""
-    return int(some[0]) if len(some) == 1 else [len(some), pack(some)]
+    return int(items[0]) if len(items) == 1 else [len(items), pack(items)]

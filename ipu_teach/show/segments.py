@@ -69,10 +69,8 @@ class Segment:
         spans: list[Span] = []
         ipu = target.set_of(np.arange(target.num_tiles))
         for part in self.parts:
-            if part.ipu is None:
-                tiles = at_work(self.report, part.step)[ipu]
-            else:
-                tiles = ipu == part.ipu
+            of_all = part.ipu is None
+            tiles = at_work(self.report, part.step)[ipu] if of_all else ipu == part.ipu
             start = part.start
             for phase in self.report.phases(part.step, part.ipu):
                 spans.append(Span(part, phase, start, tiles))
@@ -222,7 +220,7 @@ def _merged(first: Bar, second: Bar, start: int) -> Bar:
 
 
 def ipu_names(ipus: int) -> tuple[str, ...]:
-    """Return the texts beside the lanes of several IPUs: each, or the first and the last of many."""
+    """Return the texts beside the lanes of several IPUs: all, or the first and last of many."""
     numbers = range(ipus) if ipus <= MOST_ENDS else (0, ipus - 1)
     return tuple(f"IPU {ipu}" for ipu in numbers)
 

@@ -93,14 +93,14 @@ def moved(shape: Shape, x: float, y: float) -> Shape:
 
 def colours_of(shapes: Sequence[Shape]) -> tuple[set[int], set[int]]:
     """(the codes that occur in some shapes, those on which words stand)."""
-    found: set[int] = set()
+    codes: set[int] = set()
     inks = {
         shape.ink for shape in shapes if isinstance(shape, Words) and isinstance(shape.ink, int)
     }
     for shape in shapes:
         match shape:
             case Boxes() | Outline():
-                found.add(shape.code)
+                codes.add(shape.code)
             case Raster():
-                found.update(int(c) for c in np.unique(shape.codes) if c >= 0)
-    return found | inks, inks
+                codes.update(int(c) for c in np.unique(shape.codes) if c >= 0)
+    return codes | inks, inks

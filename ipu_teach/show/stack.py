@@ -32,43 +32,43 @@ def stacks(
     wide enough. `ends` are words below the first and the last, where there is no room for all of
     their numbers.
     """
-    count, scale, found = len(parts[0][1]), height / (top or 1), list[Shape]()
+    count, scale, shapes = len(parts[0][1]), height / (top or 1), list[Shape]()
     pitch, rows = width / count, np.arange(count)
     wide = stack_width(pitch)
-    found.append(Words(width, -8, f"to {number(round(top))} {unit}", 12, "end", "soft"))
+    shapes.append(Words(width, -8, f"to {number(round(top))} {unit}", 12, "end", "soft"))
     if count > MOST_RECTANGLES:
-        found.append(Raster(0, 0, width, height, stack_raster(parts, top)))
+        shapes.append(Raster(0, 0, width, height, stack_raster(parts, top)))
     else:
         begin: Array = np.zeros(count)
-        for code, here in parts:
-            end = begin + here
+        for code, heights in parts:
+            end = begin + heights
             high = (end - begin) * scale
             boxes = rectangles(rows * pitch, height - end * scale, wide, high)
-            seen, begin = high >= SMALLEST_BOX, end
-            found += [Boxes(code, boxes[seen], upright=True)] * bool(seen.any())
+            is_visible, begin = high >= SMALLEST_BOX, end
+            shapes += [Boxes(code, boxes[is_visible], upright=True)] * bool(is_visible.any())
         level = np.zeros(count) if level is None else level
         starts = np.flatnonzero(np.append(True, np.diff(level) != 0))
         for first, last in zip(starts.tolist(), np.append(starts[1:], count).tolist(), strict=True):
             y = height - float(level[first]) * scale
             line = Stroke(((first * pitch - 2, y), ((last - 1) * pitch + wide + 2, y)), 1.5)
-            found += [line] * bool(level[first])  # what stands on the ground has its line
-    found.append(Stroke(((0, height), (width, height)), 1, "line"))
+            shapes += [line] * bool(level[first])  # what stands on the ground has its line
+    shapes.append(Stroke(((0, height), (width, height)), 1, "line"))
     if limit <= top:
         y = height - limit * scale
-        found += (
+        shapes += (
             Stroke(((0, y), (width, y)), 2),
             Words(width, y + 13, f"limit {number(limit)}", 11, "end"),
         )
     if pitch >= SMALLEST_LABEL:
         return (
-            *found,
+            *shapes,
             *(
                 Words(i * pitch + wide / 2, height + 14, f"{i}", 11, "middle", "soft")
                 for i in range(count)
             ),
         )
     return (
-        *found,
+        *shapes,
         Words(0, height + 14, ends[0], 11, "start", "soft"),
         Words(width, height + 14, ends[1], 11, "end", "soft"),
     )
@@ -89,7 +89,7 @@ def stack_width(pitch: float) -> float:
 def stack_raster(parts: Sequence[tuple[int, Array]], top: float) -> Array:
     """Codes by (row, column), upright."""
     codes: Array = np.array([code for code, _ in parts])
-    pixels = stacked_pixels(np.array([here for _, here in parts]) * ROWS / (top or 1), ROWS)
+    pixels = stacked_pixels(np.array([heights for _, heights in parts]) * ROWS / (top or 1), ROWS)
     # From below: the empty rows, which come first, are on top.
     order = np.argsort(np.where(pixels < 0, -1, len(codes) - pixels), axis=0, kind="stable")
     pixels = np.take_along_axis(pixels, order, axis=0)
@@ -110,8 +110,8 @@ def stacked_pixels(amounts: Array, rows: int) -> Array:
         owed += amounts[:, column]
         given: Array = np.maximum(np.floor(owed), 0).astype(np.int64)
         while (short := rows - int(given.sum())) != 0:
-            most = owed - given if short > 0 else np.where(given > 0, given - owed, -np.inf)
-            given[int(np.argmax(most))] += 1 if short > 0 else -1
+            excess = owed - given if short > 0 else np.where(given > 0, given - owed, -np.inf)
+            given[int(np.argmax(excess))] += 1 if short > 0 else -1
         pixels[:, column] = np.repeat(np.arange(len(given)), given) - 1
         owed -= given
     return pixels

@@ -39,7 +39,7 @@ def svg(scene: Scene, frame: int | None = None) -> str:
         f'<text class="i" font-weight="bold" x="{_n(w.x)}" y="{_n(w.y)}">{escape(w.text)}</text>'
         for w in headline(scene)
     )
-    shapes = [*paint(scene, chosen, whole=frame is None), *caption(scene, chosen)]
+    shapes = [*paint(scene, chosen, is_whole=frame is None), *caption(scene, chosen)]
     shapes = [shape for shape in map(_visible, shapes) if shape is not None]
     used, inks = colours_of(shapes)
     patterns = "".join(_pattern(i, scene.codes[i]) for i in sorted(used) if scene.codes[i].pattern)
@@ -76,8 +76,8 @@ def _visible(shape: Shape) -> Shape | None:
     """A shape without what is too small to be seen, or None if that is all of it."""
     if not isinstance(shape, Boxes):
         return shape
-    seen = np.round(shape.boxes[:, 2:], 1).min(axis=1) > 0
-    return replace(shape, boxes=shape.boxes[seen]) if seen.any() else None
+    is_visible = np.round(shape.boxes[:, 2:], 1).min(axis=1) > 0
+    return replace(shape, boxes=shape.boxes[is_visible]) if is_visible.any() else None
 
 
 def _style(codes: Sequence[Code], used: set[int], inks: set[int], areas: set[int]) -> str:
@@ -156,7 +156,7 @@ def _together(shapes: list[Shape], codes: Sequence[Code]) -> str:
         d = _path(*(line.points for line in shapes if isinstance(line, Stroke)))
         return f'<path class="{STROKE[first.role]}" stroke-width="{_n(first.width)}" d="{d}"/>'
     if isinstance(first, Outline) and not first.filled:
-        d = _path(*(one.points.tolist() for one in shapes if isinstance(one, Outline)))
+        d = _path(*(outline.points.tolist() for outline in shapes if isinstance(outline, Outline)))
         return f'<path class="b{first.code}" stroke-width="{_n(first.width)}" d="{d}"/>'
     if not isinstance(first, Words):
         return _shape(first, codes)
@@ -182,7 +182,7 @@ def _line(words: list[Words]) -> str:
 def dashed(shape: Boxes) -> dict[str, list[list[float]]]:
     """The boxes by the dashes with which they are drawn: four or more of a length, equally far
     apart in a row, are one."""
-    along, found = int(shape.upright), dict[str, list[list[float]]]()
+    along, values = int(shape.upright), dict[str, list[list[float]]]()
     boxes, first = shape.boxes.tolist(), 0
     # of each box how far it is from the last, and what else it has
     steps = np.diff(shape.boxes, axis=0, prepend=np.nan)
@@ -200,9 +200,9 @@ def dashed(shape: Boxes) -> dict[str, list[list[float]]]:
             box[2 + along] = pitch * (last - 1 - first) + length
         else:
             last = first + 1
-        found.setdefault(dash, []).append(box)
+        values.setdefault(dash, []).append(box)
         first = last
-    return found
+    return values
 
 
 def _middles(boxes: list[list[float]], upright: bool) -> str:
@@ -218,7 +218,7 @@ def _middles(boxes: list[list[float]], upright: bool) -> str:
             across, down = _n(a - pen[0]), _n(b - pen[1])
             for move in (f"M{_n(a)} {_n(b)}", f"m{across} {down}".replace(" -", "-")):
                 ways.append((f"{move}{stroke}{_n(along)}", end))
-        way, pen = min(ways, key=lambda one: len(one[0]))
+        way, pen = min(ways, key=lambda outline: len(outline[0]))
         path += way
     return path
 
@@ -270,12 +270,12 @@ def _shape(shape: Shape, codes: Sequence[Code]) -> str:
 
 def raster_png(pixels: Array, codes: Sequence[Code], dark: bool) -> bytes:
     """A raster of codes as PNG; -1 is paper. At most 15 codes may occur."""
-    found = np.unique(pixels)
+    values = np.unique(pixels)
     colours = [
         (DARK if dark else LIGHT)["paper"] if c < 0 else codes[c].colour(dark)
-        for c in found.tolist()
+        for c in values.tolist()
     ]
-    return indexed_png(np.searchsorted(found, pixels), colours)
+    return indexed_png(np.searchsorted(values, pixels), colours)
 
 
 def _n(value: float) -> str:

@@ -99,45 +99,54 @@ def timeline(
     if which and (blocks is None or not which.keys() <= set(WHICH)):
         raise InvalidOptionError(f"""show.timeline() was given {", ".join(sorted(which))}.
             next:  say whose blocks, blocks=0, and pick them with {", ".join(WHICH)}.""")
-    reports = [checked(one, "timeline") for one in (report, report if other is None else other)]
+    reports = [
+        checked(first_end, "timeline") for first_end in (report, report if other is None else other)
+    ]
     seen_whole("timeline", other, at)
     if blocks is not None and other is not None:
         raise InvalidOptionError("""show.timeline() was given blocks of two reports.
             next:  give it one report, or leave blocks out.""")
 
-    def scene(most: int) -> Scene:
+    def scene(max_steps: int) -> Scene:
         if other is None:
-            return linked(_Maker(report, most, blocks, which).scene(at=at), report, ("tiles",))
-        return _below(*(_Maker(each, most, None, {}).scene(False) for each in reports))
+            return linked(_Maker(report, max_steps, blocks, which).scene(at=at), report, ("tiles",))
+        return _below(
+            *(_Maker(report_of, max_steps, None, {}).scene(False) for report_of in reports)
+        )
 
-    most = min(MOST_STEPS, MOST_OF_IPUS // max(each.target.num_ipus for each in reports))
-    return fitting(scene, min(most, max(len(each.step_numbers) for each in reports)))
+    max_steps = min(
+        MOST_STEPS, MOST_OF_IPUS // max(report_of.target.num_ipus for report_of in reports)
+    )
+    return fitting(scene, min(max_steps, max(len(report_of.step_numbers) for report_of in reports)))
 
 
 def _below(first: Scene, second: Scene) -> Scene:
     """Two runs, one below the other, on the scale of the longer one."""
     stills, count, drawings = len(first.stills), len(first.frames), len(first.drawings)
-    one, two = float(first.begins[-1]), float(second.begins[-1])
+    first_end, two = float(first.begins[-1]), float(second.begins[-1])
     marks, rows = list[Mark](), list[tuple[str, ...]]()
     for which, (name, scene) in enumerate((("first", first), ("second", second))):
         rows += [(name, *row) for row in scene.table[1]]
         for mark in scene.marks:
             if isinstance(mark, Flame | Tape):
-                more: dict[str, Any] = {"name": mark.name + " of the second" * which}
-                more |= {"heading": f"{name} run: {mark.heading}", "span": max(one, two)}
+                changes: dict[str, Any] = {"name": mark.name + " of the second" * which}
+                changes |= {"heading": f"{name} run: {mark.heading}", "span": max(first_end, two)}
                 if isinstance(mark, Flame) and not mark.timed:
-                    more |= {"first": mark.first + which * count, "last": mark.last + which * count}
-                marks.append(replace(mark, y=mark.y + which * (first.height - 24), **more))
+                    changes |= {
+                        "first": mark.first + which * count,
+                        "last": mark.last + which * count,
+                    }
+                marks.append(replace(mark, y=mark.y + which * (first.height - 24), **changes))
     moved = []
     for still in second.stills:
         named = {f"{name} of the second": place for name, place in still.lanes.items()}
         lanes = {name: (n + drawings, a, b) for name, (n, a, b) in named.items()}
         source = still.source + len(first.sources) * (still.source >= 0)
         moved.append(replace(still, lanes=lanes, source=source))
-    less = f"{abs(100 - 100 * two / one):.1f} % {'less' if two <= one else 'more'}"
+    less = f"{abs(100 - 100 * two / first_end):.1f} % {'less' if two <= first_end else 'more'}"
     return replace(
         first,
-        title="Both runs take equally long" if one == two else f"The second run takes {less}",
+        title="Both runs take equally long" if first_end == two else f"The second run takes {less}",
         sentence=f"Two runs on one axis of time: the second takes {less} than the first. First: "
         f"{first.sentence} Second: {second.sentence}",
         height=first.height + second.height - 24,
@@ -242,12 +251,12 @@ class _Maker:
         read: of the outermost that are not."""
         places = [place for root in self.walk.roots for place in root.walk()]
         loops = {child for p in places if p.node.kind.startswith("Repeat") for child in p.children}
-        found = [
+        boxes = [
             (span.first, span.last)
             for span in self.walk.spans
             if span.place in loops and span.first <= at < span.last <= span.first + MOST_READ
         ]
-        return found[0] if found and len(self.which) > MOST_READ else None
+        return boxes[0] if boxes and len(self.which) > MOST_READ else None
 
     def _parts(self, first: int, last: int) -> str:
         """What some supersteps consist of, the longest first."""
@@ -255,22 +264,24 @@ class _Maker:
         for which in self.which[first:last].tolist():
             cost = self.report.step_cost(self.stretches[which].parts[0].step)
             spent[label(cost.name or cost.kind, 40)] += self.stretches[which].cycles
-        whole = sum(spent.values())
-        said = [f"{name} {100 * c / whole:.1f} %" for name, c in spent.most_common(MOST_PARTS)]
-        rest = 100 * sum(c for _, c in spent.most_common()[MOST_PARTS:]) / whole
-        said += [f"all else {rest:.1f} %"] * (len(spent) > MOST_PARTS)
+        total = sum(spent.values())
+        parts_said = [
+            f"{name} {100 * c / total:.1f} %" for name, c in spent.most_common(MOST_PARTS)
+        ]
+        rest = 100 * sum(c for _, c in spent.most_common()[MOST_PARTS:]) / total
+        parts_said += [f"all else {rest:.1f} %"] * (len(spent) > MOST_PARTS)
         return (
-            f"Shown at first is one round, supersteps {first + 1:,} to {last:,}, {number(whole)} "
-            f"cycles: {', '.join(said)}."
+            f"Shown at first is one round, supersteps {first + 1:,} to {last:,}, {number(total)} "
+            f"cycles: {', '.join(parts_said)}."
         )
 
     def _flame(self, spans: list[Span]) -> Flame:
         runs = {r.first: f"{r.name}: " for r in self.report.runs if r.name}
-        told = [runs.get(s.first, "") * (s.place.depth == 0) + _short(s.place) for s in spans]
+        labels = [runs.get(s.first, "") * (s.place.depth == 0) + _short(s.place) for s in spans]
         codes = [REST if s.place.node.step < 0 else self._code(s.place.node.step) for s in spans]
         boxes = [
-            (s.place.depth, s.first, s.last, what, code)
-            for s, what, code in zip(spans, told, codes, strict=True)
+            (s.place.depth, s.first, s.last, label_text, code)
+            for s, label_text, code in zip(spans, labels, codes, strict=True)
         ]
         return flame("programs", "the programs, nested", PITCH, boxes, timed=False)
 
@@ -285,8 +296,8 @@ class _Maker:
                 cost = self.report.step_cost(part.step)
                 code = self._code(part.step, part.ipu)
                 at = begin + part.start
-                own = np.flatnonzero(at_work(self.report, part.step)).tolist()
-                for ipu in own if part.ipu is None else (part.ipu,):
+                set_name = np.flatnonzero(at_work(self.report, part.step)).tolist()
+                for ipu in set_name if part.ipu is None else (part.ipu,):
                     boxes += [(ipu, at, at + part.cycles, cost.name or cost.kind, code)] * bool(
                         part.cycles
                     )
@@ -294,8 +305,8 @@ class _Maker:
                 title = f"waits for {stretch.names[last]}"
                 boxes.append((ipu, begin + start, begin + until, title, WAIT))
         replicas, target = self.report.replicas, self.report.target
-        each = target.num_ipus // replicas
-        of = f"; {counted(each, 'IPU')} to each of {replicas} replicas" if replicas > 1 else ""
+        report_of = target.num_ipus // replicas
+        of = f"; {counted(report_of, 'IPU')} to each of {replicas} replicas" if replicas > 1 else ""
         heading = f"the {'sets of tiles' if target.io_tiles else 'IPUs'}, each with its steps{of}"
         boxes = [box for box in boxes if box[0] < ipus]
         alone = replicas == target.num_sets  # and so a replica is one of the rows
@@ -322,7 +333,7 @@ class _Maker:
         for kind in (COMPUTE, EXCHANGE):
             busy = self.lanes.spent(phases, kind)
             values |= {} if busy is None else {kind: busy}
-        said = ", ".join(f"{{{kind}}} cycles of {kind}" for kind in values) or "not at work"
+        parts_said = ", ".join(f"{{{kind}}} cycles of {kind}" for kind in values) or "not at work"
         lane = "lane {i} of the sorted tiles" if self.lanes.is_sorted else "tile {i}"
         title, note = self._alone(stretch.parts[0]) if alone else self._meanwhile(stretch, longest)
         return Still(
@@ -333,25 +344,25 @@ class _Maker:
             True,
             lanes={"tiles": (place, 0, stretch.cycles)},
             values=values,
-            say=f"{lane}: {said} in this {'superstep' if alone else 'stretch'}",
+            say=f"{lane}: {parts_said} in this {'superstep' if alone else 'stretch'}",
             source=texts.setdefault(text, len(texts)) if text else -1,
         )
 
     def _alone(self, part: IPUStep) -> tuple[str, str]:
         """(title, note) of one step."""
         step, sets = part.step, self.report.target.sets
-        own = "" if part.ipu is None else f"{sets[part.ipu]}: "
+        set_name = "" if part.ipu is None else f"{sets[part.ipu]}: "
         phases, methods = self.report.phases(step, part.ipu), sources(self.report, step)
         note = phase_cycles(phases)
         compute = next((p for p in phases if p.kind == COMPUTE and p.busy is not None), None)
         if compute is not None and compute.busy is not None:
             who, many = slowest(compute.busy)
-            equal = not own and compute.busy.min() == compute.busy.max()
+            equal = not set_name and compute.busy.min() == compute.busy.max()
             longest = f"{who} {'compute' if many else 'computes'} longest"
             note += "; all tiles compute equally long" if equal else f"; {longest}"
         if methods:
             note += f"; codelet {', '.join(dict.fromkeys(name for name, _ in methods))}"
-        return label(own + step_name(self.report, step, 60), 60), note
+        return label(set_name + step_name(self.report, step, 60), 60), note
 
     def _meanwhile(self, stretch: Segment, longest: IPUStep | None) -> tuple[str, str]:
         """(title, note) of what several IPUs do in a stretch."""
@@ -409,9 +420,9 @@ class _Maker:
         spent = {step: times * report.step_cost(step).cycles for step, times in self.runs.items()}
         worst = max(spent, key=spent.__getitem__)
         part = self.steps < report.num_steps
-        most = f"In the first {self.steps:,}, most" if part else "Most"
+        max_steps = f"In the first {self.steps:,}, most" if part else "Most"
         return (
-            f"{run_of(report)}. {most} of the time goes to {step_name(report, worst)}: "
+            f"{run_of(report)}. {max_steps} of the time goes to {step_name(report, worst)}: "
             f"{number(spent[worst])} in {counted(self.runs[worst], 'superstep')}, "
             f"{100 * spent[worst] / sum(spent.values()):.1f} %."
         )

@@ -31,20 +31,20 @@ MOST = 24  # elements in a row
 def touched(graph: Graph, compute_set: ComputeSet, vertices: Sequence[int]) -> View | None:
     """What the vertices with these numbers touch of the variable on which they clash; if on none,
     of one that they share, or write. None if there is none."""
-    found = [
-        ((clash.any(), met.any(), np.any(wrote)), v.name, rows, clash)
+    clashes = [
+        ((clash.any(), all_touch.any(), np.any(wrote)), v.name, rows, clash)
         for v in graph.variables
         for rows in [[_deeds(graph, compute_set, k, v) for k in vertices]]
-        for met in [np.all(rows, axis=0)]
+        for all_touch in [np.all(rows, axis=0)]
         for wrote in [np.bitwise_or.reduce(rows) & WRITES > 0]
-        for clash in [met & wrote]
+        for clash in [all_touch & wrote]
         if np.any(rows)
     ]
-    if not found:
+    if not clashes:
         return None
-    _, name, rows, clash = max(found, key=lambda one: one[0])
-    some = np.flatnonzero(clash if clash.any() else np.any(rows, axis=0))
-    first = max(0, min(int(some[0]) - MOST // 2, len(clash) - MOST))
+    _, name, rows, clash = max(clashes, key=lambda clash_row: clash_row[0])
+    touching = np.flatnonzero(clash if clash.any() else np.any(rows, axis=0))
+    first = max(0, min(int(touching[0]) - MOST // 2, len(clash) - MOST))
     panels, channels, words = Panels(), {}, []
     where = np.arange(first, min(first + MOST, len(clash)))
     if len(where) < len(clash):
@@ -81,7 +81,7 @@ def touched(graph: Graph, compute_set: ComputeSet, vertices: Sequence[int]) -> V
 def _deeds(graph: Graph, compute_set: ComputeSet, vertex: int, variable: Variable) -> Array:
     """int64[elements]: whether a vertex READS or WRITES each element of a variable."""
     size = variable.dtype.size
-    found = np.zeros(int(np.prod(variable.shape)), np.int64)
+    clashes = np.zeros(int(np.prod(variable.shape)), np.int64)
     for table in compute_set.tables.values():
         for row in np.flatnonzero(np.array(table.order) == vertex).tolist():
             for name, field in table.edges.items():
@@ -89,9 +89,9 @@ def _deeds(graph: Graph, compute_set: ComputeSet, vertex: int, variable: Variabl
                 for delta, part in graph.layouts[number].parts if number >= 0 else ():
                     at = table.offsets[name][row] + delta + part.positions.reshape(-1)
                     at = (at * field.dtype.size - variable.start) // size
-                    at = at[(at >= 0) & (at < len(found))]
-                    found[at] |= READS * (field.kind != "output") | WRITES * field.written
-    return found
+                    at = at[(at >= 0) & (at < len(clashes))]
+                    clashes[at] |= READS * (field.kind != "output") | WRITES * field.written
+    return clashes
 
 
 def _ranges(which: Array) -> str:

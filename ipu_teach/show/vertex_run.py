@@ -65,18 +65,18 @@ def ran(recording: Recording, vertex: object, step: int | None = None) -> Vertex
         for place in np.flatnonzero(executed).tolist()
         if step is None or counts[place] <= step
     ]
-    found = [
+    candidates = [
         (group.table, int(group.rows[i]), int(cycles[i]))
         for group, cycles in (model.vertices(recording.steps[upto[-1]]) if upto else ())
         for i in np.flatnonzero(group.table.order[group.rows] == number).tolist()
     ]
-    if not found or step not in (None, counts[upto[-1]]):
+    if not candidates or step not in (None, counts[upto[-1]]):
         at = "" if step is None else f" in step {shown(step)}"
         raise InvalidOptionError(f"""show.turns() was asked for {shown(vertex)}, which did not
             run{at} while it was recorded.
             next:  give a vertex of the graph, or (name of a compute set, number), and no step or
             one that executes it.""")
-    [(table, row, cycles)], place, memory = found, upto[-1], Memory(graph, Backend())
+    [(table, row, cycles)], place, memory = candidates, upto[-1], Memory(graph, Backend())
     tile, who = int(table.tiles[row]), f"vertex {number} of {label(name, 24)}"
     where = {name: _places(graph, table, row, name) for name in table.fields}
     _refuse_unknown(recording, table, where, who)
@@ -91,11 +91,11 @@ def ran(recording: Recording, vertex: object, step: int | None = None) -> Vertex
 
     def parts(regions: dict[str, Any], *kinds: str) -> list[tuple[Array, Array, Array]]:
         """(memory, where in it, what it holds) of the fields of some kinds."""
-        some = {n: memory.flat(f.dtype) for n, f in table.fields.items() if f.kind in kinds}
+        views = {n: memory.flat(f.dtype) for n, f in table.fields.items() if f.kind in kinds}
         lists = {n: r if isinstance(r, list) else [r] for n, r in regions.items()}
         return [
             (flat, w, part)
-            for n, flat in some.items()
+            for n, flat in views.items()
             for w, part in zip(where[n], lists[n], strict=True)
         ]
 
@@ -108,7 +108,7 @@ def ran(recording: Recording, vertex: object, step: int | None = None) -> Vertex
             flat[w] = part
     _put(recording, memory, place)
     regions = held()
-    seen = observed(table.codelet, regions, model.target)
+    observation = observed(table.codelet, regions, model.target)
     _put(recording, memory, place + 1)
     if any(
         flat[w].tobytes() != part.tobytes() for flat, w, part in parts(regions, "output", "inout")
@@ -118,9 +118,9 @@ def ran(recording: Recording, vertex: object, step: int | None = None) -> Vertex
             that writes there.
             next:  record from the first run on; or show.turns(the class, …) with values of your
             own.""")
-    told = f"{who} on tile {tile}, in step {counts[place]:,} of the run"
+    title = f"{who} on tile {tile}, in step {counts[place]:,} of the run"
     return VertexRun(
-        told, tile, recording.steps[place], int(counts[place]), replace(seen, cycles=cycles)
+        title, tile, recording.steps[place], int(counts[place]), replace(observation, cycles=cycles)
     )
 
 
@@ -136,10 +136,10 @@ def _put(recording: Recording, memory: Memory, place: int) -> None:
 def _places(graph: FrozenGraph, table: FrozenTable, row: int, name: str) -> list[Array]:
     """Where the parts of a field lie, in elements of its dtype, in its shape."""
     layout, start = graph.layouts[table.layouts[name][row]], int(table.offsets[name][row])
-    found = [(0, layout)] if isinstance(layout, Layout) else layout.parts
+    candidates = [(0, layout)] if isinstance(layout, Layout) else layout.parts
     return [
         (start + delta + p.positions).reshape(p.shape if table.fields[name].depth else ())
-        for delta, p in found
+        for delta, p in candidates
     ]
 
 
@@ -158,6 +158,6 @@ def _refuse_unknown(
             missing |= {} if variable.constant or variable.state else {name: variable.name}
     if missing:
         lost = ", ".join(f"{variable} (its {name})" for name, variable in missing.items())
-        asked = who[0].upper() + who[1:]
-        raise InvalidOptionError(f"""{asked} reads or writes what was not recorded: {lost}.
+        requested = who[0].upper() + who[1:]
+        raise InvalidOptionError(f"""{requested} reads or writes what was not recorded: {lost}.
             next:  engine.record(…) that too, then run.""")

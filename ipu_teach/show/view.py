@@ -30,14 +30,14 @@ PLAIN = " !'()*+,-./:;<=>?@[]_{|}~"  # in an address, and between double quotes,
 FORMATS = ("html", "svg", "png", "pdf", "gif")
 
 
-def fitting(scene_of: Callable[[int], Scene], most: int, least: int = 16) -> View:
+def fitting(scene_of: Callable[[int], Scene], max_frames: int, min_frames: int = 16) -> View:
     """The view of what `scene_of` makes of at most so many parts: of fewer while it is too large,
     at most half as many each time, down to `least`."""
     while True:
-        scene = scene_of(most)
-        if (size := len(scene.json())) <= MOST_BYTES or most < least:
+        scene = scene_of(max_frames)
+        if (size := len(scene.json())) <= MOST_BYTES or max_frames < min_frames:
             return View(scene)
-        most = min(most // 2, most * MOST_BYTES // size)
+        max_frames = min(max_frames // 2, max_frames * MOST_BYTES // size)
 
 
 @flagged
@@ -159,12 +159,12 @@ def table(scene: Scene) -> str:
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(cell)}" for cell in row) for row in rows[:MOST_ROWS]
     )
-    more = (
+    rest = (
         [f"{len(rows) - MOST_ROWS:,} more rows are in the view's data."]
         if len(rows) > MOST_ROWS
         else []
     )
-    notes = "".join(f"<p>{escape(note)}</p>" for note in (*scene.notes, *more))
+    notes = "".join(f"<p>{escape(note)}</p>" for note in (*scene.notes, *rest))
     cells = f"<table><thead><tr>{head}<tbody>{body}</table>"
     return f"<details><summary>Show as table</summary>{cells}{notes}</details>"
 
@@ -190,8 +190,10 @@ def compressed(view: str, plain: str = "player") -> bytes:
     """The player with what a view adds to it, else `plain`, as `static/make_scripts.py` compressed
     it."""
     static = resources.files("ipu_teach.show").joinpath("static")
-    own = static.joinpath(f"{view}.js.gz")
-    return (own if own.is_file() else static.joinpath(f"{plain}.js.gz")).read_bytes()
+    script_file = static.joinpath(f"{view}.js.gz")
+    return (
+        script_file if script_file.is_file() else static.joinpath(f"{plain}.js.gz")
+    ).read_bytes()
 
 
 def player() -> str:
@@ -202,8 +204,8 @@ def player() -> str:
 def with_scripts() -> list[str]:
     """The views that add something to the player."""
     names = (file.name for file in resources.files("ipu_teach.show").joinpath("static").iterdir())
-    made = {name.removesuffix(".js.gz") for name in names if name.endswith(".js.gz")}
-    return sorted(made - {"player", "widget", "puzzle"})
+    view_names = {name.removesuffix(".js.gz") for name in names if name.endswith(".js.gz")}
+    return sorted(view_names - {"player", "widget", "puzzle"})
 
 
 def own_script(view: str) -> str:

@@ -20,16 +20,20 @@ def paint_zoom(mark: Zoom, still: Still, level: int) -> Iterator[Shape]:
     yield from _parts(mark, level, mark.x, mark.y, SIDE)
     left = mark.x + SIDE + 14
     right = mark.x + mark.width
-    most = max(1, int(still.values["rate"].max()))
+    largest_rate = max(1, int(still.values["rate"].max()))
     for i, (name, rate) in enumerate(zip(mark.labels, still.values["rate"].tolist(), strict=True)):
         top = mark.y + SLOT * i
         yield Words(left, top + 11, f"{name} {mark.rates[level * len(mark.labels) + i]}")
         if rate:
-            wide = max(1.0, THICK * rate / most)
+            wide = max(1.0, THICK * rate / largest_rate)
             pipe = rectangles(left - 14, top + 28 - wide / 2, right - left + 14, wide)
             yield Boxes(mark.codes[i], pipe)
             yield Words(
-                left, top + 52, label(mark.figures[i], int((right - left) / LETTER)), 11, ink="soft"
+                left,
+                top + 52,
+                label(mark.figures[i], int((right - left) / LETTER)),
+                11,
+                ink="soft",
             )
 
 

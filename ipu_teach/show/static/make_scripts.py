@@ -58,30 +58,30 @@ def stripped(name: str) -> str:
 
 def squeezed(text: str) -> str:
     """As `stripped`. Strings, templates and regular expressions stay as they are."""
-    code, kept, at = "", list[str](), 0
+    code, pieces, at = "", list[str](), 0
     braces: list[int] = []  # that are open in each of the parts that stand in templates around here
     while at < len(text):
-        found = REGEX.match(text, at) if code.rstrip()[-1:] in tuple("(,=:") else None
-        found = found or PIECE.match(text, at)
-        assert found
-        piece, at = found[0], found.end()
+        match = REGEX.match(text, at) if code.rstrip()[-1:] in tuple("(,=:") else None
+        match = match or PIECE.match(text, at)
+        assert match
+        piece, at = match[0], match.end()
         back = piece == "}" and braces[-1:] == [0]
         if back:
             braces.pop()
         elif piece in "{}" and braces:
             braces[-1] += 1 if piece == "{" else -1
         if piece == "`" or back:
-            found = TEMPLATE.match(text, at)
-            assert found, "a template has no end"
-            piece, at = piece + found[0], found.end()
+            match = TEMPLATE.match(text, at)
+            assert match, "a template has no end"
+            piece, at = piece + match[0], match.end()
             braces += [0] * piece.endswith("${")
         if piece[0] in '`/"' or back:
-            kept.append("" if piece.startswith("//") else piece)
-            piece = f"\0{len(kept) - 1}\0" if kept[-1] else ""
+            pieces.append("" if piece.startswith("//") else piece)
+            piece = f"\0{len(pieces) - 1}\0" if pieces[-1] else ""
         code += piece
     lines = (re.sub(rf" *({PARTING}) *", r"\1", line.strip()) for line in code.splitlines())
     lines = (PLUS.sub("+", line) for line in lines)
-    return re.sub("\0(\\d+)\0", lambda m: kept[int(m[1])], "\n".join(filter(None, lines)))
+    return re.sub("\0(\\d+)\0", lambda m: pieces[int(m[1])], "\n".join(filter(None, lines)))
 
 
 def measures_js() -> str:
@@ -102,14 +102,14 @@ def measures_js() -> str:
 
 def scripts() -> dict[str, str]:
     """The text of every file that is made."""
-    own = sorted(
+    script_names = sorted(
         path.name
         for path in HERE.glob("*.js")
         if path.name not in (*SHARED, *ALONE, *ALSO) or path.name == PAINTED
     )
     needs = {
         name: (*(also for also, needed in ALSO.items() if name in needed), name)
-        for name in (*own, *ALONE)
+        for name in (*script_names, *ALONE)
     }
     parts = {"player.js": SHARED} | {
         name: files if name in ALONE else (*SHARED, *files) for name, files in needs.items()
@@ -125,21 +125,26 @@ def main() -> int:
         if "--check" in sys.argv[1:]:
             return 1
         measures.write_text(measures_js(), encoding="utf-8")
-    made = scripts()
+    scripts_made = scripts()
     old = [
         p
         for p in HERE.glob("*.gz")
-        if p.name not in made or gzip.decompress(p.read_bytes()).decode("utf-8") != made[p.name]
+        if p.name not in scripts_made
+        or gzip.decompress(p.read_bytes()).decode("utf-8") != scripts_made[p.name]
     ]
-    stale = sorted({p.name for p in old} | {name for name in made if not (HERE / name).is_file()})
+    stale = sorted(
+        {p.name for p in old} | {name for name in scripts_made if not (HERE / name).is_file()}
+    )
     for name in stale:
         print(name)
         if "--check" in sys.argv[1:]:
             continue
-        if name in made:
+        if name in scripts_made:
             from zopfli.gzip import compress  # of the extra `maker`: 4 % less in every picture
 
-            (HERE / name).write_bytes(compress(made[name].encode("utf-8"), numiterations=60))
+            (HERE / name).write_bytes(
+                compress(scripts_made[name].encode("utf-8"), numiterations=60)
+            )
         else:
             (HERE / name).unlink()
     return int(bool(stale) and "--check" in sys.argv[1:])
