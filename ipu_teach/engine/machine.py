@@ -27,7 +27,7 @@ from ipu_teach.engine.fp.traps import watch_of
 from ipu_teach.engine.host_fallback import visit
 from ipu_teach.engine.program_walk import Action, build, refuse_unequal, single
 from ipu_teach.engine.remote_memory import remote_rows
-from ipu_teach.engine.site import How, Site
+from ipu_teach.engine.site import RunMode, Site
 from ipu_teach.engine.tile_arrays import Memory
 from ipu_teach.engine.ways import REFEREE, WAYS, bind_across
 from ipu_teach.errors import ApplicationRuntimeError
@@ -41,11 +41,11 @@ from ipu_teach.types import Array, from_quarter, poison
 
 
 class Machine:
-    """What `Engine.load` makes. `feeds` and `drains` are the engine's connected streams, looked up
-    at each transfer.
+    """A loaded machine, made by `Engine.load`.
 
-    `cost`: what the steps of `compiled` cost; `backend`: where the memory lies and what computes;
-    `log`: what has run.
+    `feeds` and `drains` are the engine's connected streams, which are looked up at each transfer.
+    `cost` has the costs of the steps of `compiled`, `backend` computes and has the memory, and
+    `log` records the steps that have run.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Machine:
         feeds: dict[str, Feed],
         drains: dict[str, Drain],
         backend: Backend,
-        how: How,
+        mode: RunMode,
         work: TrackedWork,
     ) -> None:
         self.compiled, self._cost = compiled, cost
@@ -63,38 +63,39 @@ class Machine:
         self.log = StepLog(len(compiled.steps), moves=np.array(moved, np.int64))
         self.memory = Memory(compiled.graph, backend)
         buffers = compiled.remote_buffers
-        note, checks = self.log.moved, how.reads
+        checks = mode.checks_reads
+        note = self.log.moved
         self.remote = remote_rows(buffers, self.memory, checks, note) if buffers else {}
-        # the number of every step of the run that is going on, in order
+        # the number of every step of the current run, in order
         self.steps_run: array[int] = array("i")
         self.print_to: TextIO | None = None
         self._feeds, self._drains = feeds, drains
-        # A joined product would depend on how many threads share it.
-        self.how = how if how.exact else replace(how, threads=1)
+        # Joined products depend on the number of threads that share them.
+        self.mode = mode if mode.exact else replace(mode, threads=1)
         target = compiled.graph.target
         self._changing = any(
-            group.at_once for groups in compiled.groups.values() for group in groups
+            group.is_bulk for groups in compiled.groups.values() for group in groups
         )
-        self._registers: Registers | None = None  # where nothing makes them other than zero
-        if how.behaviour or self._changing:
+        self._registers: Registers | None = None  # None if all registers stay zero
+        if mode.behaviour or self._changing:
             self._registers = Registers(
-                target.num_tiles, target.num_worker_contexts, how.behaviour, how.seed
+                target.num_tiles, target.num_worker_contexts, mode.behaviour, mode.seed
             )
         self.interrupts = Interrupts()
-        self._pool = ThreadPoolExecutor(self.how.threads) if self.how.threads > 1 else None
-        # By step and group: the cycles of each vertex in the last execution, and the rows of the
-        # vertices.
+        self._pool = ThreadPoolExecutor(self.mode.threads) if self.mode.threads > 1 else None
+        # By step and group: (cycles of each vertex in the last execution, rows of the vertices).
         self._cycles: dict[int, dict[int, tuple[Array, Array]]] = {}
-        self._defined = Definedness(compiled, self.memory.poison) if how.reads else None
-        # Where scalar loops mark what they store; without checks nobody looks.
+        self._defined = Definedness(compiled, self.memory.poison) if mode.checks_reads else None
+        # The array in which scalar loops mark their stores; without checks it is not read.
         self._marks = (
             np.zeros(compiled.graph.memory_bytes, bool)
             if self._defined is None
             else self._defined.defined
         )
-        # Steps of earlier runs; the clock of each set of tiles, after so many steps of this run.
+        # The clock of each set of tiles, for the first `_num_clocked` steps of this run.
         self._clock: Array = np.zeros(target.num_sets, np.int64)
-        self._past, self._told = 0, 0
+        self._past = 0  # the number of steps of earlier runs
+        self._num_clocked = 0
         self._stamps = any(isinstance(step, p.StampStep) for step in compiled.steps)
         self._actions = [
             self._bind(number, step)
@@ -104,14 +105,16 @@ class Machine:
         self._recording: Recording | None = None
 
     def record(self, recording: Recording) -> None:
-        """Let `recording` see memory after every step from now on."""
+        """Let `recording` note the memory after every step from now on."""
         self._recording = recording
-        self._programs.clear()  # their steps are built for nobody who looks
+        self._programs.clear()  # they were built without a recording
         recording.begin(self.num_steps, self._look)
 
     def _look(self, tensor: Tensor) -> tuple[Array, Array]:
-        """(the values of a tensor, which of its elements are written: without checks, those that do
-        not hold the poison)."""
+        """Return (values of a tensor, bool: which elements are written).
+
+        Without checks, those elements count as written that do not contain the poison value.
+        """
         values = self.peek(tensor)
         if self._defined is not None:
             return values, self._defined.defined[tensor.positions() * tensor.dtype.size]
@@ -136,8 +139,10 @@ class Machine:
             self._settle()
 
     def standing(self, index: int) -> tuple[int, int, str]:
-        """(steps of this run so far, how many there will be or 0, what runs), while program `index`
-        runs."""
+        """Return (steps of this run so far, of the whole run or 0, name of the running step).
+
+        Program `index` must be running.
+        """
         program, done = self.compiled.programs[index], len(self.steps_run)
         return (
             done,
@@ -146,27 +151,29 @@ class Machine:
         )
 
     def take_steps(self) -> array[int]:
-        """The steps of the run that is over."""
+        """Return the steps of the finished run, and start a new list."""
         self._meet()
-        ran = self.steps_run[:]
-        del self.steps_run[:]  # in place: every step has the list's own append
-        self._past, self._told = self._past + len(ran), 0
-        return ran
+        steps = self.steps_run[:]
+        del self.steps_run[:]  # in place, because every step is bound to the list's append
+        self._past = self._past + len(steps)
+        self._num_clocked = 0
+        return steps
 
     @property
     def num_steps(self) -> int:
-        """Steps that ran since load."""
+        """The number of steps since load."""
         return self._past + len(self.steps_run)
 
     def cycles(self) -> Array:
-        """int64[sets]: modelled cycles since load, by the clock of each of `Target.sets`."""
-        new, self._told = self.steps_run[self._told :], len(self.steps_run)
+        """Return int64[sets]: the modelled cycles since load, for each of `Target.sets`."""
+        new = self.steps_run[self._num_clocked :]
+        self._num_clocked = len(self.steps_run)
         for meets, lasts in map(self.cost.by_set, new):
             self._clock = met(self._clock, meets) + lasts
         return self._clock
 
     def _meet(self) -> None:
-        """All sets of tiles wait for each other, which matters to stamps alone."""
+        """Synchronise the clocks of all sets of tiles; only stamps depend on it."""
         if self._stamps:
             self._clock[:] = self.cycles().max()
 
@@ -178,35 +185,38 @@ class Machine:
         return self._cost
 
     def _write_down(self, number: int) -> None:
-        """Note an execution of step `number` whose cycles depend on data."""
+        """Record an execution of step `number`, whose cycles depend on data."""
         self.steps_run.append(self.log.measure(number, self._cycles[number]))
 
     def host_write(self, tensor: Tensor, values: Array) -> None:
-        """The host puts values into a tensor."""
+        """Write values into a tensor, as the host."""
         self._settle()
         self.memory.write(tensor, values)
         if self._defined is not None:
             self._defined.write(tensor)
 
     def host_read(self, tensor: Tensor, reader: str) -> Array:
-        """Return what the host sees in a tensor. In strict mode raises `UninitialisedReadError` for
-        an element that nothing has written; `reader` is the call that reads."""
+        """Return the values of a tensor to the host; `reader` is the call that reads.
+
+        :raises UninitialisedReadError: in strict mode, if an element was never written.
+        """
         values = self.peek(tensor)
         if self._defined is not None:
             self._defined.check_host_read(tensor, reader)
         return values
 
     def peek(self, tensor: Tensor) -> Array:
-        """Return what memory holds in a tensor, whether it was written or not."""
+        """Return the memory of a tensor, whether it was written or not."""
         self._settle()
         return self.memory.read(tensor)
 
     def _settle(self) -> None:
+        """Carry out the delayed WriteUndefs."""
         if self._defined is not None:
             self._defined.settle()
 
     def _leaf(self, number: int) -> Action:
-        """Run a step and write its number down; the first time, check what it reads."""
+        """Return the function that runs and records a step, and first checks its reads."""
         action, recording, interrupts = self._actions[number], self._recording, self.interrupts
         note = self._write_down if self._cycles.get(number) else self.steps_run.append
         if self._defined is not None:
@@ -220,10 +230,11 @@ class Machine:
 
         if recording is None:
             return run
-        seen: Call = lambda: recording.note(self.steps_run[-1]), ()
-        return partial(run_all, [(action, ()), (note, (number,)), seen, (interrupts.check, ())])
+        look: Call = lambda: recording.note(self.steps_run[-1]), ()
+        return partial(run_all, [(action, ()), (note, (number,)), look, (interrupts.check, ())])
 
     def _predicate(self, node: p.Node) -> Callable[[], int]:
+        """Return the function that reads a node's predicate."""
         assert node.predicate is not None
         value = single(self.memory, node.predicate, node.kind)
 
@@ -239,6 +250,7 @@ class Machine:
     # Steps
 
     def _bind(self, number: int, step: p.Step) -> Action:
+        """Return the function that runs a step."""
         match step:
             case p.ExecuteStep():
                 return self._bind_execute(number, step)
@@ -265,8 +277,11 @@ class Machine:
                 return lambda: None
 
     def _bind_execute(self, number: int, step: p.ExecuteStep) -> Action:
-        """Run a compute set. Where the program changes how numbers behave, it is bound anew for
-        each behaviour it meets."""
+        """Return the function that runs a compute set.
+
+        If the program changes the floating-point behaviour, the compute set is bound again for each
+        behaviour that occurs.
+        """
         first, self._cycles[number] = self._bound(step)
         registers = self._registers
         if registers is None or not self._changing:
@@ -283,10 +298,16 @@ class Machine:
         return execute
 
     def _bound(self, step: p.ExecuteStep) -> tuple[Action, dict[int, tuple[Array, Array]]]:
-        """(what runs a compute set as numbers behave now, the cycles of its vertices that depend on
-        data)."""
-        name, out = self.compiled.graph.compute_sets[step.compute_set].name, step.out
-        memory, xp, looped = self.memory, self.memory.backend, self.how.vertex_loop
+        """Return (function that runs a compute set, cycles of its vertices).
+
+        It is bound for the present floating-point behaviour. The cycles are those that depend on
+        data.
+        """
+        name = self.compiled.graph.compute_sets[step.compute_set].name
+        out = step.out
+        memory = self.memory
+        xp = memory.backend
+        looped = self.mode.vertex_loop
         sites = [
             self._site(self._shuffled(group), name)
             for group in self.compiled.groups[step.compute_set]
@@ -294,32 +315,32 @@ class Machine:
         loops = [
             site
             for site in sites
-            if not site.group.at_once and (site.group.way != "batch" or looped)
+            if not site.group.is_bulk and (site.group.way != "batch" or looped)
         ]
-        at_once = any(site.group.at_once for site in sites)
-        # A loop may be endless. One that is alone in its step goes first, and can be stopped: it
-        # puts back what it did.
-        alone = loops[0].group if len(loops) == 1 and xp.on_host and not at_once else None
+        has_bulk = any(site.group.is_bulk for site in sites)
+        # A loop may be endless. A single one in a step runs first, so that it can be stopped: it
+        # then restores what it changed.
+        single_loop = loops[0].group if len(loops) == 1 and xp.on_host and not has_bulk else None
         first: list[Call] = []
         calls: list[Call] = []
-        fallback: list[Call] = calls if xp.on_host else []  # what cannot run on a GPU
+        fallback: list[Call] = calls if xp.on_host else []  # calls that cannot run on a GPU
         bound: list[Site] = []
-        for _, found in groupby(sites, key=lambda site: site.group.table):
-            alike = list(found)
-            across = bind_across(alike) if not looped and out is None else None
+        for _, group_of_sites in groupby(sites, key=lambda site: site.group.table):
+            table_sites = list(group_of_sites)
+            across = bind_across(table_sites) if not looped and out is None else None
             if across is not None:
                 calls.extend(across)
                 continue
-            for site in alike:
-                way = next(way for way in (REFEREE if looped else WAYS) if way.takes(site))
-                stays = way.stays(site)
+            for site in table_sites:
+                way = next(way for way in (REFEREE if looped else WAYS) if way.can_run(site))
+                stays = way.can_stay(site)
                 site = replace(site, memory=memory if stays else memory.host)
-                if out is not None and not site.group.at_once:
+                if out is not None and not site.group.is_bulk:
                     site = replace(
                         site,
                         returned=site.memory.backend.array(np.ones(len(site.group.rows), bool)),
                     )
-                if site.group is alone:
+                if site.group is single_loop:
                     first = way.bind(replace(site, interrupts=self.interrupts))
                 else:
                     (calls if stays else fallback).extend(way.bind(site))
@@ -343,18 +364,20 @@ class Machine:
         ), measured
 
     def _answer(self, out: Tensor, sites: list[Site]) -> None:
-        """Write to `out` whether all vertices returned true, of each replica those of its own."""
-        said: Array = np.ones(out.num_elements, bool)
+        """Write to `out`, for each replica, whether all its vertices returned true."""
+        answers: Array = np.ones(out.num_elements, bool)
         for site in sites:
             if site.returned is not None:
-                each = len(site.group.table) // site.group.table.replicas
-                no = ~self.memory.backend.to_host(site.returned)
-                said[site.group.rows[no] // each] = False
-        self.memory.write(out, said)
+                per_replica = len(site.group.table) // site.group.table.replicas
+                is_false = ~self.memory.backend.to_host(site.returned)
+                answers[site.group.rows[is_false] // per_replica] = False
+        self.memory.write(out, answers)
 
     def _site(self, group: Group, compute_set: str) -> Site:
-        """Where `group` is bound, as numbers behave now."""
-        registers, watch, rounding = self._registers, None, None
+        """Return the site of `group` under the present floating-point behaviour."""
+        registers = self._registers
+        watch = None
+        rounding = None
         if registers is not None:
             watch = watch_of(group, registers)
             overflows = watch is not None and any(kind.looks_at_stores for kind in watch.kinds)
@@ -363,42 +386,41 @@ class Machine:
         if group.trace.stopped and depends_on_data(group):
             cycles = np.zeros(len(group.rows), np.int64)
         return Site(
-            group,
-            self.memory,
-            self.compiled.graph,
-            self._cost.target,
-            compute_set,
-            self.how,
-            registers,
-            watch,
-            rounding,
-            self._pool,
-            self._marks,
-            Interrupts(),
+            group=group,
+            memory=self.memory,
+            graph=self.compiled.graph,
+            target=self._cost.target,
+            compute_set=compute_set,
+            mode=self.mode,
+            registers=registers,
+            watch=watch,
+            rounding=rounding,
+            pool=self._pool,
+            defined=self._marks,
+            interrupts=Interrupts(),
             cycles=cycles,
         )
 
     @property
     def looped(self) -> dict[type[Vertex], str]:
-        """Codelets that could run all at once and ran vertex by vertex, each with the reason."""
-        if not self.how.vertex_loop:
+        """The codelets that ran vertex by vertex instead of as a batch, with the reason."""
+        if not self.mode.vertex_loop:
             return {}
-        groups = (group for found in self.compiled.groups.values() for group in found)
+        groups = (group for of_set in self.compiled.groups.values() for group in of_set)
         return {
             group.table.codelet: "Engine(vertex_loop=True) asks for it"
             for group in groups
-            if not group.at_once
+            if not group.is_bulk
         }
 
     def _shuffled(self, group: Group) -> Group:
-        """The same group with its vertices, and the workers of a MultiVertex, in another order, if
-        that was asked for.
+        """Return the group with its vertices and their workers in another order.
 
-        No result may depend on it.
+        It is unchanged unless `shuffle` was given. No result may depend on the order.
         """
-        if self.how.shuffle is None:
+        if self.mode.shuffle is None:
             return group
-        source = np.random.default_rng(self.how.shuffle)
+        source = np.random.default_rng(self.mode.shuffle)
         rows = source.permutation(group.rows)
         return replace(
             group,
@@ -407,11 +429,13 @@ class Machine:
         )
 
     def _bind_part(self, part: p.CopyStep | p.RemoteCopyStep) -> Action:
+        """Return the function that runs a copy, of whichever kind."""
         if isinstance(part, p.RemoteCopyStep):
             return self.remote[part.buffer.handle].bind(part)
         return self._bind_copy(part)
 
     def _bind_copy(self, step: p.CopyStep) -> Action:
+        """Return the function that runs a copy of tensors and streams."""
         memory, source, destination = self.memory, step.source, step.destination
         if isinstance(source, DataStream):
             assert isinstance(destination, Tensor)
@@ -425,10 +449,10 @@ class Machine:
                 destination,
                 lambda: self.interrupts.within(self._drains[handle], memory.read(origin)),
             )
-        here = memory.view(source.dtype, source.offset, source.layout)
-        there = memory.view(destination.dtype, destination.offset, destination.layout)
-        if here is not None and there is not None and here.shape == there.shape:
-            return lambda: memory.backend.copyto(there, here)
+        from_view = memory.view(source.dtype, source.offset, source.layout)
+        to_view = memory.view(destination.dtype, destination.offset, destination.layout)
+        if from_view is not None and to_view is not None and from_view.shape == to_view.shape:
+            return lambda: memory.backend.copyto(to_view, from_view)
         flat = memory.flat(source.dtype)
         s_index, d_index = (
             memory.backend.array(side.positions().reshape(-1)) for side in (source, destination)
@@ -440,18 +464,19 @@ class Machine:
         return copy
 
     def _bind_abort(self, step: p.AbortStep) -> Action:
+        """Return the function that stops the run, if a predicate is not zero."""
         memory, predicate = self.memory, step.predicate
 
         def stop() -> None:
-            wanted = np.ones(1) if predicate is None else memory.read(predicate).reshape(-1)
-            if wanted.any():
+            conditions = np.ones(1) if predicate is None else memory.read(predicate).reshape(-1)
+            if conditions.any():
                 where = (
                     ""
                     if predicate is None
                     else f"{predicate.graph.describe(predicate)} is not zero"
                 )
-                if len(wanted) > 1:
-                    where += f" in replica {int(wanted.astype(bool).argmax())}"
+                if len(conditions) > 1:
+                    where += f" in replica {int(conditions.astype(bool).argmax())}"
                 raise ApplicationRuntimeError(
                     f"The program stopped itself: {step.message or 'Abort'}.", where=where
                 )
@@ -459,7 +484,9 @@ class Machine:
         return stop
 
     def _stamp(self, step: p.StampStep) -> None:
-        first = step.tensor.positions().reshape(-1, 2)[:, 0]  # in each replica
+        """Write the cycles since load, or since another stamp, as two words per replica."""
+        # the first word's position in each replica
+        first = step.tensor.positions().reshape(-1, 2)[:, 0]
         tiles = self.compiled.graph.tile_map.at(first * step.tensor.dtype.size)
         cycles = self.cycles()[self.cost.target.set_of(tiles)]
         if step.since is not None:
@@ -469,7 +496,7 @@ class Machine:
         self.memory.write(step.tensor, words.astype(np.uint32))
 
     def _compare(self, tensor: Tensor) -> None:
-        """Stop the run if replicas do not have the same in `tensor`."""
+        """Stop the run if replicas have different values in `tensor`."""
         if self.compiled.graph.replicas > 1:
             values = self.memory.read(tensor)
             refuse_unequal(values, tensor, "AssumeEqualAcrossReplicas", values)
@@ -485,8 +512,10 @@ class Machine:
 
 
 def format_tensor(values: Array, fmt: PrintTensorFmt) -> str:
-    """An array as PrintTensor writes it: seven decimals, nested brackets, the middle of a long one
-    left out."""
+    """Return an array as PrintTensor writes it.
+
+    By default it has seven decimals and nested brackets; the middle of a long array is left out.
+    """
     text = np.array2string(
         values,
         max_line_width=fmt.max_line_width,

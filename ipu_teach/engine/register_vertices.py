@@ -1,4 +1,4 @@
-"""Vertices that reach the registers of their tiles: all of a group in one call of compute()."""
+"""Run vertices that access the registers of their tiles: a group in one call of compute()."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ipu_teach.types import HALF, Array
 
 
 class OnRegisters:
-    """The vertices of a group, ready to run: one call of `compute()`, with the vertices as the
-    first axis of every field.
+    """The vertices of a group, ready to run in one call of `compute()`.
 
-    Where `site` rounds by chance, compute() fills HALF fields with singles.
+    The first axis of every field is the vertex. If `site` rounds stochastically, compute() stores
+    singles into HALF fields, which are rounded afterwards.
     """
 
     def __init__(self, site: Site) -> None:
