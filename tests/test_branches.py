@@ -610,7 +610,7 @@ def test_the_random_tests_take_every_way(monkeypatch: pytest.MonkeyPatch) -> Non
     counted(
         BatchPlan,
         "bind",
-        lambda result, whole: "whole" if whole.buffers.most == len(whole.rows) else "chunks",
+        lambda result, whole: "whole" if whole.buffers.capacity == len(whole.rows) else "chunks",
     )
     tests: list[Any] = [
         test_exact.test_random_codelets_equal_the_vertex_loop,

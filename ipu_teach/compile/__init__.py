@@ -1,12 +1,10 @@
 """Compile a graph and its programs to one immutable `Compiled`.
 
-The graph is frozen into arrays and checked as a whole before anything runs (`tiny` runs a graph as
-it is). Then:
-
-* vertices of a codelet whose fields have equal shapes become one group;
-* each codelet's `compute()` is traced, or its source is read as a loop over elements. Both give its
-  costs and the elements that it defines;
-* programs become numbered steps, in which independent copies are merged.
+Beside `tiny`, which runs a graph as it is, this package freezes the graph into arrays and checks
+them as a whole before anything runs. Vertices whose fields have equal shapes become one group. Each
+codelet's `compute()` is traced, or its source is read as a loop over elements, with its costs and
+the elements that it defines. Programs become numbered steps, in which independent copies are
+merged.
 
 A `Compiled` never changes, and all higher packages read the same one.
 """

@@ -298,7 +298,8 @@ class FrozenGraph:
         larger contiguous region. So a million regular edges become a few intervals per tile.
         """
         if (table, field) not in self._stretches:
-            layout, step = table.layouts[field], np.diff(table.offsets[field])
+            layout = table.layouts[field]
+            step = np.diff(table.offsets[field])
             same_layout = layout[1:] == layout[:-1]
             continues = (
                 (step >= 0)
@@ -330,8 +331,10 @@ class FrozenGraph:
 
         `numbers` are layouts of one size.
         """
-        first, all_positions = self._lists[0][numbers], self._lists[1]
-        is_list, size = first >= 0, self.layouts[numbers[0]].size
+        first = self._lists[0][numbers]
+        all_positions = self._lists[1]
+        is_list = first >= 0
+        size = self.layouts[numbers[0]].size
         positions = np.empty((len(numbers), size), np.int64)
         positions[is_list] = all_positions[first[is_list][:, None] + np.arange(size)]
         for i in np.flatnonzero(~is_list).tolist():
@@ -355,7 +358,8 @@ class FrozenGraph:
 
     def each_layout(self, numbers: Array, of: Callable[[Layout | ListLayout], int]) -> Array:
         """Return int64: `of(layout)` for the layout with each number; called once per layout."""
-        values, used = np.zeros(len(self.layouts), np.int64), numbers_in(numbers)
+        values = np.zeros(len(self.layouts), np.int64)
+        used = numbers_in(numbers)
         values[used] = [of(self.layouts[number]) for number in used]
         return values[numbers] if len(used) != 1 else np.full(len(numbers), values[used[0]])
 
@@ -363,14 +367,18 @@ class FrozenGraph:
         """Return the bytes from the regions of the rows `first` to those of the rows `last`, run by
         run."""
         pointers, deltas, lengths = self._runs
-        layout, size = table.layouts[field][first], table.fields[field].dtype.size
+        layout = table.layouts[field][first]
+        size = table.fields[field].dtype.size
         low, high = (table.offsets[field][rows] for rows in (first, last))
-        count, used = np.diff(pointers), numbers_in(layout)
+        count = np.diff(pointers)
+        used = numbers_in(layout)
         if np.all(count[used] == 1):  # fast path: most regions are one run, usually of one layout
             run = pointers[used if len(used) == 1 else layout]
         else:
             rows, run = expand(pointers[layout], count[layout])
-            first, low, high = first[rows], low[rows], high[rows]
+            first = first[rows]
+            low = low[rows]
+            high = high[rows]
         begin = deltas[run]
         return Intervals(first, (low + begin) * size, (high + (begin + lengths[run])) * size)
 

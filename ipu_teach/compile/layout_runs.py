@@ -137,7 +137,8 @@ def _listed_runs(
     owner = np.repeat(np.arange(len(positions)), [len(listed) for listed in positions])
     # One number encodes list and position. The gap of one between lists ends a run at each list's
     # end.
-    low, span = joined.min(initial=0), np.ptp(joined) + 2 if len(joined) else 1
+    low = joined.min(initial=0)
+    span = np.ptp(joined) + 2 if len(joined) else 1
     keys = keys_of(owner * span + joined - low)
     first = np.flatnonzero(np.append(True, np.diff(keys) != 1)[: len(keys)])
     owner, start = np.divmod(keys[first], span)

@@ -72,7 +72,8 @@ class _Merger:
     """Merges the copies in programs, and collects the resulting steps in `kept`."""
 
     def __init__(self, graph: FrozenGraph, steps: Sequence[Step]) -> None:
-        self.graph, self.steps = graph, steps
+        self.graph = graph
+        self.steps = steps
         self.kept: list[Step] = []
         self._numbers: dict[tuple[int, ...], int] = {}  # old step numbers -> index in `kept`
         self._bytes: dict[int, tuple[Extent, ...]] = {}  # by compute step: (read, written)
@@ -122,7 +123,8 @@ class _Merger:
             first = 0
             while first < len(copies):
                 count = _independent(read, written, first, len(copies))
-                group, first = copies[first : first + count], first + count
+                group = copies[first : first + count]
+                first = first + count
                 if compute:
                     around = *compute, *children[done : done + 1]
                     conflicts = self._conflicting(read, written, around)[: len(group)].tolist()
@@ -152,7 +154,8 @@ class _Merger:
 
     def _merged_node(self, members: list[Node]) -> Node:
         """Return one node for several copies, or for a compute set with the copies it takes in."""
-        first, number = members[0], self._number(tuple(member.step for member in members))
+        first = members[0]
+        number = self._number(tuple(member.step for member in members))
         if len(members) == 1:
             return replace(first, step=number)
         copies = tuple(replace(node, step=-1) for node in members if node.kind == "Copy")
@@ -194,13 +197,16 @@ class _Merger:
 
         The kind is `WITHIN_AN_IPU`, `BETWEEN_IPUS`, `LOAD` or `STORE`, with a suffix for I/O tiles.
         """
-        step, target = self.steps[node.step] if node.step >= 0 else None, self.graph.target
+        step = self.steps[node.step] if node.step >= 0 else None
+        target = self.graph.target
         if remote := isinstance(step, RemoteCopyStep):
-            tensors, kind = (step.tensor, step.tensor), STORE if step.store else LOAD
+            tensors = (step.tensor, step.tensor)
+            kind = STORE if step.store else LOAD
         elif step is None or not moves(step):
             return None
         else:
-            tensors, kind = moves(step)[0], WITHIN_AN_IPU
+            tensors = moves(step)[0]
+            kind = WITHIN_AN_IPU
         if remote and not target.io_tiles or target.num_sets == 1:
             return kind
         by_replica: list[Sequence[Tensor]] = [tensors]
@@ -259,12 +265,14 @@ def _independent(read: Pieces, written: Pieces, first: int, end: int) -> int:
             for pointers, *starts_and_stops in (read, written)
         )
         order = np.argsort(start, kind="stable")
-        start, stop = start[order], stop[order]
+        start = start[order]
+        stop = stop[order]
         return not np.any(start[1:] < stop[:-1]) and not meet(start, stop, r_start, r_stop)
 
     count, stride = 1, 1
     while first + count + stride <= end and fits(count + stride):
-        count, stride = count + stride, 2 * stride
+        count = count + stride
+        stride = 2 * stride
     while stride := stride // 2:
         if first + count + stride <= end and fits(count + stride):
             count += stride

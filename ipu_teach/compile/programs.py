@@ -296,7 +296,9 @@ class ProgramFreezer:
     def _check_graph(self, graph: Graph | None, program: p.Program) -> None:
         """Refuse a program whose object is of a graph other than this one."""
         if graph is not self.graph:
-            usage = ()
+            usage = "uses a tensor, stream or remote buffer"
+            if isinstance(program, p.Execute):
+                usage = "runs a compute set"
             raise GraphObjectCreationError(
                 f"{program!r} {usage} of another graph.", next_step="use one graph throughout."
             )
@@ -317,7 +319,8 @@ class ProgramFreezer:
 
 
 def _copy(program: p.Copy) -> Step:
-    source, destination = program.source, program.destination
+    source = program.source
+    destination = program.destination
     if isinstance(destination, RemoteBuffer):
         assert isinstance(source, Tensor)
         return RemoteCopyStep(source, destination, program.offset, True)

@@ -43,7 +43,9 @@ class _Stopping:
     """
 
     def __init__(self, reason: str, fault: str = "", next_step: str = "") -> None:
-        self.reason, self.fault, self.next_step = reason, fault, next_step
+        self.reason = reason
+        self.fault = fault
+        self.next_step = next_step
 
     def __getattr__(self, name: str) -> Any:
         raise TraceStopped(SLEEPS if name == "sleep" else self.reason)
@@ -88,7 +90,8 @@ def draws_from(compute: FunctionType, owner: type) -> _Stopping | None:
     Functions of the learner that it calls by name are included. Nothing is run: a branch that is
     never taken counts too.
     """
-    waiting, known = [compute], {compute}
+    waiting = [compute]
+    known = {compute}
     while waiting:
         function = waiting.pop()
         names = set(names_of(function.__code__))
@@ -143,7 +146,8 @@ class Purity:
         self.rebinds = ""  # an outer name that compute() would assign
         self.printing: set[FunctionType] = set()  # the functions that call print()
         self._copies: list[tuple[str, Any, Any]] = []  # (name, container, its copy)
-        waiting, known = [compute], {compute}
+        waiting = [compute]
+        known = {compute}
         while waiting:  # compute() and the functions that it calls by name
             function = waiting.pop()
             self.rebinds = self.rebinds or next(

@@ -36,9 +36,12 @@ class Whole:
     """
 
     def __init__(self, top: Graph, part: Graph) -> None:
-        self.top, self.part, self.count = top, part, part.get_replication_factor()
+        self.top = top
+        self.part = part
+        self.count = part.get_replication_factor()
         self.graph = graph = Graph(top.target)
-        graph.replicas, graph.codelets = self.count, top.codelets
+        graph.replicas = self.count
+        graph.codelets = top.codelets
         self._step = part.memory_bytes  # distance from one replica's memory to the next
         self._layouts: dict[tuple[int, int], Layout | ListLayout] = {}
         # by id(original): (original, image); holding the original keeps its id from being reused
@@ -104,7 +107,8 @@ class Whole:
 
     def _add_shifted(self, variable: Variable, shift: int) -> None:
         """Add a variable, `shift` bytes further on."""
-        start, stop = variable.start + shift, variable.stop + shift
+        start = variable.start + shift
+        stop = variable.stop + shift
         number = len(self.graph.variables)
         self.graph._variables.add(replace(variable, id=number, start=start, stop=stop))
 
@@ -158,8 +162,10 @@ class Whole:
 
     def _table(self, table: VertexTable, compute_set: ComputeSet) -> VertexTable:
         """Return a table with the vertices of all replicas, replica by replica."""
-        image, rows = VertexTable(self.graph, compute_set, table.codelet), len(table)
-        count, in_part = compute_set.replicas, table.graph is self.part
+        image = VertexTable(self.graph, compute_set, table.codelet)
+        rows = len(table)
+        count = compute_set.replicas
+        in_part = table.graph is self.part
         replica = np.arange(count)[:, None]
         for name, field in table.edges.items():
             size = field.dtype.size

@@ -247,7 +247,8 @@ class Trace:
 
     def line(self) -> str:
         """Return the current line in compute(), as text."""
-        code, frame = self.codelet.compute.__code__, sys._getframe(1)
+        code = self.codelet.compute.__code__
+        frame = sys._getframe(1)
         while frame.f_code is not code and frame.f_back is not None:
             frame = frame.f_back
         return place(self.codelet, frame.f_lineno)
@@ -845,7 +846,8 @@ def _join(trace: Trace, fn: Any, args: Any, kwargs: Any) -> Traced:
         places = np.argwhere(owner == i)
         if not len(places):
             continue
-        low, high = places.min(0), places.max(0) + 1
+        low = places.min(0)
+        high = places.max(0) + 1
         box = tuple(slice(a, b) for a, b in zip(low.tolist(), high.tolist(), strict=True))
         assert np.array_equal(within[box].reshape(-1), np.arange(len(places)))
         source = (

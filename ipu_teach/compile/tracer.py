@@ -255,7 +255,8 @@ def _traced(
     if not isinstance(compute, FunctionType):
         trace.stopped = f"{codelet.__name__}.compute is no plain function"
         return trace
-    before, purity = TraceStopped.raised, Purity(compute, codelet)
+    before = TraceStopped.raised
+    purity = Purity(compute, codelet)
     if purity.printing:
         trace.prints = f"{place(codelet)}: print() shows each vertex's own numbers"
     try:
@@ -300,7 +301,8 @@ def source_line(codelet: type[Vertex]) -> str:
     compute = codelet.compute
     if not isinstance(compute, FunctionType):
         return codelet.__name__
-    line, step = 0, sys.exc_info()[2]
+    line = 0
+    step = sys.exc_info()[2]
     while step is not None:
         if step.tb_frame.f_code is compute.__code__:
             line = step.tb_lineno

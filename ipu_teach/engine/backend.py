@@ -106,7 +106,8 @@ class Backend:
         plain = isinstance(value, (bool, int, float)) or getattr(value, "dtype", None) == out.dtype
         if not plain or np.ndim(value) or not out.ndim:
             return value
-        key, length = (repr(value), type(value), out.dtype), out.shape[-1]
+        key = (repr(value), type(value), out.dtype)
+        length = out.shape[-1]
         if key not in self._rows or len(self._rows[key]) < length:
             self._rows[key] = np.full(length, value, out.dtype)
         return self._rows[key][:length]
@@ -139,7 +140,8 @@ class CupyBackend(Backend):
         super().__init__()
         self._cupy = cupy
         self.as_strided = cupy.lib.stride_tricks.as_strided
-        self.zeros, self.empty = cupy.zeros, cupy.empty
+        self.zeros = cupy.zeros
+        self.empty = cupy.empty
         self.clip = cupy.clip
         self.may_share_memory = cupy.may_share_memory
         self.copyto = self._copyto

@@ -96,7 +96,8 @@ class MemoryAccess:
     """
 
     def __init__(self, definedness: Definedness, step: p.Step | p.Node) -> None:
-        self.definedness, self.graph = definedness, definedness.graph
+        self.definedness = definedness
+        self.graph = definedness.graph
         self.reads: list[tuple[ByteSet, Blame]] = []
         self.looks: list[ByteSet] = []
         self.near: set[int] = set()
@@ -205,7 +206,8 @@ class MemoryAccess:
 
     def _elements(self, group: Group, name: str) -> Iterator[Bytes]:
         """Yield the elements of an Output that a group stores."""
-        size, stored_in = group.table.fields[name].dtype.size, _in_part(group, name)
+        size = group.table.fields[name].dtype.size
+        stored_in = _in_part(group, name)
         for part, region in enumerate(regions_of(group, self.graph, name)):
             start = region.index(slice(None))[:, stored_in.get(part, ...)].reshape(-1) * size
             yield start, start + size
@@ -218,7 +220,9 @@ class Definedness:
     """
 
     def __init__(self, compiled: Compiled, poison: Callable[[Tensor], None]) -> None:
-        self.compiled, self.graph, self._poison = compiled, compiled.graph, poison
+        self.compiled = compiled
+        self.graph = compiled.graph
+        self._poison = poison
         ends = np.array([(v.start, v.stop) for v in self.graph.variables], np.int64).reshape(-1, 2)
         self._start, self._stop = np.ascontiguousarray(ends.T)
         # np.full, so that the system allocates the pages now
@@ -249,7 +253,8 @@ class Definedness:
 
     def add(self, step: p.Step | p.Node) -> int:
         """Add a step, or a node that reads a predicate, and return its number."""
-        access, number = MemoryAccess(self, step), len(self._accesses)
+        access = MemoryAccess(self, step)
+        number = len(self._accesses)
         access.near = {
             undef
             for undef, region in self._undefs.items()
@@ -325,7 +330,8 @@ class Definedness:
         """Handle a delayed WriteUndef before a step that accesses the same variable."""
         effect = self._meetings.get((undef, number))
         if effect is None:
-            region, access = self._undefs[undef], self._accesses[number]
+            region = self._undefs[undef]
+            access = self._accesses[number]
             common = access.stores.common(region)
             has_looks = any(look.common(region) for look in access.looks)
             is_overwritten = common == int((region.stop - region.start).sum())
@@ -341,7 +347,8 @@ class Definedness:
 
     def _undefine_now(self, undef: int) -> None:
         """Carry out a delayed WriteUndef."""
-        step, region = self.compiled.steps[undef], self._undefs[undef]
+        step = self.compiled.steps[undef]
+        region = self._undefs[undef]
         assert isinstance(step, p.UndefStep)
         self._poison(step.tensor)
         region.put(self.defined, False)
@@ -385,7 +392,8 @@ class Definedness:
         first = np.searchsorted(self._start, start, "right") - 1
         last = np.searchsorted(self._start, stop)
         touched = np.array(numbers_in(expand(first, last - first)[1]), np.int64)
-        low, high = self._start[touched], self._stop[touched]
+        low = self._start[touched]
+        high = self._stop[touched]
         fills = touched[covered(start, stop, high) - covered(start, stop, low) == high - low]
         return ByteSet(start, stop, frozenset(touched.tolist()), frozenset(fills.tolist()))
 

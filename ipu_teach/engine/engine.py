@@ -208,7 +208,8 @@ class Engine(WithoutSome):
 
     def _take(self, machine: Machine, device: Device) -> None:
         """Make a loaded machine the engine's, on this device."""
-        self._machine, machine.print_to = machine, self._print_to
+        self._machine = machine
+        machine.print_to = self._print_to
         if self._values is not None:
             self._machine.record(self._values)
         self._device = device

@@ -56,7 +56,8 @@ class Executable:
         checks: Mapping[str, bool],
         options: Mapping[str, Value],
     ) -> None:
-        self.compiled, self.cost = compiled, cost
+        self.compiled = compiled
+        self.cost = cost
         self.checks = dict(checks)
         self.given_options = dict(options)
         self.out_of_memory: GraphMemoryAllocationError | None = None

@@ -94,7 +94,8 @@ class _Vertex:
         self.places: dict[str, list[Any]] = {}  # by field: the index of each part in memory
         self.back: Back = []
         for name, declared in self.table.fields.items():
-            flat, offset = site.memory.flat(declared.dtype), int(self.table.offsets[name][row])
+            flat = site.memory.flat(declared.dtype)
+            offset = int(self.table.offsets[name][row])
             layout = site.graph.layouts[self.table.layouts[name][row]]
             local = []
             for delta, part in layout.parts:

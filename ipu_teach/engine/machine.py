@@ -58,7 +58,8 @@ class Machine:
         mode: RunMode,
         work: TrackedWork,
     ) -> None:
-        self.compiled, self._cost = compiled, cost
+        self.compiled = compiled
+        self._cost = cost
         moved = [sum(part.rows for part in p.remote(step)) for step in compiled.steps]
         self.log = StepLog(len(compiled.steps), moves=np.array(moved, np.int64))
         self.memory = Memory(compiled.graph, backend)
@@ -69,7 +70,8 @@ class Machine:
         # the number of every step of the current run, in order
         self.steps_run: array[int] = array("i")
         self.print_to: TextIO | None = None
-        self._feeds, self._drains = feeds, drains
+        self._feeds = feeds
+        self._drains = drains
         # Joined products depend on the number of threads that share them.
         self.mode = mode if mode.exact else replace(mode, threads=1)
         target = compiled.graph.target
@@ -143,7 +145,8 @@ class Machine:
 
         Program `index` must be running.
         """
-        program, done = self.compiled.programs[index], len(self.steps_run)
+        program = self.compiled.programs[index]
+        done = len(self.steps_run)
         return (
             done,
             max(program.length, 0),
@@ -217,7 +220,9 @@ class Machine:
 
     def _leaf(self, number: int) -> Action:
         """Return the function that runs and records a step, and first checks its reads."""
-        action, recording, interrupts = self._actions[number], self._recording, self.interrupts
+        action = self._actions[number]
+        recording = self._recording
+        interrupts = self.interrupts
         note = self._write_down if self._cycles.get(number) else self.steps_run.append
         if self._defined is not None:
             action = self._defined.checking(number, action)
@@ -436,15 +441,19 @@ class Machine:
 
     def _bind_copy(self, step: p.CopyStep) -> Action:
         """Return the function that runs a copy of tensors and streams."""
-        memory, source, destination = self.memory, step.source, step.destination
+        memory = self.memory
+        source = step.source
+        destination = step.destination
         if isinstance(source, DataStream):
             assert isinstance(destination, Tensor)
-            handle, into = source.handle, destination
+            handle = source.handle
+            into = destination
             return noted(
                 source, lambda: memory.write(into, self.interrupts.within(self._feeds[handle]))
             )
         if isinstance(destination, DataStream):
-            handle, origin = destination.handle, source
+            handle = destination.handle
+            origin = source
             return noted(
                 destination,
                 lambda: self.interrupts.within(self._drains[handle], memory.read(origin)),
@@ -465,7 +474,8 @@ class Machine:
 
     def _bind_abort(self, step: p.AbortStep) -> Action:
         """Return the function that stops the run, if a predicate is not zero."""
-        memory, predicate = self.memory, step.predicate
+        memory = self.memory
+        predicate = step.predicate
 
         def stop() -> None:
             conditions = np.ones(1) if predicate is None else memory.read(predicate).reshape(-1)
@@ -502,7 +512,8 @@ class Machine:
             refuse_unequal(values, tensor, "AssumeEqualAcrossReplicas", values)
 
     def _print(self, step: p.PrintStep) -> None:
-        tensor, values = step.tensor, self.memory.read(step.tensor)
+        tensor = step.tensor
+        values = self.memory.read(step.tensor)
         shown = from_quarter(values, tensor.get_metadata()) if tensor.has_metadata() else values
         print(
             f"{step.title}: {format_tensor(shown, step.fmt)}",

@@ -53,8 +53,10 @@ class RemoteRows:
     def __init__(
         self, buffer: RemoteBuffer, memory: Memory, strict: bool, note: Callable[[Any], None]
     ) -> None:
-        self.buffer, self._note = buffer, note
-        self._memory, self._strict = memory, strict
+        self.buffer = buffer
+        self._note = note
+        self._memory = memory
+        self._strict = strict
         self._room = FIRST  # bytes that may be written before the free memory is checked
         # Zeros take no memory until they are written, so written rows are marked separately. The
         # rows of the replicas follow one another.
@@ -103,7 +105,8 @@ class RemoteRows:
 
     def bind(self, step: RemoteCopyStep) -> Callable[[], None]:
         """Return the function that runs a copy; it reads the row numbers each time."""
-        memory, tensor = self._memory, step.tensor
+        memory = self._memory
+        tensor = step.tensor
         reader = f"Copy to {tensor.graph.describe(tensor)}"
 
         def move() -> None:
@@ -118,7 +121,8 @@ class RemoteRows:
 
     def _chosen(self, step: RemoteCopyStep) -> Any:
         """Return the present numbers of the rows that a copy moves."""
-        buffer, offset = self.buffer, step.offset
+        buffer = self.buffer
+        offset = step.offset
         first = np.arange(buffer.replicas) * buffer.repeats
         if offset is None:
             return first

@@ -44,10 +44,14 @@ class Tiers:
     """
 
     def __init__(self, calls: list[Call], make: Callable[[], ScalarRun | None]) -> None:
-        self._calls, self._make = calls, make
+        self._calls = calls
+        self._make = make
         self._loop: ScalarRun | None = None
-        self._spent, self._best, self._look = 0.0, inf, LOOK
-        self._compiled, self._trials = False, [inf]
+        self._spent = 0.0
+        self._best = inf
+        self._look = LOOK
+        self._compiled = False
+        self._trials = [inf]
 
     def run(self) -> None:
         """Run the batch or the compiled loop, and measure it."""
@@ -67,4 +71,5 @@ class Tiers:
             self._loop = self._loop or self._make()
             if self._loop is not None:
                 self._loop.program.spent += self._spent
-                self._compiled, self._spent = self._loop.pays(), 0.0
+                self._compiled = self._loop.pays()
+                self._spent = 0.0

@@ -32,7 +32,8 @@ class Region:
     """A region of every vertex of a group, in running order: its starts and layouts."""
 
     def __init__(self, group: Group, graph: FrozenGraph, name: str, part: int = 0) -> None:
-        table, self._graph = group.table, graph
+        table = group.table
+        self._graph = graph
         self.field = table.fields[name]
         self.starts: Array = table.offsets[name][group.rows]
         # Layouts by number, because there may be as many as vertices: examining each would take
@@ -79,7 +80,8 @@ class Region:
 
     def put_in_order(self, order: Array) -> None:
         """Change the order in which the vertices run."""
-        self.starts, self.which = self.starts[order], self.which[order]
+        self.starts = self.starts[order]
+        self.which = self.which[order]
 
     def index(self, rows: slice) -> Array:
         """Return int64[vertices, size]: the positions of the elements of some vertices."""

@@ -89,7 +89,8 @@ class Batch(Way):
 
 def _compiled_loop(site: Site) -> ScalarRun | None:
     """Return the scalar loop of vertices that run as a batch, or None if it cannot be compiled."""
-    group, code = site.group, scalar_code(site.group.table.codelet)
+    group = site.group
+    code = scalar_code(site.group.table.codelet)
     if isinstance(code, str) or not program_of(code, site.target).compiles:
         return None
     # in order of address: no vertex depends on another, and none of these raises an error

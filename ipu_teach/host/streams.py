@@ -120,7 +120,8 @@ class SharedFeed:
     """
 
     def __init__(self, parts: list[Feed], times: int = 1) -> None:
-        self._parts, self._times = parts, times
+        self._parts = parts
+        self._times = times
 
     def __call__(self) -> Array:
         return np.tile(np.concatenate([part() for part in self._parts]), self._times)

@@ -246,8 +246,8 @@ class Watch:
         """Return a field as an array that reports stores."""
         if not self.code.fields[name].written:
             return region
-        parts, first = [], 0
-        parts, first = [], 0
+        parts = []
+        first = 0
         for part in parts_of(region):
             parts.append(part.view(_Reporting))
             parts[-1].report = partial(self._store, name, first, part)

@@ -80,7 +80,8 @@ class Arithmetic(Writer):
         if t in BOOLS:
             return f"np.uint64({text})" if to == "u8" else f"np.int64({text})"
         if t == "wi" and to != "i8":
-            low, high = np.iinfo(to).min, np.iinfo(to).max
+            low = np.iinfo(to).min
+            high = np.iinfo(to).max
             if not isinstance(text, Known):
                 self.bail(f"{text} < {low} or {text} > {min(high, LIMIT)}", node)
             elif not low <= int(text) <= high:
@@ -111,7 +112,8 @@ class Arithmetic(Writer):
                     f"not (abs({x}) < 4e18)" if to in ("wi", "i8") else f"not (abs({x}) < 9e15)",
                     node,
                 )
-            x, t = self.named(f"np.int64({x})"), "wi" if t == "wf" or to == "wi" else "i8"
+            x = self.named(f"np.int64({x})")
+            t = "wi" if t == "wf" or to == "wi" else "i8"
         if to == "wi":
             if t in ("i8", "u8"):
                 self.bail(
@@ -129,7 +131,8 @@ class Arithmetic(Writer):
             return f"({'np.int64' if t == 'u8' else ''}({x}) & {2 ** (8 * int(to[1])) - 1})"
         if t in BOOLS:
             return self.convert(x, t, to, node)
-        low, high = np.iinfo(to).min, np.iinfo(to).max
+        low = np.iinfo(to).min
+        high = np.iinfo(to).max
         if t == "u8" or to == "u8":
             self.bail(f"{x} > np.uint64({min(high, LIMIT)})" if t == "u8" else f"{x} < 0", node)
             return f"np.uint64({x})" if to == "u8" else f"np.int64({x})"
@@ -203,7 +206,8 @@ class Arithmetic(Writer):
 
     def by_loop(self, ufunc: Any, t: str, xs: list[str]) -> str:
         """Return the text of numpy's own loop, called for one element, or two, of type t."""
-        letter, is_half = dtype_of(t).char, t == "f2"
+        letter = dtype_of(t).char
+        is_half = t == "f2"
         arguments = ", ".join(f"half_bits({x})" if is_half else x for x in xs)
         loop = self.loop_at(ufunc, f"{letter * len(xs)}->{letter}")
         call = f"call_loop{len(xs)}({loop}, {arguments})"
@@ -213,7 +217,8 @@ class Arithmetic(Writer):
         self, op: str, r: str, ab: tuple[str, str], ts: list[str], xs: list[str], node: ast.AST
     ) -> str:
         """Return the text of an operator on numpy's integers of type r, which wrap around."""
-        (a, b), bits = ab, 8 * int(r[1])
+        (a, b) = ab
+        bits = 8 * int(r[1])
         self.refuse_if(
             r == "u8" and op in ("//", "%", "**", "<<", ">>"), node, f"{op} of UNSIGNED_LONGLONG"
         )
@@ -344,7 +349,7 @@ class Arithmetic(Writer):
             return Num({"no": "False"}, "None")
         if t == "wi" and abs(value) > LIMIT:
             raise Refused("an integer beyond 61 bits")
-        python_type = bool
+        python_type: type[bool | int | float] = bool
         if t in FLOATS:
             python_type = float
         elif t in INTS:

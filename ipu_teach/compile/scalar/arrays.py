@@ -192,11 +192,13 @@ class Arrays(VariableWalk):
                 f"the Output {array.buf[2:]} is read",
                 "an InOut, or a local variable that is assigned once",
             )
-        at, data = self.place(array, keys, node), not array.free or any(k.data for k in keys)
+        at = self.place(array, keys, node)
+        data = not array.free or any(k.data for k in keys)
         key = ("][" if array.box else ", ").join(k.py for k in keys) or "()"
         self.spend(data=data)
         if array.box:
-            table, types = self.tables.get(array.box), sorted(self.boxes[array.box])
+            table = self.tables.get(array.box)
+            types = sorted(self.boxes[array.box])
             if not types:  # nothing has been stored in it so far
                 return self.not_none(Num({"no": "False"}, "None"))
             if (
@@ -234,7 +236,8 @@ class Arrays(VariableWalk):
         self.refuse_if(not isinstance(value, Num), node, "what is stored is no single number")
         if not array.writable:
             self._read_only(array, node)
-        at, t = f"np.uintp({self.place(array, keys, node)})", array.type
+        at = f"np.uintp({self.place(array, keys, node)})"
+        t = array.type
         key = ("][" if array.box else ", ").join(k.py for k in keys) or "()"
         cut = t[0] == "u" and not array.local and FLOATS & value.alts.keys()
         self.emit(
@@ -282,7 +285,8 @@ class Arrays(VariableWalk):
                 "a slice of a list" if len(parts) == 1 else "this index",
                 "a loop over its elements",
             )
-        off, free = owner.off, owner.free
+        off = owner.off
+        free = owner.free
         dims: list[tuple[str, str]] = []
         texts = []
         rest = owner.dims[len(parts) :]
@@ -292,7 +296,9 @@ class Arrays(VariableWalk):
                 dims.append((count, s if step == "1" else self.named(f"{s} * {step}")))
             else:
                 key = self.num(part)
-                first, text, free = self._index(key, n, node), key.py, free and not key.data
+                first = self._index(key, n, node)
+                text = key.py
+                free = free and not key.data
             off = self.offset_of(owner, off, first, s)
             texts.append(text)
         owner = replace(owner, sized=True, free=free)
@@ -330,8 +336,11 @@ class Arrays(VariableWalk):
             or any(not set(n.alts) <= INTS for n in sizes)
         ):
             self.refuse(node, "this .reshape()", "a loop over its elements")
-        texts, (_, step), (m, s) = [n.py for n in sizes], owner.dims[0], owner.dims[-1]
-        count, is_vector = self.named(" * ".join(n for n, _ in owner.dims)), len(owner.dims) == 1
+        texts = [n.py for n in sizes]
+        (_, step) = owner.dims[0]
+        (m, s) = owner.dims[-1]
+        count = self.named(" * ".join(n for n, _ in owner.dims))
+        is_vector = len(owner.dims) == 1
         if not is_vector:  # numpy copies a matrix whose rows are not contiguous
             self.refuse_if(self.multi and owner.mark, node, "a matrix's .reshape()")
             self.bail(f"{step} != {m} * {s}", node)
@@ -363,15 +372,17 @@ class Arrays(VariableWalk):
 
     def _slice(self, part: ast.Slice, n: str, node: ast.AST) -> tuple[str, str, str, str]:
         """Return (first index, number of items, step, CPython's text) of first:last:step."""
-        ends = (part.lower, part.upper, part.step)
-        numbers = iter([self.not_none(a) for a in self.nums([e for e in ends if e is not None])])
-        found, texts = ["", "", "1"], ["", "", ""]
-        for k, end in enumerate(ends):
-            if end is not None:
+        nodes = (part.lower, part.upper, part.step)
+        numbers = iter([self.not_none(a) for a in self.nums([e for e in nodes if e is not None])])
+        values = ["", "", "1"]
+        texts = ["", "", ""]
+        for k, operand in enumerate(nodes):
+            if operand is not None:
                 a = next(numbers)
                 self.refuse_if(not set(a.alts) <= INTS - {"u8"}, node, "this slice")
-                found[k], texts[k] = self.int64_text(a), a.py
-        first, last, step = found
+                values[k] = self.int64_text(a)
+                texts[k] = a.py
+        first, last, step = values
         if step == "1":
             ends = [
                 self.named(f"max(0, {x} + {n}) if {x} < 0 else min({x}, {n})") if x else ""
@@ -437,7 +448,9 @@ class Arrays(VariableWalk):
                 "a list among arrays" if isinstance(a, Arr) else "this among arrays",
                 "a loop over its elements",
             )
-        array, vec, marked = a, self._spans(a), self.multi and bool(a.mark)
+        array = a
+        vec = self._spans(a)
+        marked = self.multi and bool(a.mark)
         if not a.local:
             self.spend_on_all("loads", vec, load or (AGAIN if a.py in self.loaded else ""), a.type)
         elif self.temporaries.get(a.py) != self.loops_over and a.py not in self.loaded and not load:
@@ -502,7 +515,8 @@ class Arrays(VariableWalk):
         for v in parts:
             self._fits(v, longest, node)
         types = [v.type for v in parts]
-        at, count = len(self.operations), self.count
+        at = len(self.operations)
+        count = self.count
         t = make(types, types)[0] if make else self.type_of(f, types, node)
         del self.operations[at:]
         self.count = count
@@ -547,7 +561,8 @@ class Arrays(VariableWalk):
         """
         if not isinstance(a, Num) or len(a.alts) == 1 or not isinstance(other, (Arr, Vec)):
             return a
-        t, a = other.type, self.not_none(a)
+        t = other.type
+        a = self.not_none(a)
         types = {self.type_of(fn, [t, x] if is_right_operand else [x, t], node) for x in a.alts}
         self.refuse_if(
             len(types) > 1 or types == {"b1"}, node, "a number of several types among arrays"
@@ -565,7 +580,9 @@ class Arrays(VariableWalk):
             t = to.type
             slots, _ = self.dispatch([value], lambda ts, xs: (t, self.put(xs[0], ts[0], t, node)))
             value = Num(slots, value.py, data=value.data)
-        v, t, region = self.as_vec(value, node), to.type, self._spans(to)
+        v = self.as_vec(value, node)
+        t = to.type
+        region = self._spans(to)
         self.refuse_if(len(v.dims) > len(to.dims), node, "a matrix stored in a vector")
         self._fits(v, region, node)
         if t not in FLOATS and v.type != t and v.dims:
@@ -575,7 +592,8 @@ class Arrays(VariableWalk):
             v = replace(v, item=lambda k: f"{copied.buf}[{k}]")
         k = self.new("i")
         with self.under(f"for {k} in range({region.n}):"):
-            x, place = self.put(v.item(k), v.type, t, node), f"np.uintp({self._nth(to, k)})"
+            x = self.put(v.item(k), v.type, t, node)
+            place = f"np.uintp({self._nth(to, k)})"
             self.emit(f"{to.buf}[{place}] = {self._stored(to, x)}")
             if to.mark:
                 self.emit(f"m_{to.buf}[{place}] {self._marks(t)}")
@@ -590,24 +608,28 @@ class Arrays(VariableWalk):
 
         Floats are reduced by numpy's own loop, which sums pairwise.
         """
-        v, ufunc = self.as_vec(value, node), REDUCTIONS[f]
+        v = self.as_vec(value, node)
+        ufunc = REDUCTIONS[f]
         if not v.dims:
             self.refuse(node, f"np.{f.__name__}() of a number")
-        py, letter = f"np.{f.__name__}({v.py})", np.dtype(v.type).char
+        py = f"np.{f.__name__}({v.py})"
+        letter = np.dtype(v.type).char
         t = kind_of(f(np.ones(2, v.type))[()])
         self.spend_on_all("vec", v, FUSED if f is np.sum and v.product else ufunc.__name__, v.type)
         self.end_loop()
         begin, step = REDUCED[ufunc.__name__]
         if not begin:
             self.bail(f"{v.n} == 0", node)
-        is_float_loop, is_half = v.type in FLOATS and t == v.type, v.type == "f2"
+        is_float_loop = v.type in FLOATS and t == v.type
+        is_half = v.type == "f2"
         # a local array of halves contains singles
         is_local_half = is_half and is_float_loop and (isinstance(value, Vec) or value.local)
         if len(v.dims) > 1 or self.multi or is_local_half or "u8" in (t, v.type):
             self.require_python(node)
             return Num({t: ZERO[SLOT[t]]}, py, data=True, bound=reach([t]))
         if not is_float_loop:
-            total, k = self.named(begin or v.item("0")), self.new("i")
+            total = self.named(begin or v.item("0"))
+            k = self.new("i")
             with self.under(f"for {k} in range({v.n}):"):
                 self.emit(f"{total} = {step.format(total, v.item(k))}")
             return Num({t: total}, py, data=True, bound=reach([t]))
@@ -616,7 +638,9 @@ class Arrays(VariableWalk):
         first = {"np.int64(0)": "0", "np.int64(1)": "1"}.get(begin)
         at = a.off
         if first is None:
-            start, at, n = f"{a.buf}[{at}]", f"{at} + {s}", f"{n} - 1"
+            start = f"{a.buf}[{at}]"
+            at = f"{at} + {s}"
+            n = f"{n} - 1"
         elif is_half:
             start = f"np.uint16({15360 * int(first)})"  # 15360: the bits of 1.0
         else:
@@ -631,8 +655,10 @@ class Arrays(VariableWalk):
         """Return a @ b of vectors and matrices, computed by numpy's own loop."""
         x, y = self.as_vec(a, node, OF_PRODUCT), self.as_vec(b, node, OF_PRODUCT)
         self.refuse_if(not x.dims or not y.dims, node, "@ of a number")
-        t, py = self.type_of(operator.mul, [x.type, y.type], node), form.format(x.py, y.py)
-        dims, name = (*x.dims[:-1], *y.dims[1:]), self.new("a")
+        t = self.type_of(operator.mul, [x.type, y.type], node)
+        py = form.format(x.py, y.py)
+        dims = (*x.dims[:-1], *y.dims[1:])
+        name = self.new("a")
         self.emit(None, f"{name} = {py}")
         result = Vec(dims, t, lambda k: "", name, size=f"np.size({name})")
         for v, field in ((x, a), (y, b)):
@@ -666,10 +692,12 @@ class Arrays(VariableWalk):
                 q if isinstance(q, Arr) else self._materialised(v, False)
                 for q, v in ((a, x), (b, y))
             )
-            loop, n = self.loop_at(np.matmul, f"{letter}{letter}->{letter}"), self.named(x.dims[-1])
+            loop = self.loop_at(np.matmul, f"{letter}{letter}->{letter}")
+            n = self.named(x.dims[-1])
             m, p = ((*dims, "1", "1") if len(x.dims) > 1 else ("1", *dims, "1"))[:2]
             self.bail(f"{n} != {y.dims[0]} or {m} * {n} * {p} == 0", node)
-            xs, ys = [s for _, s in left.dims], [s for _, s in right.dims]
+            xs = [s for _, s in left.dims]
+            ys = [s for _, s in right.dims]
             steps = ", ".join(
                 (*(xs if len(xs) > 1 else (n, *xs)), *(ys if len(ys) > 1 else (*ys, "1")), p)
             )
@@ -736,7 +764,8 @@ class Arrays(VariableWalk):
         works in doubles.
         """
         self.emit(None, f"{name} = {self._noting_call(f)}, {', '.join(v.py for v in operands)})")
-        (n, width), last = operands[0].dims, operands[-1]
+        (n, width) = operands[0].dims
+        last = operands[-1]
         dims = () if f is np.linalg.det else last.dims
         rows = Vec((n,), t, lambda k: "", "", size=f"len({operands[0].py})")
         self.spend_on_all("vec", rows, f.__name__, t)
@@ -748,7 +777,8 @@ class Arrays(VariableWalk):
         buffers = [self._converted_copy(v, "f8", node) for v in operands]
         self._bail_if_unsuitable(f, buffers[0], n, n, node)
         ends = ", ".join(f"{a}, 0" for a in buffers)
-        out, (m, p) = self.new("a"), (*dims, "1", "1")[:2]
+        out = self.new("a")
+        (m, p) = (*dims, "1", "1")[:2]
         self.empty(out, f"{m} * {p}", "f8")
         loop = self.loop_at(DENSE[f], f"{'d' * len(operands)}->d")
         if len(operands) == 1:
@@ -770,7 +800,10 @@ class Arrays(VariableWalk):
         numpy's first loop leaves R in the upper triangle of the matrix, and below it the vectors
         from which the second loop computes Q.
         """
-        (m, n), q, r, out = a.dims, self.new("a"), self.new("a"), self.new("a")
+        (m, n) = a.dims
+        q = self.new("a")
+        r = self.new("a")
+        out = self.new("a")
         self.emit(None, f"{q}, {r} = {self._noting_call(np.linalg.qr)}, {a.py})")
         k = self.named(f"min({m}, {n})")
         for name, nb, py in (
@@ -782,16 +815,16 @@ class Arrays(VariableWalk):
             self.spend_on_all("vec", square, name, t, (nb, py.format(f"{a.py}.shape")))
         self.end_loop()
         self.bail(f"{k} == 0", node)
-        packed, scales, raw = self._converted_copy(a, "f8", node), self.new("a"), "qr_r_raw"
+        packed = self._converted_copy(a, "f8", node)
+        scales = self.new("a")
+        raw = "qr_r_raw"
         self._bail_if_unsuitable(np.linalg.qr, packed, m, n, node)
         self.empty(scales, f"{k} * {n}", "f8")
         self.empty(out, f"{m} * {k}", "f8")
         first = self.loop_at(getattr(LAPACK, raw, None) or getattr(LAPACK, f"{raw}_m"), "d->d")
         self.emit(f"matrix_loop({first}, {packed}, 0, {scales}, {m}, {n})")
-        sides, second = (
-            f"{packed}, 0, {scales}, 0, {out}",
-            self.loop_at(DENSE[np.linalg.qr], "dd->d"),
-        )
+        sides = f"{packed}, 0, {scales}, 0, {out}"
+        second = self.loop_at(DENSE[np.linalg.qr], "dd->d")
         self.emit(f"product_loop({second}, {sides}, {m}, {n}, {k}, {n}, 1, {n}, {k}, 1)")
         if self.multi:
             self.require_python(node)
@@ -799,7 +832,8 @@ class Arrays(VariableWalk):
         def upper(e: str) -> str:
             return f"({packed}[{e}] if {e} % {n} >= {e} // {n} else 0.0)"
 
-        left, right = (m, k), (k, n)
+        left = (m, k)
+        right = (k, n)
         return Factors(
             self._result_array(Vec(*factor), t, node)
             for factor in ((left, "f8", lambda e: f"{out}[{e}]", q), (right, "f8", upper, r))
@@ -811,7 +845,8 @@ class Arrays(VariableWalk):
 
     def _bail_if_unsuitable(self, f: Any, buf: str, m: str, n: str, node: ast.AST) -> None:
         """Leave the compiled text at a matrix with a fault, so that CPython's text can note it."""
-        k, fault = self.new("i"), "{0}[{1}] != {0}[{1}]"
+        k = self.new("i")
+        fault = "{0}[{1}] != {0}[{1}]"
         if f is np.linalg.cholesky:
             fault = (
                 "not abs({0}[{1}] - {0}[{1} % {2} * {2} + {1} // {2}]) <= {3} * np.sqrt(abs("
@@ -822,7 +857,8 @@ class Arrays(VariableWalk):
 
     def _result_array(self, v: Vec, t: str, node: ast.AST) -> Arr:
         """Return the result of one of numpy's loops as an array; it is `v.py` in CPython's text."""
-        self.temporaries[v.py], steps = self.loops_over, (*v.dims[1:], "1")
+        self.temporaries[v.py] = self.loops_over
+        steps = (*v.dims[1:], "1")
         dims = tuple(zip(v.dims, steps, strict=True))
         return Arr(self._converted_copy(v, t, node), t, dims, "0", v.py, local=True)
 

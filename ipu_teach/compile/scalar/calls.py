@@ -65,7 +65,8 @@ class Calls(Functions):
         )
         bound: list[Any] = []
         if isinstance(f, tuple):  # a method of an array
-            bound, f = [f[1]], f[0]
+            bound = [f[1]]
+            f = f[0]
         if not callable(f) or not isinstance(f, Hashable):
             self.refuse(node, f"{ast.unparse(node.func)}()")
         if isinstance(f, FunctionType) and f.__module__.partition(".")[0] != "numpy":
@@ -145,7 +146,9 @@ class Calls(Functions):
     def _better(self, f: Any, best: Num, item: Num, node: ast.AST) -> Num:
         """Return the builtin max or min: `item` where it is strictly better than `best`."""
         is_better = self.binary(ast.Gt if f is max else ast.Lt, item, best, node)
-        var, data, loaded = "." + self.new("l"), item.data or best.data, set(self.loaded)
+        var = "." + self.new("l")
+        data = item.data or best.data
+        loaded = set(self.loaded)
         self.branch(
             is_better, lambda: self.assign(var, item, node), lambda: self.assign(var, best, node)
         )
@@ -157,7 +160,9 @@ class Calls(Functions):
 
     def _new_array(self, f: Any, node: ast.Call, named: dict[str, ast.expr]) -> Arr:
         """Return the array of np.zeros, np.ones, np.empty, np.full or their `_like` forms."""
-        rest, named, full = list(node.args), dict(named), None
+        rest = list(node.args)
+        named = dict(named)
+        full = None
         first: Any = self.value(rest.pop(0)) if rest else None
         default: Any = float
         if f in LIKE and isinstance(first, Arr) and not first.box and not first.rows:
@@ -174,7 +179,9 @@ class Calls(Functions):
             self.refuse(node, "this size of an array")
         names = [self.named(self.int64_text(n)) for n in sizes]
         self.bail(" or ".join(f"{n} < 0" for n in names), node)
-        count, text, name = " * ".join(names), f.__name__.removesuffix("_like"), self.new("a")
+        count = " * ".join(names)
+        text = f.__name__.removesuffix("_like")
+        name = self.new("a")
         shape = f"({', '.join(n.py for n in sizes)},)"
         if full is not None:
             x = self.dispatch([full], lambda ts, xs: (t, self.put(xs[0], ts[0], t, node)))[0][t]
@@ -223,7 +230,8 @@ class Calls(Functions):
             "an array of several types",
             "np.array([…], np.float32)",
         )
-        t, name = self._type_of(kind, StaticValue(next(iter(types))), node), self.new("a")
+        t = self._type_of(kind, StaticValue(next(iter(types))), node)
+        name = self.new("a")
         self.empty(name, str(len(values)), t)
         array = Arr(name, t, ((Known(len(values)), "1"),), "0", name, local=True)
         text = nested([a.py for a in values], shape, "[]")
@@ -251,9 +259,11 @@ class Calls(Functions):
             scope.function is function for scope in self.scopes
         ):
             self.refuse(node, f"{name}(), which calls itself,", "a loop")
-        arguments, prefix = self._arguments(f, node), self.new("h") + "_"
+        arguments = self._arguments(f, node)
+        prefix = self.new("h") + "_"
         if isinstance(f, Inner):
-            tree, outer = f.tree, f.scope
+            tree = f.tree
+            outer = f.scope
             local = frozenset(stored_names(tree) | set(arguments))
             scope = Scope(
                 tree,
@@ -310,7 +320,8 @@ class Calls(Functions):
             )
         except NameError as error:
             self.refuse(node, str(error))
-        signature, first = inspect.signature(function), [None] if self._takes_self(node) else []
+        signature = inspect.signature(function)
+        first = [None] if self._takes_self(node) else []
         try:
             bound = signature.bind(
                 *first, *node.args, **{str(k.arg): k.value for k in node.keywords}

@@ -272,7 +272,8 @@ class Expressions(Calls):
 
     def _is_in(self, node: ast.Compare) -> Num:
         """Return `a in (1, 2, 3)`: compared one by one, until one is equal."""
-        (items,), is_positive = node.comparators, isinstance(node.ops[0], ast.In)
+        (items,) = node.comparators
+        is_positive = isinstance(node.ops[0], ast.In)
         values = (
             ast.literal_eval(items)
             if isinstance(items, (ast.Tuple, ast.List)) and is_constant(items)
@@ -302,7 +303,8 @@ class Expressions(Calls):
 
     def _logic(self, parts: list[Callable[[], Num]], is_and: bool, node: ast.AST) -> Num:
         """Return `and` or `or`; a part is evaluated only if the earlier ones do not decide."""
-        var, value = "." + self.new("l"), parts[0]()
+        var = "." + self.new("l")
+        value = parts[0]()
         self.assign(var, value, node)
         skipped: list[Counter[Price]] = []  # the costs to count where the rest is skipped
         data = False
@@ -316,7 +318,8 @@ class Expressions(Calls):
             x = self.truth(a)
             no = "" if is_and else "not "
             self.begin(Block(f"if {no}{x}:", f"if {no}{a.py}:"))
-            before, results = dict(self.state), list[Num]()
+            before = dict(self.state)
+            results = list[Num]()
             self.control += data
             if self.is_reached(lambda part=part, results=results: results.append(part())):  # type: ignore[misc]
                 (value,) = results
@@ -395,7 +398,8 @@ class Expressions(Calls):
 
     def listed(self, sizes: list[Num], py: str, node: ast.AST, fill: Num | None = None) -> Arr:
         """Return a new list of numbers; `py` makes it in CPython's text, `fill` is its content."""
-        place, name = place_of(node), self.new("a")
+        place = place_of(node)
+        name = self.new("a")
         self.boxes.setdefault(place, set())
         counts = [
             n.only[1]

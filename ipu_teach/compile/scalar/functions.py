@@ -192,7 +192,8 @@ class Functions(Arrays):
 
     def of_numbers(self, f: Any, args: list[Any], node: ast.Call) -> Any:
         """Return the result of a function of Python or numpy, the latter also of whole regions."""
-        make, is_ufunc = self._make_of(f, args, node), f is abs or isinstance(f, np.ufunc)
+        make = self._make_of(f, args, node)
+        is_ufunc = f is abs or isinstance(f, np.ufunc)
         if make is None or len(args) != (getattr(f, "nin", 1) if is_ufunc else len(node.args)):
             self.refuse(
                 node, f"{ast.unparse(node.func)}()", INSTEAD.get(getattr(f, "__name__", ""), "")
@@ -209,7 +210,8 @@ class Functions(Arrays):
             else [self.single(*x) for x in zip(args, node.args, strict=True)]
         )
         slots, tag = self.dispatch(nums, make)
-        data, bound = any(a.data for a in nums), nums[0].bound if f in (abs, int) else None
+        data = any(a.data for a in nums)
+        bound = nums[0].bound if f in (abs, int) else None
         if f is int and FLOATS & nums[0].alts.keys():  # the bound is one of integers
             bound = None
         if is_ufunc:
@@ -273,7 +275,8 @@ class Functions(Arrays):
         self.refuse_if(
             r not in SAMPLES or (r in INTS and EXACT[f] == "np.sqrt"), node, f"{text_of(f)} of {t}"
         )
-        x, g = self.convert(x, t, r, node), EXACT[f]
+        x = self.convert(x, t, r, node)
+        g = EXACT[f]
         if g == "square":
             return r, self.wrapped(f"({x} * {x})", r)
         if r in INTS:

@@ -123,7 +123,8 @@ class Statements(Expressions):
             self.store(node.target, self.value(node.value), node)
 
     def s_AugAssign(self, node: ast.AugAssign) -> None:
-        target, kind = node.target, type(node.op)
+        target = node.target
+        kind = type(node.op)
         if isinstance(target, ast.Subscript):
             array, keys = self._store_target(target, node)
             if keys is None:
@@ -321,12 +322,15 @@ class Statements(Expressions):
             self.control -= a.data
             return
         x = self.truth(a)
-        before, spent = dict(self.state), self.cost
+        before = dict(self.state)
+        spent = self.cost
         ends = []
         # after the first branch: its uncounted cost, and its operations
         first: tuple[Counter[Price], list[Operation]] | None = None
         for line, way in (("if {}:", yes), ("else:", no)):
-            self.state, self.live, self.cost = dict(before), True, Counter(spent)
+            self.state = dict(before)
+            self.live = True
+            self.cost = Counter(spent)
             self.loaded.clear()
             with self.under(line.format(x), line.format(a.py)):
                 self.live = self.is_reached(way) and self.live
@@ -384,7 +388,8 @@ class Statements(Expressions):
         self.flush()
         returned = None
         if answer is not None and "no" not in answer.alts and not answer.const:
-            self.answers, returned = True, (self.truth(answer), answer.py)
+            self.answers = True
+            returned = (self.truth(answer), answer.py)
         elif answer is not None and len(answer.alts) > 1:
             self.refuse(
                 ast.Pass(), "compute() that returns None or a number", "return True or False"
@@ -416,10 +421,13 @@ class Statements(Expressions):
                 n: before[n] if n in before and is_same_knowledge(v, before[n]) else v
                 for n, v in cached.items()
             }
-        parted, dry, lenient = scope.parted, self.dry, True
+        parted = scope.parted
+        dry = self.dry
+        lenient = True
         start = len(self.operations), self.count, self.missed
         for _ in range(MOST_WALKS):
-            scope.parted, self.dry = False, dry or lenient
+            scope.parted = False
+            self.dry = dry or lenient
             after, exits = self._walk_once(head, node, dict(entry))
             self.dry = dry
             merged = self.joined(entry, after) if after is not None else entry
@@ -439,7 +447,8 @@ class Statements(Expressions):
             self.refuse(node, "a loop whose variables change their types")
         if cached is None:
             settled.append((before, entry))
-        self.state, self.live = self.joined(*exits), bool(exits)
+        self.state = self.joined(*exits)
+        self.live = bool(exits)
         for name in (scope.prefix + name for name in stored_names(node) if scope.parted):
             # the number of completed iterations depends on data
             if isinstance(self.state.get(name), Num):
@@ -453,12 +462,14 @@ class Statements(Expressions):
 
         Return (state at its end or None, states in which it is left).
         """
-        scope, flag = self.scope, self.new("q")
+        scope = self.scope
+        flag = self.new("q")
         breaks: list[State] = [] if isinstance(node, ast.While) else [dict(state)]
         continues: list[State] = []
         self.loaded.clear()
         scope.loops.append(((breaks, continues), flag))
-        self.state, self.live = state, True
+        self.state = state
+        self.live = True
         has_return = bool(scope.returns) and _returns(node.body)
         if has_return:
             self.both(f"{flag} = False")
@@ -531,10 +542,8 @@ class Statements(Expressions):
         counter = self.new("i")
 
         def head(breaks: list[State]) -> bool:
-            target, bounds = (
-                self._target(node.target),
-                seq.bounds if isinstance(node.target, ast.Name) else None,
-            )
+            target = self._target(node.target)
+            bounds = seq.bounds if isinstance(node.target, ast.Name) else None
             self.ahead[counter] = set()
             line = f"for {counter} in range({', '.join(bounds or [seq.count])}):"
             variable, items = (counter, f"range({seq.size})") if seq.counted else (target, seq.py)
@@ -564,7 +573,9 @@ class Statements(Expressions):
         self.loop(head, node)
 
     def v_ListComp(self, node: ast.ListComp) -> Arr:
-        (part,), elt, prefix = node.generators[:1], node.elt, self.new("g_")
+        (part,) = node.generators[:1]
+        elt = node.elt
+        prefix = self.new("g_")
         self.refuse_if(
             len(node.generators) > 1 or part.ifs,
             node,
@@ -610,7 +621,8 @@ class Statements(Expressions):
 
     def reduction_loop(self, f: Any, node: ast.Call, named: dict[str, ast.expr]) -> Num:
         """Return sum, any, all, max or min of an iterable, written as a loop."""
-        generator, prefix = node.args[0], self.new("g_")
+        generator = node.args[0]
+        prefix = self.new("g_")
         if isinstance(generator, ast.ListComp) and f in (any, all):
             self.refuse(node, f"{f.__name__}() of a list", "a generator")
         if not isinstance(generator, (ast.GeneratorExp, ast.ListComp)):
@@ -633,7 +645,8 @@ class Statements(Expressions):
         loop = module.body[-1]
         assert isinstance(loop, ast.For)
         self.known.add(prefix + "F")
-        place, total = place_of(node), f"{self.scope.prefix}{prefix}A"
+        place = place_of(node)
+        total = f"{self.scope.prefix}{prefix}A"
         if place in self.summed:
             module.body.insert(1, _Line(f"{prefix}l = [{total}]"))
             collected = _Line(f"{prefix}l.append({self.scope.prefix}{prefix}X)")
@@ -692,7 +705,8 @@ class Statements(Expressions):
             if f is zip and node.args and len(strict) == len(node.keywords):
                 return self._zip(node, any(k.value.value for k in strict))  # type: ignore[attr-defined]
             if f is reversed and len(node.args) == 1:
-                inner, n = self._sequence(node.args[0]), self.new("n")
+                inner = self._sequence(node.args[0])
+                n = self.new("n")
                 self.emit(f"{n} = {inner.count}", f"{n} = {inner.size}")
                 item_of = inner.item
 
@@ -723,7 +737,8 @@ class Statements(Expressions):
         return LoopSequence(n, lambda k: [i.item(k) for i in inner], text, size, data, counted)
 
     def _range(self, node: ast.Call) -> LoopSequence:
-        args, names = [self.not_none(a) for a in self.nums(node.args)], []
+        args = [self.not_none(a) for a in self.nums(node.args)]
+        names = []
         py = f"range({', '.join(a.py for a in args)})"
         if len(args) == 1:
             args = [self.constant(0), *args]
@@ -768,7 +783,8 @@ class Statements(Expressions):
         self.refuse_if(not array.sized, node, "a loop over a ONE_PTR field")
         if isinstance(node, ast.Name):
             array = self.fixed(array)
-        (n, s), size = array.dims[0], f"len({array.py})"
+        (n, s) = array.dims[0]
+        size = f"len({array.py})"
 
         def item(k: str) -> Any:
             if len(array.dims) == 1:

@@ -36,7 +36,9 @@ class Refused(Exception):
 
     def __init__(self, why: str, line: int = 0, instead: str = "") -> None:
         super().__init__(why)
-        self.why, self.line, self.instead = why, line, instead
+        self.why = why
+        self.line = line
+        self.instead = instead
 
 
 class Unreached(Exception):

@@ -64,7 +64,8 @@ class VariableWalk(Arithmetic):
             self.emit(None, f"{s}_m = {value.mark}")
         if value.mark and self.multi:
             self.emit(None, f"r_{s}_m = r_{value.mark}")
-        buf, mark = f"{s}_a" if is_local else value.buf, value.mark and f"{s}_m"
+        buf = f"{s}_a" if is_local else value.buf
+        mark = value.mark and f"{s}_m"
         if value.py in self.temporaries:
             self.temporaries[s] = self.temporaries[value.py]
         return replace(value, off=f"{s}_o", dims=tuple(dims), py=s, mark=mark, buf=buf)
@@ -82,7 +83,9 @@ class VariableWalk(Arithmetic):
 
         Without `python`, it is in the compiled text only.
         """
-        a, k, sizes = self.new("a"), self.new("i"), [self.named(n) for n in value.dims]
+        a = self.new("a")
+        k = self.new("i")
+        sizes = [self.named(n) for n in value.dims]
         if python:
             self.emit(None, f"{a} = {value.py}")
         self.empty(a, " * ".join(sizes), value.type)

@@ -72,7 +72,8 @@ class Writer:
     reduction_loop: Callable[[Any, ast.Call, dict[str, ast.expr]], Num]
 
     def __init__(self, codelet: type[Vertex], lists: frozenset[str]) -> None:
-        self.codelet, self.lists = codelet, lists
+        self.codelet = codelet
+        self.lists = lists
         self.multi = codelet.context == "multi"
         self.tagged: set[str] = set()  # tags of variables that have several types somewhere
         self.slots: dict[str, str] = {}
@@ -228,13 +229,15 @@ class Writer:
         The walk's state is then as before.
         """
         scope = self.scope
-        control, dry = self.control, self.dry
+        control = self.control
+        dry = self.dry
         num_open, num_scopes, num_loops = len(self.open), len(self.scopes), len(scope.loops)
         try:
             way()
         except Unreached:
             self.missed += 1
-            self.control, self.dry = control, dry
+            self.control = control
+            self.dry = dry
             del self.open[num_open:], self.scopes[num_scopes:], scope.loops[num_loops:]
             return False
         return True
@@ -299,7 +302,8 @@ class Writer:
         With `none`, a value may be None.
         """
         values = values if none else [self.not_none(v) for v in values]
-        count, at = self.count, len(self.operations)
+        count = self.count
+        at = len(self.operations)
         outcomes = list[Any]()
         for chosen in (
             product(*(v.alts.items() for v in values))

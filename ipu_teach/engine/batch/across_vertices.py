@@ -31,7 +31,8 @@ def bind_across_vertices(sites: Sequence[Site]) -> list[Call] | None:
 
     They are None if the regions are not adjacent, or the codelet is not elementwise.
     """
-    groups, site = [site.group for site in sites], sites[0]
+    groups = [site.group for site in sites]
+    site = sites[0]
     first = groups[0].trace
     runs = site.memory.backend.runs
     if any(
@@ -83,7 +84,8 @@ class _Pieces:
     """
 
     def __init__(self, site: Site, regions: dict[int, Region]) -> None:
-        self._site, self._regions = site, regions
+        self._site = site
+        self._regions = regions
         self._plans: dict[int, batch_plan.BatchPlan] = {}
         self._pool: dict[Any, list[Array]] = defaultdict(list)
         self.calls: list[Call] = []
@@ -155,7 +157,8 @@ def _simple(trace: Trace, op: Op, shape: tuple[int, ...]) -> bool:
     if any(isinstance(a, np.ndarray) for a in op.args):
         return False
     if op.kind == "store":
-        value, target = op.args[1], trace.samples[op.args[0].id]
+        value = op.args[1]
+        target = trace.samples[op.args[0].id]
         is_whole = np.shape(target) == shape
         if (
             isinstance(value, Ref)

@@ -36,7 +36,8 @@ LANES = 4096
 
 def bind(site: Site) -> list[Call]:
     """Return the calls that run `compute()` for every vertex of a group."""
-    group, xp = site.group, site.memory.backend
+    group = site.group
+    xp = site.memory.backend
     if not group.workers:
         return _bound(site)
     answers = xp.zeros((len(group.workers), len(group.rows)), bool)

@@ -25,7 +25,10 @@ class Buffers:
     """
 
     def __init__(self, xp: Any, trace: Trace, last: dict[int, int], side_by_side: bool) -> None:
-        self._xp, self._trace, self._last, self._side_by_side = xp, trace, last, side_by_side
+        self._xp = xp
+        self._trace = trace
+        self._last = last
+        self._side_by_side = side_by_side
         self.capacity = 1
         self.pool: dict[Any, list[Array]] = defaultdict(list)
         self._held: dict[int, tuple[Any, Array]] = {}

@@ -28,9 +28,14 @@ class Chunk(Operations):
 
     def __init__(self, plan: BatchPlan, nest: Nest, piece: Nest, packed: dict[int, Array]) -> None:
         super().__init__(plan.xp, plan.trace, plan.products, plan.calls, len(piece.shape))
-        self.plan, self.nest, self.piece, self.packed = plan, nest, piece, packed
-        self.placement, self.buffers = plan.placement, plan.buffers
-        self.lead, self.rows = piece.shape, slice(piece.first, piece.first + piece.count)
+        self.plan = plan
+        self.nest = nest
+        self.piece = piece
+        self.packed = packed
+        self.placement = plan.placement
+        self.buffers = plan.buffers
+        self.lead = piece.shape
+        self.rows = slice(piece.first, piece.first + piece.count)
         self.order: list[int] = []  # of the axes in memory, if results are laid out as a region is
         if self.placement.model is not None:
             self.order = by_stride(
@@ -161,11 +166,13 @@ class Chunk(Operations):
 
     def _view(self, op: Op) -> Array:
         """Return a view of a root, with the offset and strides of the sample's view."""
-        root, axes = self.trace.roots[op.result], self.axes
+        root = self.trace.roots[op.result]
+        axes = self.axes
         sample = self.trace.samples[op.result]
         base = self.values[root]
         source = self.values[op.args[0].id]
-        lead, steps = base.shape[:axes], base.strides[:axes]
+        lead = base.shape[:axes]
+        steps = base.strides[:axes]
         if sample.size == 0:
             return self.xp.empty((*lead, *sample.shape), sample.dtype)  # type: ignore[no-any-return]
         if op.fn is item_of:
@@ -203,7 +210,8 @@ class Chunk(Operations):
         """
         if op.kind not in ("ufunc", "product", "reduce"):
             return None
-        ops, store = self.trace.ops, number + 1
+        ops = self.trace.ops
+        store = number + 1
         while store < len(ops) and ops[store].kind == "view":
             store += 1
         if (
@@ -214,7 +222,8 @@ class Chunk(Operations):
             return None
         place = ops[store].args[0].id
         root = self.trace.roots[place]
-        sample, target = np.asarray(self.trace.samples[op.result]), self.trace.samples[place]
+        sample = np.asarray(self.trace.samples[op.result])
+        target = self.trace.samples[place]
         is_same_layout = (
             sample.shape == target.shape
             and sample.dtype == target.dtype

@@ -42,7 +42,8 @@ class HalfProducts:
         """
         if out.shape[-2] > out.shape[-1]:  # transposed, columns are the longer axis
             left, right, out = (x.swapaxes(-1, -2) for x in (right, left, out))
-        (m, n), k = out.shape[-2:], left.shape[-1]
+        (m, n) = out.shape[-2:]
+        k = left.shape[-1]
         # with single sums, rearranging costs more than numpy's own loop
         if self._exact and n < 2:
             return [(np.matmul, (left, right, out))]

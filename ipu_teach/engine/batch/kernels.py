@@ -82,7 +82,8 @@ def call_dense(
     matrices. `place`: the codelet, and the line. `vertex_name(i)` names a vertex.
     """
     if vectors:
-        args, out = [*args[:-1], args[-1][..., None]], out[..., None]
+        args = [*args[:-1], args[-1][..., None]]
+        out = out[..., None]
     has_fault = is_unsuitable(fn.__name__, args[0]).any((-1, -2)).reshape(-1)
     try:
         result = fn(*args)

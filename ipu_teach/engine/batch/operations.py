@@ -29,7 +29,11 @@ class Operations:
     def __init__(
         self, xp: Any, trace: Trace, products: Products, calls: list[Call], axes: int
     ) -> None:
-        self.xp, self.trace, self.products, self.calls, self.axes = xp, trace, products, calls, axes
+        self.xp = xp
+        self.trace = trace
+        self.products = products
+        self.calls = calls
+        self.axes = axes
         self.values: dict[int, Array] = {}
 
     def operand(self, value: Any, rank: int) -> Any:
@@ -187,7 +191,8 @@ class Operations:
             if isinstance(a, Ref):
                 # A 0-d array stays one: numpy computes differently with scalars, and with a single
                 # element whose stride is not that of a row.
-                sample, value = self.trace.samples[a.id], self.values[a.id]
+                sample = self.trace.samples[a.id]
+                value = self.values[a.id]
                 value = np.broadcast_to(value, (*lead, *value.shape[self.axes :]))
                 if isinstance(sample, np.ndarray):
                     axes_of_value = zip(

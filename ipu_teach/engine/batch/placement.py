@@ -85,7 +85,8 @@ class GroupPlacement:
 
 def place_group(site: Site) -> GroupPlacement:
     """Return the placement of a group."""
-    group, trace = site.group, site.group.trace
+    group = site.group
+    trace = site.group.trace
     regions = {
         i: Region(group, site.graph, name, part) for i, (name, part) in trace.regions.items()
     }

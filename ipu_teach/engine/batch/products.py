@@ -25,7 +25,8 @@ class Products:
     """
 
     def __init__(self, xp: Any, exact: bool) -> None:
-        self._xp, self._exact = xp, exact
+        self._xp = xp
+        self._exact = exact
 
     @cached_property
     def _halves(self) -> HalfProducts:
@@ -41,7 +42,10 @@ class Products:
         """
         if ranks == (1, 1) and self._exact:
             return [(self._xp.vecdot, (a, b, out))]
-        left, right, result = a, b, out  # as matrices: a vector is one row or one column
+        # as matrices: a vector is one row or one column
+        left = a
+        right = b
+        result = out
         if ranks[1] == 1:
             right = b[..., None]
             result = result[..., None]

@@ -19,7 +19,8 @@ LEAST_SHARE = 256  # vertices; fewer are not worth a thread
 
 def shares(site: Site) -> list[Site]:
     """Return a site divided into one for each thread, or [site] if its group is small."""
-    group, threads = site.group, site.mode.threads
+    group = site.group
+    threads = site.mode.threads
     if len(group.rows) < threads * LEAST_SHARE:
         return [site]
     return [

@@ -84,7 +84,9 @@ class RoundedStores:
     def __init__(
         self, rounding: StochasticRounding, trace: Trace, worker: int, running: Array | None
     ) -> None:
-        self._rounding, self._worker, self._running = rounding, worker, running
+        self._rounding = rounding
+        self._worker = worker
+        self._running = running
         # by number of the store: the start of its words in the vertex's stream
         self._words: dict[int, int] = {}
         taken = 0
@@ -93,7 +95,8 @@ class RoundedStores:
             if narrows(trace, op):
                 self._words[number] = taken
                 size = trace.samples[op.args[0].id].size
-                taken, elements = taken + words_of(size), elements + size
+                taken = taken + words_of(size)
+                elements = elements + size
         # Rounding uses 64-bit words, half as many as numbers, and some of 32 bits.
         self.bytes_per_vertex = 16 * elements
 
@@ -136,7 +139,9 @@ class StoredHalf(OnePtrArray):
 
     def __array_finalize__(self, parent: Any) -> None:
         if isinstance(parent, StoredHalf) and np.may_share_memory(self, parent):  # it is a view
-            self.stream, self.overflows, self.stops = parent.stream, parent.overflows, parent.stops
+            self.stream = parent.stream
+            self.overflows = parent.overflows
+            self.stops = parent.stops
 
     def __setitem__(self, key: Any, value: Any) -> None:
         numbers = np.asarray(value)
@@ -160,7 +165,8 @@ class StoredHalf(OnePtrArray):
             plain[key] = np.where(lost, np.float16(np.nan), plain[key])
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        call, outs = getattr(ufunc, method), kwargs.pop("out", ())
+        call = getattr(ufunc, method)
+        outs = kwargs.pop("out", ())
         plain = [_plain(i) for i in inputs]
         if len(outs) == 1 and isinstance(outs[0], StoredHalf) and "where" not in kwargs:
             outs[0][...] = call(*plain, **kwargs)

@@ -18,7 +18,8 @@ class VertexFloats:
     """
 
     def __init__(self, site: Site, number: int) -> None:
-        rounding, watch = site.rounding, site.watch
+        rounding = site.rounding
+        watch = site.watch
         self._keys = (
             None if rounding is None or not rounding.chosen[number] else rounding.keys[number]
         )

@@ -107,7 +107,8 @@ def _compiled(text: str, cached: bool, arguments: Callable[[], Sequence[Any]]) -
 
 def _imported(text: str) -> ModuleType:
     """Return the module of `text`, from a file in the cache, written whole or not at all."""
-    folder, name = cache_folder(), _name(text)
+    folder = cache_folder()
+    name = _name(text)
     path = folder / f"{name}.py"
     source = text.replace("CACHED", "True")
     if not path.is_file() or path.read_text(encoding="utf-8") != source:

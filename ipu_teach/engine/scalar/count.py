@@ -22,7 +22,9 @@ class Counting:
     def __init__(self, site: Site) -> None:
         group = site.group
         assert group.scalar is not None
-        self.group, self.code, self.races = group, group.scalar, site.mode.checks_races
+        self.group = group
+        self.code = group.scalar
+        self.races = site.mode.checks_races
         self.program = program_of(group.scalar, site.target)
         self.cycles = np.zeros(len(group.rows), np.int64) if site.cycles is None else site.cycles
         self.defined = {

@@ -125,7 +125,8 @@ class Fields:
     def __init__(
         self, group: Group, code: ScalarCode, graph: FrozenGraph, memory: Memory, defined: Array
     ) -> None:
-        self.code, self.count = code, len(group.rows)
+        self.code = code
+        self.count = len(group.rows)
         self.places: dict[str, FieldPlace] = {}
         for name, declared in code.fields.items():
             place = FieldPlace(group, graph, memory, name, packed=code.multi and declared.written)

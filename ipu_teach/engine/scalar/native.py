@@ -35,7 +35,8 @@ def _called(builder, function, data, ends, steps, counts):
 
     Its C signature: (char **args, npy_intp *dimensions, npy_intp *steps, void *data).
     """
-    i64, p8 = ir.IntType(64), ir.IntType(8).as_pointer()
+    i64 = ir.IntType(64)
+    p8 = ir.IntType(8).as_pointer()
     tables = []
     for kind, values in ((p8, ends), (i64, counts), (i64, steps)):
         table = cgutils.alloca_once(builder, ir.ArrayType(kind, len(values)))
@@ -145,10 +146,12 @@ def reduce_loop(typingctx, function, data, array, at, count, step, start):
     """
 
     def codegen(context, builder, signature, args):
-        kind, p8 = context.get_data_type(start), ir.IntType(8).as_pointer()
+        kind = context.get_data_type(start)
+        p8 = ir.IntType(8).as_pointer()
         result = cgutils.alloca_once(builder, kind)
         builder.store(args[6], result)
-        total, none = builder.bitcast(result, p8), _whole(0)
+        total = builder.bitcast(result, p8)
+        none = _whole(0)
         step = builder.mul(args[5], _whole(context.get_abi_sizeof(kind)))
         items = _place(context, builder, signature.args[2], args[2], args[3])
         _called(builder, args[0], args[1], [total, items, total], [none, step, none], [args[4]])
@@ -208,7 +211,8 @@ def to_half(x):
 def half_value(bits):
     """Return the single with the value of a half's 16 bits."""
     u = np.int64(bits)
-    e, m = (u >> 10) & 31, u & 1023
+    e = (u >> 10) & 31
+    m = u & 1023
     if e == 0:
         a = np.float32(m) * np.float32(5.9604644775390625e-08)
         return -a if u & 0x8000 else a
@@ -224,7 +228,8 @@ def half_value(bits):
 def half_bits(x):
     """Return the 16 bits of a single that is exactly a half."""
     u = np.int64(np.float32(x).view(np.uint32))
-    s, a = (u >> 16) & 0x8000, u & 0x7FFFFFFF
+    s = (u >> 16) & 0x8000
+    a = u & 0x7FFFFFFF
     if a >= 0x7F800000:
         m = (a & 0x7FFFFF) >> 13
         return np.uint16(s | 0x7C00 | (m if m or a == 0x7F800000 else 1))

@@ -203,7 +203,8 @@ class ScalarRun:
 
     def _warn(self, v: int) -> None:
         """Warn of the faults of matrices in a vertex."""
-        table, row = self.group.table, int(self.group.rows[v])
+        table = self.group.table
+        row = int(self.group.rows[v])
         warn_of_noted(table.codelet, lambda: vertex_name(table, row))
 
     def _by_referee(self, v: int) -> None:
@@ -239,7 +240,9 @@ class ScalarRun:
 
     def _prepare(self) -> None:
         """Build the arguments of the compiled loop."""
-        fields, count, places = self.fields, self.count, self.fields.places.values()
+        fields = self.fields
+        count = self.count
+        places = self.fields.places.values()
         starts = (
             np.array([place.offsets for place in places], np.int64)
             .reshape(len(places), count)
@@ -278,7 +281,8 @@ class ScalarRun:
         """
         size = PIECE
         while first < self.count:
-            begin, last = perf_counter(), min(self.count, first + size)
+            begin = perf_counter()
+            last = min(self.count, first + size)
             end = run(first, last, *self.arguments)
             if end < last:
                 return end
