@@ -11,14 +11,14 @@ A `Compiled` never changes, and all higher packages read the same one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
 from ipu_teach.compile.checks import check_graph, check_program
 from ipu_teach.compile.freeze import FrozenGraph
 from ipu_teach.compile.groups import Group, Grouper
-from ipu_teach.compile.merge import merged
+from ipu_teach.compile.merge import merge_copy_steps
 from ipu_teach.compile.programs import CopyStep, Node, ProgramFreezer, RemoteCopyStep, Step
 from ipu_teach.compile.replicas import Whole
 from ipu_teach.compile.workers import check_workers
@@ -91,21 +91,16 @@ def compile_programs(
     for program in programs:
         check_program(frozen, program)
     progress(2, total)
-    grouper = Grouper(frozen)
     groups: dict[int, tuple[Group, ...]] = {}
-    for done, cs in enumerate(frozen.compute_sets, start=3):
-        groups[cs.id] = tuple(
-            replace(group, race=racing.get(cs.id, ""))
-            for table in cs.tables
-            for group in grouper.groups(table)
-        )
+    for done, (number, of_set) in enumerate(_groups(frozen, racing), start=3):
+        groups[number] = of_set
         progress(done, total)
     for group in chain.from_iterable(groups.values()) if check_races else ():
         if group.workers:
             check_workers(group)
     steps = tuple(freezer.steps)
     if merge_copies and any(isinstance(step, (CopyStep, RemoteCopyStep)) for step in steps):
-        nodes, steps = merged(frozen, nodes, steps)
+        nodes, steps = merge_copy_steps(frozen, nodes, steps)
     return Compiled(
         graph=frozen,
         programs=nodes,
@@ -116,3 +111,19 @@ def compile_programs(
         remote_buffers=dict(graph.remote_buffers),
         image=image,
     )
+
+
+def _groups(
+    graph: FrozenGraph, racing: Mapping[int, str]
+) -> Iterator[tuple[int, tuple[Group, ...]]]:
+    """Yield (id, groups) of each compute set, with the races of some."""
+    grouper = Grouper(graph)
+    for cs in graph.compute_sets:
+        yield (
+            cs.id,
+            tuple(
+                replace(group, race=racing.get(cs.id, ""))
+                for table in cs.tables
+                for group in grouper.groups(table)
+            ),
+        )

@@ -11,7 +11,7 @@ from ipu_teach.compile.freeze import FrozenGraph, FrozenTable
 from ipu_teach.compile.scalar import ScalarCode, scalar_code
 from ipu_teach.compile.trace import Trace
 from ipu_teach.compile.tracer import FieldShape, is_list, trace_codelet
-from ipu_teach.compile.workers import merged
+from ipu_teach.compile.workers import merge_traces
 from ipu_teach.graph.codelet_registry import Estimator
 from ipu_teach.graph.registers import RegisterVertex
 from ipu_teach.graph.tensor import Layout
@@ -147,7 +147,7 @@ class Grouper:
         traces = self._traces[key]
         estimator = self.graph.estimators.get(table.codelet)
         is_multi = table.codelet.context == "multi"
-        trace = merged(traces) if is_multi else traces[0]
+        trace = merge_traces(traces) if is_multi else traces[0]
         code = self._scalar(table.codelet, shapes, count) if trace.stopped else ""
         return Group(
             table=table,
@@ -193,4 +193,4 @@ def with_workers(group: Group, num_workers: int) -> Group:
     if not group.workers:
         return group
     traces = _traces(group.table, int(group.rows[0]), group.shapes, num_workers)
-    return replace(group, trace=merged(traces), workers=tuple(enumerate(traces)))
+    return replace(group, trace=merge_traces(traces), workers=tuple(enumerate(traces)))

@@ -28,7 +28,7 @@ class _Noted(threading.local):
 
 
 NOTED = _Noted()
-# by codelet: the lines that were warned of
+# The lines that were warned of, by codelet.
 _WARNED: WeakKeyDictionary[type[Vertex], set[str]] = WeakKeyDictionary()
 
 
@@ -90,7 +90,7 @@ def warn_of_noted(codelet: type[Vertex], vertex_name: Callable[[], str]) -> None
     NOTED.faults.clear()
 
 
-def refused(error: BaseException, advice: str) -> tuple[str, str]:
+def matrix_fault(error: BaseException, advice: str) -> tuple[str, str]:
     """Return (the fault of the matrix that made a function of np.linalg fail, the next step).
 
     They are ("", `advice`) if the matrix is unknown or not square.

@@ -55,7 +55,7 @@ Extent = tuple[Array, Array]  # byte intervals of one tensor: (starts, stops)
 WITHIN_AN_IPU, BETWEEN_IPUS, LOAD, STORE = "within", "between", "load", "store"
 
 
-def merged(
+def merge_copy_steps(
     graph: FrozenGraph, programs: Iterable[Node], steps: Sequence[Step]
 ) -> tuple[tuple[Node, ...], tuple[Step, ...]]:
     """Return (the programs with their copies merged, the remaining steps, renumbered)."""

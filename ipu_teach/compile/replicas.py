@@ -44,7 +44,7 @@ class Whole:
         graph.codelets = top.codelets
         self._step = part.memory_bytes  # distance from one replica's memory to the next
         self._layouts: dict[tuple[int, int], Layout | ListLayout] = {}
-        # by id(original): (original, image); holding the original keeps its id from being reused
+        # (original, image), by id(original); holding the original keeps its id from being reused
         self._images: dict[int, tuple[Any, Any]] = {}
         for r in range(self.count):
             for v in part.variables:
@@ -184,7 +184,7 @@ class Whole:
             image.layouts[name].frombytes(_bytes(np.tile(layouts, count), np.int32))
         for name, values in table.state_values.items():
             image.state_values[name] = values * count
-        first_rows = [r * rows for r in range(count)]  # of each replica
+        first_rows = [r * rows for r in range(count)]  # the first row of each replica
         image.sizes = {
             (n, first + row): size for (n, row), size in table.sizes.items() for first in first_rows
         }

@@ -293,7 +293,7 @@ class Trace:
             Op(
                 "store",
                 None,
-                (Ref(target._id), operand(settled(value, target.dtype))),
+                (Ref(target._id), operand(as_stored(value, target.dtype))),
                 checked,
                 -1,
                 _site(),
@@ -402,7 +402,7 @@ def weak_of(value: Any) -> Weak:
     return numbers
 
 
-def settled(value: Any, dtype: Any) -> Any:
+def as_stored(value: Any, dtype: Any) -> Any:
     """Return `value` as it is stored in an element of type `dtype`."""
     if not isinstance(value, (Traced, list, tuple)) and np.dtype(dtype).kind == "u":
         return to_unsigned(value, dtype)
@@ -411,7 +411,7 @@ def settled(value: Any, dtype: Any) -> Any:
     return Traced(value._trace, value._id)
 
 
-def promoted(args: tuple[Any, ...]) -> tuple[Any, ...]:
+def promote_weak(args: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return an operation's arguments; weak ones as numpy's numbers if another has their type."""
     weak = [arg for arg in args if weak_of(arg)]
     others = [arg for arg in args if not weak_of(arg)]
@@ -520,9 +520,9 @@ class Traced(NDArrayOperatorsMixin):
         if not self._writable:
             raise ValueError("assignment destination is read-only")
         if isinstance(value, (list, tuple)):
-            value = stacked([settled(v, self.dtype) for v in value])
+            value = stack([as_stored(v, self.dtype) for v in value])
         elif not isinstance(value, Traced):
-            value = settled(value, self.dtype)
+            value = as_stored(value, self.dtype)
         target = self._sample[key]
         if (
             isinstance(target, np.ndarray)
@@ -543,7 +543,7 @@ class Traced(NDArrayOperatorsMixin):
         written = self._trace.written.get(self._id)
         if np.ndim(sample_of(value)) or (written is not None and not written.all()):
             raise TraceStopped("a write to places that depend on data")
-        value = settled(value, self.dtype)
+        value = as_stored(value, self.dtype)
         if not isinstance(value, Traced):
             element = np.empty((), self.dtype)
             element[...] = value
@@ -623,7 +623,7 @@ class Traced(NDArrayOperatorsMixin):
         sample = sample_of(base) ** sample_of(exponent)
         kind = "each" if np.ndim(sample) == 0 else "elementwise"
         return self._trace.add(
-            kind, operator.pow, tuple(map(operand, promoted((base, exponent)))), {}, sample
+            kind, operator.pow, tuple(map(operand, promote_weak((base, exponent)))), {}, sample
         )
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
@@ -635,7 +635,7 @@ class Traced(NDArrayOperatorsMixin):
             and self.dtype.kind in "iu"
         ):
             raise TraceStopped("the length of a list depends on data")
-        inputs = tuple(stacked(i) if isinstance(i, (list, tuple)) else i for i in inputs)
+        inputs = tuple(stack(i) if isinstance(i, (list, tuple)) else i for i in inputs)
         if method == "reduce":
             return self._reduce(ufunc, inputs[0], **kwargs)
         if method not in ("__call__", "accumulate", "outer") or ufunc.nout != 1:
@@ -651,7 +651,7 @@ class Traced(NDArrayOperatorsMixin):
         if ufunc is np.power:
             _refuse_integer_power(*inputs)
         sample = call(*[sample_of(i) for i in inputs], **kwargs)
-        args = tuple(map(operand, promoted(inputs)))
+        args = tuple(map(operand, promote_weak(inputs)))
         trace = self._trace
         if isinstance(out, np.ndarray):
             raise TraceStopped("an array made outside compute() is changed in place")
@@ -740,7 +740,9 @@ class Traced(NDArrayOperatorsMixin):
         if not simple or isinstance(sample, tuple) or (fn is np.where and len(args) != 3):
             return _refuse(fn)
         if fn in ELEMENTWISE and len(args) == 3 and not kwargs:
-            return trace.add("elementwise", fn, tuple(map(operand, promoted(args))), kwargs, sample)
+            return trace.add(
+                "elementwise", fn, tuple(map(operand, promote_weak(args))), kwargs, sample
+            )
         if isinstance(sample, np.ndarray) and any(
             np.may_share_memory(sample, sample_of(a)) for a in args
         ):
@@ -822,7 +824,7 @@ def local(trace: Trace, sample: Array) -> Traced:
     return trace.add("local", None, (sample.copy(),), {}, sample)
 
 
-def stacked(values: list[Any] | tuple[Any, ...]) -> Any:
+def stack(values: list[Any] | tuple[Any, ...]) -> Any:
     """Return a list of values as one array; some of them may be traced."""
     first = next((v for v in values if isinstance(v, Traced)), None)
     if first is None:

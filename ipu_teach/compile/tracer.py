@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.compile.matrices import refused
+from ipu_teach.compile.matrices import matrix_fault
 from ipu_teach.compile.purity import (
     RANDOM,
     Purity,
@@ -31,12 +31,12 @@ from ipu_teach.compile.trace import (
     Trace,
     Traced,
     TraceStopped,
+    as_stored,
     local,
     operand,
     place,
     sample_of,
-    settled,
-    stacked,
+    stack,
     weak_of,
 )
 from ipu_teach.errors import CodeletError
@@ -73,7 +73,7 @@ class _NumpyShim:
             isinstance(v, (Traced, list, tuple)) for v in values
         ):
             rows = [self._array(v) if isinstance(v, (list, tuple)) else v for v in values]
-            result = stacked(rows) if any(isinstance(v, Traced) for v in rows) else np.array(values)
+            result = stack(rows) if any(isinstance(v, Traced) for v in rows) else np.array(values)
         else:
             return local(self._trace, np.array(values, dtype))
         return result.astype(dtype) if dtype is not None else result
@@ -124,7 +124,7 @@ def _pick(trace: Trace, better: Callable[[Any, Any], Any]) -> Callable[..., Any]
                 )
             wins = _compared(better, item, best)
             chosen = np.where(
-                wins, *(settled(v, v.dtype) if weak_of(v) else v for v in (item, best))
+                wins, *(as_stored(v, v.dtype) if weak_of(v) else v for v in (item, best))
             )[()]  # type: ignore[call-overload, unused-ignore]
             best = Traced(trace, chosen._id, weak)
         return best
@@ -149,7 +149,7 @@ def _compared(better: Callable[[Any, Any], Any], item: Any, best: Any) -> Any:
     return better(*(Traced(v._trace, v._id) if v is choice else v for v in (item, best)))
 
 
-def _rebuilt(compute: FunctionType, trace: Trace) -> FunctionType:
+def _rebuild(compute: FunctionType, trace: Trace) -> FunctionType:
     """Return `compute` with numpy and a few builtins replaced by their traced forms.
 
     They are replaced as globals, builtins, and variables of outer functions.
@@ -164,7 +164,7 @@ def _rebuilt(compute: FunctionType, trace: Trace) -> FunctionType:
     for name in set(names_of(compute.__code__)) & globals_.keys():
         globals_[name] = in_place_of(globals_[name])
     traced: dict[str, Any] = {"max": _pick(trace, np.greater), "min": _pick(trace, np.less)}
-    # as they would answer for one vertex
+    # these answer as for a single vertex
     traced["isinstance"] = _traced_isinstance
     traced["type"] = _traced_type
     traced["print"] = _print_nothing  # the vertices print when they run
@@ -193,8 +193,8 @@ def _print_nothing(*values: Any, **options: Any) -> None:
 
 
 _ONE_AT_A_TIME = threading.RLock()
-# Another thread may draw a random number during a trace. Only a codelet with a draw during each of
-# this many traces is taken to draw itself.
+# Another thread may draw a random number during a trace. A codelet draws itself if
+# there is a draw during each of this many traces.
 MOST_TRACES = 8
 Shape = tuple[int, ...]
 FieldShape = Shape | tuple[Shape, ...]
@@ -208,23 +208,23 @@ def is_list(shape: FieldShape) -> bool:
 def trace_codelet(
     codelet: type[Vertex],
     shapes: dict[str, FieldShape],
-    who: str,
+    vertex_name: str,
     num_workers: int,
     worker: tuple[int, ...] = (),
 ) -> Trace:
     """Trace `codelet.compute` for fields of the given shapes.
 
-    If the trace stops, the trace's `stopped` has the line and the reason. `who` names the first
-    vertex of these shapes, for errors; `num_workers` are those of a tile; `worker` is the id of the
-    worker to trace, for a MultiVertex. Threads wait for each other, so that the side effects of one
-    trace are not attributed to another.
+    If the trace stops, the trace's `stopped` has the line and the reason. `vertex_name` names the
+    first vertex of these shapes, for errors; `num_workers` are those of a tile; `worker` is the id
+    of the worker to trace, for a MultiVertex. Threads wait for each other, so that the side effects
+    of one trace are not attributed to another.
 
     :raises CodeletError: if the codelet itself is at fault.
     """
     with _ONE_AT_A_TIME:
         first = before = random_state()
         for _ in range(MOST_TRACES):
-            trace = _traced(codelet, shapes, who, num_workers, worker)
+            trace = _traced(codelet, shapes, vertex_name, num_workers, worker)
             after = random_state()
             if after == before:
                 return trace
@@ -237,7 +237,7 @@ def trace_codelet(
 def _traced(
     codelet: type[Vertex],
     shapes: dict[str, FieldShape],
-    who: str,
+    vertex_name: str,
     num_workers: int,
     worker: tuple[int, ...],
 ) -> Trace:
@@ -265,7 +265,7 @@ def _traced(
         if purity.printing - {compute}:
             raise TraceStopped("a function that is called prints")
         with np.errstate(all="ignore"):
-            result = _rebuilt(compute, trace)(vertex, *worker)
+            result = _rebuild(compute, trace)(vertex, *worker)
             trace.returned = result is None or (
                 operand(result) if isinstance(result, Traced) else bool(result)
             )
@@ -275,9 +275,9 @@ def _traced(
     except TraceStopped as stop:
         trace.stopped = f"{source_line(codelet)}: {stop.reason}"
     except CodeletError as error:
-        raise located(error, source_line(codelet), who) from None
+        raise error_at(error, source_line(codelet), vertex_name) from None
     except Exception as error:
-        raise failed(codelet, error, source_line(codelet), who) from error
+        raise compute_error(codelet, error, source_line(codelet), vertex_name) from error
     finally:
         changed = purity.settle()
     if changed and not trace.stopped:
@@ -310,12 +310,14 @@ def source_line(codelet: type[Vertex]) -> str:
     return place(codelet, line)
 
 
-def located(error: CodeletError, line: str, who: str) -> CodeletError:
+def error_at(error: CodeletError, line: str, vertex_name: str) -> CodeletError:
     """Return a codelet error that a field raised, with line and vertex added."""
-    return CodeletError(error.tried, where=f"{line}, {who}", next_step=error.next_step)
+    return CodeletError(error.tried, where=f"{line}, {vertex_name}", next_step=error.next_step)
 
 
-def failed(codelet: type[Vertex], error: BaseException, line: str, who: str) -> CodeletError:
+def compute_error(
+    codelet: type[Vertex], error: BaseException, line: str, vertex_name: str
+) -> CodeletError:
     """Return the error for an exception in the learner's code, with its line."""
     advice = f"run one vertex by itself with {codelet.__name__}.call(…); a breakpoint stops there."
     if isinstance(error, ValueError) and "read-only" in str(error):
@@ -329,10 +331,10 @@ def failed(codelet: type[Vertex], error: BaseException, line: str, who: str) -> 
         problem = "np.linalg has no functions for matrices of HALF"
         advice = "convert the matrix first, as in np.linalg.inv(self.a.astype(np.float32))."
     if isinstance(error, np.linalg.LinAlgError):
-        fault, advice = refused(error, advice)
+        fault, advice = matrix_fault(error, advice)
         problem += fault
     return CodeletError(
         f"{codelet.__name__}.compute() failed: {problem}.",
-        where=f"{line}, {who}",
+        where=f"{line}, {vertex_name}",
         next_step=advice,
     )

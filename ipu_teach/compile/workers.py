@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ipu_teach.compile.groups import Group
 
 
-def merged(traces: tuple[Trace, ...]) -> Trace:
+def merge_traces(traces: tuple[Trace, ...]) -> Trace:
     """Return the trace of all workers together, with the ops of the first.
 
     An element counts as written if one of them writes it.

@@ -179,14 +179,7 @@ def compile_graph(
         raise ControlProgramError(f"""Engine was given {shown(graph)} as its graph.
             next:  write Engine(graph, program), in this order.""")
     graph = graph.get_top_level_graph()
-    listed = [programs] if isinstance(programs, Program) else programs
-    if (
-        not isinstance(listed, (list, tuple))
-        or not listed
-        or not all(isinstance(p, Program) for p in listed)
-    ):
-        raise ControlProgramError(f"""Engine was given {shown(programs)} as its programs.
-            next:  give one program, or a list of at least one: Engine(graph, [first, second]).""")
+    listed = _list_of(programs)
     if progress is not None and not callable(progress):
         raise InvalidOptionError(f"""compile_graph() was given {shown(progress)} as its progress.
             next:  give a function of (step, total).""")
@@ -198,36 +191,71 @@ def compile_graph(
     checks = checks_of(strict, chosen)
     spill = bool(chosen["debug.allowOutOfMemory"])
     with working("compile", "part") as work:
-        try:
-            with tracepoint("compile", ENGINE):
-                compiled = compile_programs(
-                    graph,
-                    listed,
-                    check_races=checks["races"],
-                    check_fit=not spill,
-                    merge_copies=bool(chosen["mergeCopies"]),
-                    progress=progress or work.note,
-                )
-        except RecursionError:
-            raise ControlProgramError("""The programs are nested too deeply to compile.
-                next:  put programs side by side in one Sequence.""") from None
+        compiled = _compiled(graph, listed, checks["races"], chosen, progress or work.note)
         work.words = "memory and cycles"
         check_costs(compiled)
         cost = CostModel(compiled).priced(chosen["codelet_prices"])
         executable = Executable(compiled, cost, checks, given_options)
-        try:
-            cost.check_memory()
-        except GraphMemoryAllocationError as error:
-            error.report = executable.report
-            if not spill:
-                raise
-            executable.out_of_memory = error
+        _check_memory(executable, spill)
         if checks["estimates"]:
             cost.check_reproducible()
             cost.check_estimates()
         if chosen["target.saveArchive"]:
             executable.save(str(chosen["target.saveArchive"]))
         return executable
+
+
+def _compiled(
+    graph: Graph,
+    programs: Sequence[Program],
+    check_races: bool,
+    options: Options,
+    progress: StepProgress,
+) -> Compiled:
+    """Compile programs; if they are nested too deeply, raise `ControlProgramError`."""
+    try:
+        with tracepoint("compile", ENGINE):
+            return compile_programs(
+                graph,
+                programs,
+                check_races=check_races,
+                check_fit=not options["debug.allowOutOfMemory"],
+                merge_copies=bool(options["mergeCopies"]),
+                progress=progress,
+            )
+    except RecursionError:
+        raise ControlProgramError("""The programs are nested too deeply to compile.
+            next:  put programs side by side in one Sequence.""") from None
+
+
+def _list_of(programs: Program | Sequence[Program]) -> Sequence[Program]:
+    """Return the programs as a sequence.
+
+    :raises ControlProgramError: if they are not one program, or at least one in a list.
+    """
+    listed = [programs] if isinstance(programs, Program) else programs
+    if (
+        not isinstance(listed, (list, tuple))
+        or not listed
+        or not all(isinstance(p, Program) for p in listed)
+    ):
+        raise ControlProgramError(f"""Engine was given {shown(programs)} as its programs.
+            next:  give one program, or a list of at least one: Engine(graph, [first, second]).""")
+    return listed
+
+
+def _check_memory(executable: Executable, spill: bool) -> None:
+    """Raise `GraphMemoryAllocationError` with the report if a tile has too little memory.
+
+    With `spill`, note the error in the executable instead.
+    """
+    try:
+        executable.cost.check_memory()
+    except GraphMemoryAllocationError as error:
+        error.report = executable.report
+        if not spill:
+            raise
+        executable.out_of_memory = error
 
 
 def checks_of(strict: bool | Mapping[str, bool], options: Options) -> dict[str, bool]:

@@ -14,8 +14,8 @@ import numpy as np
 
 from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.matrices import NOTED, warn_of_noted
-from ipu_teach.compile.tracer import failed, located, source_line
-from ipu_teach.engine.fp.traps import trapped
+from ipu_teach.compile.tracer import compute_error, error_at, source_line
+from ipu_teach.engine.fp.traps import trap_error
 from ipu_teach.engine.fp.vertex_floats import VertexFloats
 from ipu_teach.engine.scalar.count import Counting
 from ipu_teach.engine.site import Site
@@ -52,7 +52,7 @@ def run_loop(site: Site, count: Counting | None = None, only: int | None = None)
             _write(reversed(before))
             raise
         except CodeletError as error:
-            raise located(
+            raise error_at(
                 error, source_line(group.table.codelet), vertex_name(group.table, row)
             ) from None
         except Exception as error:
@@ -63,8 +63,10 @@ def run_loop(site: Site, count: Counting | None = None, only: int | None = None)
                 and isinstance(error, FloatingPointError)
             ):
                 values = _untrapped(_Vertex(site, row, None))
-                raise trapped(group.table, row, error, place, site.compute_set, values) from error
-            raise failed(
+                raise trap_error(
+                    group.table, row, error, place, site.compute_set, values
+                ) from error
+            raise compute_error(
                 group.table.codelet, error, place, vertex_name(group.table, row)
             ) from error
         if count is not None and twin is not None:
@@ -91,7 +93,7 @@ class _Vertex:
         ]
         self.numbers = numbers
         self.regions: dict[str, Any] = {}
-        self.places: dict[str, list[Any]] = {}  # by field: the index of each part in memory
+        self.places: dict[str, list[Any]] = {}  # the memory index of each part, by field
         self.back: Back = []
         for name, declared in self.table.fields.items():
             flat = site.memory.flat(declared.dtype)

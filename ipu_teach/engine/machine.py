@@ -26,10 +26,10 @@ from ipu_teach.engine.fp.stochastic import draw, stochastic_rounding
 from ipu_teach.engine.fp.traps import watch_of
 from ipu_teach.engine.host_fallback import visit
 from ipu_teach.engine.program_walk import Action, build, refuse_unequal, single
-from ipu_teach.engine.remote_memory import remote_rows
+from ipu_teach.engine.remote_memory import RemoteRows, remote_rows
 from ipu_teach.engine.site import RunMode, Site
 from ipu_teach.engine.tile_arrays import Memory
-from ipu_teach.engine.ways import REFEREE, WAYS, bind_across
+from ipu_teach.engine.ways import REFEREE, WAYS, Way, bind_across
 from ipu_teach.errors import ApplicationRuntimeError
 from ipu_teach.graph import DataStream, Tensor, Vertex
 from ipu_teach.graph.registers import Registers
@@ -40,7 +40,290 @@ from ipu_teach.report.recording import HOST, Recording
 from ipu_teach.types import Array, from_quarter, poison
 
 
-class Machine:
+class BoundSteps:
+    """The steps of a loaded machine. `Machine` sets the attributes before it binds them."""
+
+    compiled: Compiled
+    memory: Memory
+    mode: RunMode
+    interrupts: Interrupts
+    remote: dict[str, RemoteRows]
+    print_to: TextIO | None
+    cycles: Callable[[], Array]
+    _cost: CostModel
+    _feeds: dict[str, Feed]
+    _drains: dict[str, Drain]
+    _registers: Registers | None
+    _changing: bool
+    _pool: ThreadPoolExecutor | None
+    _cycles: dict[int, dict[int, tuple[Array, Array]]]
+    _defined: Definedness | None
+    _marks: Array
+
+    def _bind(self, number: int, step: p.Step) -> Action:
+        """Return the function that runs a step."""
+        match step:
+            case p.ExecuteStep():
+                return self._bind_execute(number, step)
+            case p.CopyStep():
+                return self._bind_copy(step)
+            case p.MergedStep():
+                return partial(run_all, [(self._bind_part(part), ()) for part in step.copies])
+            case p.RemoteCopyStep():
+                return self._bind_part(step)
+            case p.PrintStep():
+                return lambda: self._print(step)
+            case p.StampStep():
+                return lambda: self._stamp(step)
+            case p.AbortStep():
+                return self._bind_abort(step)
+            case p.EqualStep():
+                return partial(self._compare, step.tensor)
+            case p.UndefStep():
+                defined = self._defined
+                if defined is None:
+                    return partial(self.memory.poison, step.tensor)
+                return partial(defined.undefine, number)
+            case p.SyncStep():
+                return lambda: None
+
+    def _bind_execute(self, number: int, step: p.ExecuteStep) -> Action:
+        """Return the function that runs a compute set.
+
+        If the program changes the floating-point behaviour, the compute set is bound again for each
+        behaviour that occurs.
+        """
+        first, self._cycles[number] = self._bound(step)
+        registers = self._registers
+        if registers is None or not self._changing:
+            return first
+        bound = {registers.behaviour.tobytes(): (first, self._cycles[number])}
+
+        def execute() -> None:
+            behaviour = registers.behaviour.tobytes()
+            if behaviour not in bound:
+                bound[behaviour] = self._bound(step)
+            action, self._cycles[number] = bound[behaviour]
+            action()
+
+        return execute
+
+    def _bound(self, step: p.ExecuteStep) -> tuple[Action, dict[int, tuple[Array, Array]]]:
+        """Return (function that runs a compute set, cycles of its vertices).
+
+        It is bound for the present floating-point behaviour. The cycles are those that depend on
+        data.
+        """
+        name = self.compiled.graph.compute_sets[step.compute_set].name
+        out = step.out
+        memory = self.memory
+        xp = memory.backend
+        looped = self.mode.vertex_loop
+        sites = [
+            self._site(self._shuffled(group), name)
+            for group in self.compiled.groups[step.compute_set]
+        ]
+        loops = [
+            site
+            for site in sites
+            if not site.group.is_bulk and (site.group.way != "batch" or looped)
+        ]
+        has_bulk = any(site.group.is_bulk for site in sites)
+        # A loop may be endless. A single one in a step runs first, so that it can be stopped: it
+        # then restores what it changed.
+        single_loop = loops[0].group if len(loops) == 1 and xp.on_host and not has_bulk else None
+        first: list[Call] = []
+        calls: list[Call] = []
+        fallback: list[Call] = calls if xp.on_host else []  # calls that cannot run on a GPU
+        bound: list[Site] = []
+        for _, group_of_sites in groupby(sites, key=lambda site: site.group.table):
+            table_sites = list(group_of_sites)
+            across = bind_across(table_sites) if not looped and out is None else None
+            if across is not None:
+                calls.extend(across)
+                continue
+            for site in table_sites:
+                way, site = self._way_of(site, has_answer=out is not None)
+                if site.group is single_loop:
+                    first = way.bind(replace(site, interrupts=self.interrupts))
+                else:
+                    (calls if site.memory is memory else fallback).extend(way.bind(site))
+                bound.append(site)
+        calls = [*first, *calls]
+        if not xp.on_host:
+            visitors = [site.group for site in bound if site.memory is not memory]
+            calls = [*visit(memory, visitors, self.compiled.graph, fallback), *calls]
+        roundings = [site.rounding for site in sites if site.rounding is not None]
+        if roundings:
+            calls = [(draw, (self._registers, roundings)), *calls]
+        if out is not None:
+            calls = [*calls, (self._answer, (out, bound))]
+        measured = {
+            number: (site.cycles, site.group.rows)
+            for number, site in enumerate(sites)
+            if site.cycles is not None
+        }
+        return partial(
+            run_all, [*calls, *((self._bind_copy(copy), ()) for copy in step.copies)]
+        ), measured
+
+    def _way_of(self, site: Site, has_answer: bool) -> tuple[Way, Site]:
+        """Return the way that runs a group, and the site with that way's memory.
+
+        With `has_answer`, the site has an array for the results of `compute()`.
+        """
+        ways = REFEREE if self.mode.vertex_loop else WAYS
+        way = next(way for way in ways if way.can_run(site))
+        site = replace(site, memory=self.memory if way.can_stay(site) else self.memory.host)
+        if has_answer and not site.group.is_bulk:
+            returned = site.memory.backend.array(np.ones(len(site.group.rows), bool))
+            site = replace(site, returned=returned)
+        return way, site
+
+    def _answer(self, out: Tensor, sites: list[Site]) -> None:
+        """Write to `out`, for each replica, whether all its vertices returned true."""
+        answers: Array = np.ones(out.num_elements, bool)
+        for site in sites:
+            if site.returned is not None:
+                per_replica = len(site.group.table) // site.group.table.replicas
+                is_false = ~self.memory.backend.to_host(site.returned)
+                answers[site.group.rows[is_false] // per_replica] = False
+        self.memory.write(out, answers)
+
+    def _site(self, group: Group, compute_set: str) -> Site:
+        """Return the site of `group` under the present floating-point behaviour."""
+        registers = self._registers
+        watch = None
+        rounding = None
+        if registers is not None:
+            watch = watch_of(group, registers)
+            overflows = watch is not None and any(kind.looks_at_stores for kind in watch.kinds)
+            rounding = stochastic_rounding(group, registers, overflows)
+        cycles = None
+        if group.trace.stopped and depends_on_data(group):
+            cycles = np.zeros(len(group.rows), np.int64)
+        return Site(
+            group=group,
+            memory=self.memory,
+            graph=self.compiled.graph,
+            target=self._cost.target,
+            compute_set=compute_set,
+            mode=self.mode,
+            registers=registers,
+            watch=watch,
+            rounding=rounding,
+            pool=self._pool,
+            defined=self._marks,
+            interrupts=Interrupts(),
+            cycles=cycles,
+        )
+
+    def _shuffled(self, group: Group) -> Group:
+        """Return the group with its vertices and their workers in another order.
+
+        It is unchanged unless `shuffle` was given. No result may depend on the order.
+        """
+        if self.mode.shuffle is None:
+            return group
+        source = np.random.default_rng(self.mode.shuffle)
+        rows = source.permutation(group.rows)
+        return replace(
+            group,
+            rows=rows,
+            workers=tuple(group.workers[i] for i in source.permutation(len(group.workers))),
+        )
+
+    def _bind_part(self, part: p.CopyStep | p.RemoteCopyStep) -> Action:
+        """Return the function that runs a copy, of whichever kind."""
+        if isinstance(part, p.RemoteCopyStep):
+            return self.remote[part.buffer.handle].bind(part)
+        return self._bind_copy(part)
+
+    def _bind_copy(self, step: p.CopyStep) -> Action:
+        """Return the function that runs a copy of tensors and streams."""
+        memory = self.memory
+        source = step.source
+        destination = step.destination
+        if isinstance(source, DataStream):
+            assert isinstance(destination, Tensor)
+            handle = source.handle
+            into = destination
+            return noted(
+                source, lambda: memory.write(into, self.interrupts.within(self._feeds[handle]))
+            )
+        if isinstance(destination, DataStream):
+            handle = destination.handle
+            origin = source
+            return noted(
+                destination,
+                lambda: self.interrupts.within(self._drains[handle], memory.read(origin)),
+            )
+        from_view = memory.view(source.dtype, source.offset, source.layout)
+        to_view = memory.view(destination.dtype, destination.offset, destination.layout)
+        if from_view is not None and to_view is not None and from_view.shape == to_view.shape:
+            return lambda: memory.backend.copyto(to_view, from_view)
+        flat = memory.flat(source.dtype)
+        s_index, d_index = (
+            memory.backend.array(side.positions().reshape(-1)) for side in (source, destination)
+        )
+
+        def copy() -> None:
+            flat[d_index] = flat[s_index]
+
+        return copy
+
+    def _bind_abort(self, step: p.AbortStep) -> Action:
+        """Return the function that stops the run, if a predicate is not zero."""
+        memory = self.memory
+        predicate = step.predicate
+
+        def stop() -> None:
+            conditions = np.ones(1) if predicate is None else memory.read(predicate).reshape(-1)
+            if conditions.any():
+                where = (
+                    ""
+                    if predicate is None
+                    else f"{predicate.graph.describe(predicate)} is not zero"
+                )
+                if len(conditions) > 1:
+                    where += f" in replica {int(conditions.astype(bool).argmax())}"
+                raise ApplicationRuntimeError(
+                    f"The program stopped itself: {step.message or 'Abort'}.", where=where
+                )
+
+        return stop
+
+    def _stamp(self, step: p.StampStep) -> None:
+        """Write the cycles since load, or since another stamp, as two words per replica."""
+        # the first word's position in each replica
+        first = step.tensor.positions().reshape(-1, 2)[:, 0]
+        tiles = self.compiled.graph.tile_map.at(first * step.tensor.dtype.size)
+        cycles = self.cycles()[self._cost.target.set_of(tiles)]
+        if step.since is not None:
+            low, high = self.memory.read(step.since).reshape(-1, 2).T.astype(np.int64)
+            cycles = cycles - (low + (high << 32))
+        words = np.stack((cycles & 0xFFFFFFFF, cycles >> 32), axis=1)
+        self.memory.write(step.tensor, words.astype(np.uint32))
+
+    def _compare(self, tensor: Tensor) -> None:
+        """Stop the run if replicas have different values in `tensor`."""
+        if self.compiled.graph.replicas > 1:
+            values = self.memory.read(tensor)
+            refuse_unequal(values, tensor, "AssumeEqualAcrossReplicas", values)
+
+    def _print(self, step: p.PrintStep) -> None:
+        """Print a tensor with its title."""
+        tensor = step.tensor
+        values = self.memory.read(step.tensor)
+        shown = from_quarter(values, tensor.get_metadata()) if tensor.has_metadata() else values
+        print(
+            f"{step.title}: {format_tensor(shown, step.fmt)}",
+            file=self.print_to or sys.stderr,
+            flush=True,
+        )
+
+
+class Machine(BoundSteps):
     """A loaded machine, made by `Engine.load`.
 
     `feeds` and `drains` are the engine's connected streams, which are looked up at each transfer.
@@ -252,160 +535,6 @@ class Machine:
             read if self._defined is None else self._defined.checking(self._defined.add(node), read)
         )
 
-    # Steps
-
-    def _bind(self, number: int, step: p.Step) -> Action:
-        """Return the function that runs a step."""
-        match step:
-            case p.ExecuteStep():
-                return self._bind_execute(number, step)
-            case p.CopyStep():
-                return self._bind_copy(step)
-            case p.MergedStep():
-                return partial(run_all, [(self._bind_part(part), ()) for part in step.copies])
-            case p.RemoteCopyStep():
-                return self._bind_part(step)
-            case p.PrintStep():
-                return lambda: self._print(step)
-            case p.StampStep():
-                return lambda: self._stamp(step)
-            case p.AbortStep():
-                return self._bind_abort(step)
-            case p.EqualStep():
-                return partial(self._compare, step.tensor)
-            case p.UndefStep():
-                defined = self._defined
-                if defined is None:
-                    return partial(self.memory.poison, step.tensor)
-                return partial(defined.undefine, number)
-            case p.SyncStep():
-                return lambda: None
-
-    def _bind_execute(self, number: int, step: p.ExecuteStep) -> Action:
-        """Return the function that runs a compute set.
-
-        If the program changes the floating-point behaviour, the compute set is bound again for each
-        behaviour that occurs.
-        """
-        first, self._cycles[number] = self._bound(step)
-        registers = self._registers
-        if registers is None or not self._changing:
-            return first
-        bound = {registers.behaviour.tobytes(): (first, self._cycles[number])}
-
-        def execute() -> None:
-            behaviour = registers.behaviour.tobytes()
-            if behaviour not in bound:
-                bound[behaviour] = self._bound(step)
-            action, self._cycles[number] = bound[behaviour]
-            action()
-
-        return execute
-
-    def _bound(self, step: p.ExecuteStep) -> tuple[Action, dict[int, tuple[Array, Array]]]:
-        """Return (function that runs a compute set, cycles of its vertices).
-
-        It is bound for the present floating-point behaviour. The cycles are those that depend on
-        data.
-        """
-        name = self.compiled.graph.compute_sets[step.compute_set].name
-        out = step.out
-        memory = self.memory
-        xp = memory.backend
-        looped = self.mode.vertex_loop
-        sites = [
-            self._site(self._shuffled(group), name)
-            for group in self.compiled.groups[step.compute_set]
-        ]
-        loops = [
-            site
-            for site in sites
-            if not site.group.is_bulk and (site.group.way != "batch" or looped)
-        ]
-        has_bulk = any(site.group.is_bulk for site in sites)
-        # A loop may be endless. A single one in a step runs first, so that it can be stopped: it
-        # then restores what it changed.
-        single_loop = loops[0].group if len(loops) == 1 and xp.on_host and not has_bulk else None
-        first: list[Call] = []
-        calls: list[Call] = []
-        fallback: list[Call] = calls if xp.on_host else []  # calls that cannot run on a GPU
-        bound: list[Site] = []
-        for _, group_of_sites in groupby(sites, key=lambda site: site.group.table):
-            table_sites = list(group_of_sites)
-            across = bind_across(table_sites) if not looped and out is None else None
-            if across is not None:
-                calls.extend(across)
-                continue
-            for site in table_sites:
-                way = next(way for way in (REFEREE if looped else WAYS) if way.can_run(site))
-                stays = way.can_stay(site)
-                site = replace(site, memory=memory if stays else memory.host)
-                if out is not None and not site.group.is_bulk:
-                    site = replace(
-                        site,
-                        returned=site.memory.backend.array(np.ones(len(site.group.rows), bool)),
-                    )
-                if site.group is single_loop:
-                    first = way.bind(replace(site, interrupts=self.interrupts))
-                else:
-                    (calls if stays else fallback).extend(way.bind(site))
-                bound.append(site)
-        calls = [*first, *calls]
-        if not xp.on_host:
-            visitors = [site.group for site in bound if site.memory is not memory]
-            calls = [*visit(memory, visitors, self.compiled.graph, fallback), *calls]
-        roundings = [site.rounding for site in sites if site.rounding is not None]
-        if roundings:
-            calls = [(draw, (self._registers, roundings)), *calls]
-        if out is not None:
-            calls = [*calls, (self._answer, (out, bound))]
-        measured = {
-            number: (site.cycles, site.group.rows)
-            for number, site in enumerate(sites)
-            if site.cycles is not None
-        }
-        return partial(
-            run_all, [*calls, *((self._bind_copy(copy), ()) for copy in step.copies)]
-        ), measured
-
-    def _answer(self, out: Tensor, sites: list[Site]) -> None:
-        """Write to `out`, for each replica, whether all its vertices returned true."""
-        answers: Array = np.ones(out.num_elements, bool)
-        for site in sites:
-            if site.returned is not None:
-                per_replica = len(site.group.table) // site.group.table.replicas
-                is_false = ~self.memory.backend.to_host(site.returned)
-                answers[site.group.rows[is_false] // per_replica] = False
-        self.memory.write(out, answers)
-
-    def _site(self, group: Group, compute_set: str) -> Site:
-        """Return the site of `group` under the present floating-point behaviour."""
-        registers = self._registers
-        watch = None
-        rounding = None
-        if registers is not None:
-            watch = watch_of(group, registers)
-            overflows = watch is not None and any(kind.looks_at_stores for kind in watch.kinds)
-            rounding = stochastic_rounding(group, registers, overflows)
-        cycles = None
-        if group.trace.stopped and depends_on_data(group):
-            cycles = np.zeros(len(group.rows), np.int64)
-        return Site(
-            group=group,
-            memory=self.memory,
-            graph=self.compiled.graph,
-            target=self._cost.target,
-            compute_set=compute_set,
-            mode=self.mode,
-            registers=registers,
-            watch=watch,
-            rounding=rounding,
-            pool=self._pool,
-            defined=self._marks,
-            interrupts=Interrupts(),
-            cycles=cycles,
-        )
-
     @property
     def looped(self) -> dict[type[Vertex], str]:
         """The codelets that ran vertex by vertex instead of as a batch, with the reason."""
@@ -417,109 +546,6 @@ class Machine:
             for group in groups
             if not group.is_bulk
         }
-
-    def _shuffled(self, group: Group) -> Group:
-        """Return the group with its vertices and their workers in another order.
-
-        It is unchanged unless `shuffle` was given. No result may depend on the order.
-        """
-        if self.mode.shuffle is None:
-            return group
-        source = np.random.default_rng(self.mode.shuffle)
-        rows = source.permutation(group.rows)
-        return replace(
-            group,
-            rows=rows,
-            workers=tuple(group.workers[i] for i in source.permutation(len(group.workers))),
-        )
-
-    def _bind_part(self, part: p.CopyStep | p.RemoteCopyStep) -> Action:
-        """Return the function that runs a copy, of whichever kind."""
-        if isinstance(part, p.RemoteCopyStep):
-            return self.remote[part.buffer.handle].bind(part)
-        return self._bind_copy(part)
-
-    def _bind_copy(self, step: p.CopyStep) -> Action:
-        """Return the function that runs a copy of tensors and streams."""
-        memory = self.memory
-        source = step.source
-        destination = step.destination
-        if isinstance(source, DataStream):
-            assert isinstance(destination, Tensor)
-            handle = source.handle
-            into = destination
-            return noted(
-                source, lambda: memory.write(into, self.interrupts.within(self._feeds[handle]))
-            )
-        if isinstance(destination, DataStream):
-            handle = destination.handle
-            origin = source
-            return noted(
-                destination,
-                lambda: self.interrupts.within(self._drains[handle], memory.read(origin)),
-            )
-        from_view = memory.view(source.dtype, source.offset, source.layout)
-        to_view = memory.view(destination.dtype, destination.offset, destination.layout)
-        if from_view is not None and to_view is not None and from_view.shape == to_view.shape:
-            return lambda: memory.backend.copyto(to_view, from_view)
-        flat = memory.flat(source.dtype)
-        s_index, d_index = (
-            memory.backend.array(side.positions().reshape(-1)) for side in (source, destination)
-        )
-
-        def copy() -> None:
-            flat[d_index] = flat[s_index]
-
-        return copy
-
-    def _bind_abort(self, step: p.AbortStep) -> Action:
-        """Return the function that stops the run, if a predicate is not zero."""
-        memory = self.memory
-        predicate = step.predicate
-
-        def stop() -> None:
-            conditions = np.ones(1) if predicate is None else memory.read(predicate).reshape(-1)
-            if conditions.any():
-                where = (
-                    ""
-                    if predicate is None
-                    else f"{predicate.graph.describe(predicate)} is not zero"
-                )
-                if len(conditions) > 1:
-                    where += f" in replica {int(conditions.astype(bool).argmax())}"
-                raise ApplicationRuntimeError(
-                    f"The program stopped itself: {step.message or 'Abort'}.", where=where
-                )
-
-        return stop
-
-    def _stamp(self, step: p.StampStep) -> None:
-        """Write the cycles since load, or since another stamp, as two words per replica."""
-        # the first word's position in each replica
-        first = step.tensor.positions().reshape(-1, 2)[:, 0]
-        tiles = self.compiled.graph.tile_map.at(first * step.tensor.dtype.size)
-        cycles = self.cycles()[self.cost.target.set_of(tiles)]
-        if step.since is not None:
-            low, high = self.memory.read(step.since).reshape(-1, 2).T.astype(np.int64)
-            cycles = cycles - (low + (high << 32))
-        words = np.stack((cycles & 0xFFFFFFFF, cycles >> 32), axis=1)
-        self.memory.write(step.tensor, words.astype(np.uint32))
-
-    def _compare(self, tensor: Tensor) -> None:
-        """Stop the run if replicas have different values in `tensor`."""
-        if self.compiled.graph.replicas > 1:
-            values = self.memory.read(tensor)
-            refuse_unequal(values, tensor, "AssumeEqualAcrossReplicas", values)
-
-    def _print(self, step: p.PrintStep) -> None:
-        tensor = step.tensor
-        values = self.memory.read(step.tensor)
-        shown = from_quarter(values, tensor.get_metadata()) if tensor.has_metadata() else values
-        print(
-            f"{step.title}: {format_tensor(shown, step.fmt)}",
-            file=self.print_to or sys.stderr,
-            flush=True,
-        )
 
 
 def format_tensor(values: Array, fmt: PrintTensorFmt) -> str:

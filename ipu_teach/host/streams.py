@@ -341,7 +341,9 @@ def _from_function(stream: DataStream, function: Callable[..., Any]) -> Feed:
     if not _takes_array(function):
         _check_signature(stream, function)
         origin = "what the connected function returned"
-        return lambda: _sized(stream, _guarded(stream, "The connected function", function), origin)
+        return lambda: _check_transfer(
+            stream, _guarded(stream, "The connected function", function), origin
+        )
 
     def filled() -> Array:
         array = _buffer(stream)
@@ -379,12 +381,12 @@ def _from_iterator(stream: DataStream, items: Iterator[Any]) -> Feed:
                 {counted(taken, "transfer")}, and the program wants another.
                 next:  give an iterator that lasts (itertools.cycle), or repeat fewer times.""")
         taken += 1
-        return _sized(stream, item, f"transfer {taken:,} of the iterator")
+        return _check_transfer(stream, item, f"transfer {taken:,} of the iterator")
 
     return following
 
 
-def _sized(stream: DataStream, values: Any, origin: str) -> Array:
+def _check_transfer(stream: DataStream, values: Any, origin: str) -> Array:
     """Return the values of one transfer as a flat array of the stream's dtype and size."""
     try:
         array = to_host_array(values, stream.dtype, f"The stream {stream.handle!r}")

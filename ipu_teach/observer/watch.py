@@ -161,7 +161,7 @@ class Watch:
         self.pieces = [0] * len(code.pieces)
         self.lines = [0] * len(code.lines)
         self.cycles = 0
-        # by (counter, rate): the amount of work on whole regions
+        # the amount of work on whole regions, by (counter, rate)
         self.amounts: Counter[tuple[str, int]] = Counter()
         self.turns: list[Turn] = []
         self.count = 0

@@ -9,8 +9,9 @@ that does not fit), it returns the line, and CPython's text runs that vertex. If
 plain loop runs it and raises the error.
 
 `values` defines the values in a walk, and `operations` its result; `writer` collects the
-operations. `arithmetic`, `variable_walk`, `arrays`, `calls`, `expressions` and `statements` each
-add the part of the language that they are named after.
+operations. `arithmetic`, `variable_walk`, `regions`, `arrays`, `array_functions`, `functions`,
+`calls`, `expressions`, `statements` and `loops` each add the part of the language that they are
+named after.
 
 A number is *free* if it consists of constants, lengths, worker ids, loop counters and state that
 nothing assigns: work on it costs nothing, as in a trace. It is *data* if it comes from memory, or
@@ -29,15 +30,15 @@ from types import FunctionType
 from typing import Any
 
 from ipu_teach.compile.scalar.calls import outside, scope_of, tree_of
+from ipu_teach.compile.scalar.loops import Loops
 from ipu_teach.compile.scalar.operations import Operation
-from ipu_teach.compile.scalar.statements import Statements
 from ipu_teach.compile.scalar.values import ConstantTable, Num, Refused
 from ipu_teach.compile.scalar.writer import PieceRate, PricedPiece, Spot
 from ipu_teach.compile.trace import place
 from ipu_teach.graph.vertex import Field, Vertex
 from ipu_teach.types import DType
 
-MOST_WALKS = 6  # of the whole text, until the types in lists are known
+MOST_WALKS = 6  # walks of the whole text, until the types in lists are known
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +103,7 @@ def scalar_code(codelet: type[Vertex], lists: frozenset[str] = frozenset()) -> S
     if cached is None or not all(
         _is_unchanged(owner, name, before) for (owner, name), before in cached[1].items()
     ):
-        cached = _walked(codelet, lists)
+        cached = _walk(codelet, lists)
     _known[codelet, lists] = cached  # the latest at the end
     if len(_known) > MOST_KNOWN:
         del _known[next(iter(_known))]
@@ -122,7 +123,7 @@ def _is_unchanged(owner: Any, name: str, before: tuple[Any, tuple[Any, ...]]) ->
     )
 
 
-def _walked(codelet: type[Vertex], lists: frozenset[str]) -> WalkedCode:
+def _walk(codelet: type[Vertex], lists: frozenset[str]) -> WalkedCode:
     """Return (the code, the outer values used: (owner, name) -> (value, the items of a list))."""
     compute = codelet.compute
     walk = _Walk(codelet, lists)
@@ -159,7 +160,7 @@ def _code(codelet: type[Vertex], compute: Any, walk: _Walk) -> ScalarCode | str:
     return f"{place(codelet, line)}: {reason} does not run as a scalar loop{advice}"
 
 
-class _Walk(Statements):
+class _Walk(Loops):
     """The walk over a whole codelet."""
 
     def run(self, compute: FunctionType) -> ScalarCode:

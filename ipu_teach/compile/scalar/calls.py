@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.compile.purity import enclosed
-from ipu_teach.compile.scalar.arrays import nested
 from ipu_teach.compile.scalar.functions import Functions
 from ipu_teach.compile.scalar.kinds import (
     INTS,
@@ -24,6 +23,7 @@ from ipu_teach.compile.scalar.kinds import (
     held_dtype,
     numpys,
 )
+from ipu_teach.compile.scalar.regions import nested_text
 from ipu_teach.compile.scalar.values import (
     INSTEAD,
     Arr,
@@ -71,6 +71,15 @@ class Calls(Functions):
             self.refuse(node, f"{ast.unparse(node.func)}()")
         if isinstance(f, FunctionType) and f.__module__.partition(".")[0] != "numpy":
             return self._inline(f, node)
+        result = self._array_call(f, node, bound, named)
+        if result is None:
+            result = self._builtin_call(f, node, named)
+        return self._number_call(f, node, bound, named) if result is None else result
+
+    def _array_call(
+        self, f: Any, node: ast.Call, bound: list[Any], named: dict[str, ast.expr]
+    ) -> Any:
+        """Return the result of a function that makes, reshapes or reduces an array, or None."""
         if f in MAKERS:
             return self._new_array(f, node, named)
         if (
@@ -88,6 +97,10 @@ class Calls(Functions):
         if f in (np.copy, np.array) and len(bound + node.args) == 1 and not named:
             v = self.as_vec((bound or [self.value(node.args[0])])[0], node)
             return self._materialised(replace(v, py=f"{v.py}.copy()"))
+        return None
+
+    def _builtin_call(self, f: Any, node: ast.Call, named: dict[str, ast.expr]) -> Num | None:
+        """Return the result of len(), max(), min(), or float() of a literal; or None."""
         if not named and f is len and len(node.args) == 1:
             return self._len(node)
         if not named and f in (max, min):
@@ -104,6 +117,12 @@ class Calls(Functions):
                 return self.constant(float(ast.literal_eval(node.args[0])))
             except (ValueError, TypeError):
                 self.refuse(node, "float() of a text")
+        return None
+
+    def _number_call(
+        self, f: Any, node: ast.Call, bound: list[Any], named: dict[str, ast.expr]
+    ) -> Any:
+        """Return the result of any other function, of numbers or of whole arrays."""
         if named and f not in BY_NUMPY:
             self.refuse(
                 node,
@@ -234,7 +253,7 @@ class Calls(Functions):
         name = self.new("a")
         self.empty(name, str(len(values)), t)
         array = Arr(name, t, ((Known(len(values)), "1"),), "0", name, local=True)
-        text = nested([a.py for a in values], shape, "[]")
+        text = nested_text([a.py for a in values], shape, "[]")
         self.store_all(array, values, f"np.array({text}, {numpys(dtype_of(t))})", node)
         dims = zip(map(Known, shape), (*map(str, shape[1:]), "1"), strict=True)
         return replace(array, dims=tuple(dims))

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.compile.scalar.arithmetic import BINARY, UNARY
-from ipu_teach.compile.scalar.arrays import nested
 from ipu_teach.compile.scalar.calls import Calls
 from ipu_teach.compile.scalar.kinds import CODES, HELD, INTS, SLOT, is_number
 from ipu_teach.compile.scalar.operations import Block, Line
+from ipu_teach.compile.scalar.regions import nested_text
 from ipu_teach.compile.scalar.values import (
     INSTEAD,
     Arr,
@@ -376,7 +376,7 @@ class Expressions(Calls):
         array = self.listed([self.constant(n) for n in shape or (len(values),)], "", node)
         flat = replace(array, dims=((Known(len(values)), "1"),))
         self.store_all(
-            flat, values, nested([x.py for x in values], shape or (len(values),), "[]"), node
+            flat, values, nested_text([x.py for x in values], shape or (len(values),), "[]"), node
         )
         return array
 

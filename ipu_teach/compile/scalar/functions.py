@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.compile.scalar.arithmetic import BINARY
-from ipu_teach.compile.scalar.arrays import Arrays
+from ipu_teach.compile.scalar.array_functions import ArrayFunctions
 from ipu_teach.compile.scalar.kinds import (
     BOOLS,
     FLOATS,
@@ -163,7 +163,7 @@ CALLED |= {
     for name, condition in (("exp2", "abs({0}) < 1000.0"), ("cbrt", ""))
     if hasattr(math, name)
 }
-MOST_ARGUMENTS = 3  # of a function in CALLED
+MOST_ARGUMENTS = 3  # the most arguments of a function in CALLED
 # Functions that return integers.
 WHOLE = {math.floor: "np.floor", math.ceil: "np.ceil", math.trunc: "np.trunc", round: "np.rint"}
 # numpy's names of Python's functions, by which they are priced
@@ -182,7 +182,7 @@ NUMPYS = {
 NUMBERS = frozenset(type(sample) for sample in SAMPLES.values())
 
 
-class Functions(Arrays):
+class Functions(ArrayFunctions):
     """The results of functions of single numbers in a scalar loop."""
 
     def is_compiled(self, f: Any, args: list[Any]) -> bool:

@@ -44,7 +44,7 @@ SLOT = {
     "wb": "b",
     "no": "b",
 }
-# by slot: the text of zero, and of the dtype
+# The text of zero, and that of the dtype, by slot.
 ZERO = {"i": "np.int64(0)", "u": "np.uint64(0)", "f": "np.float32(0)", "d": "0.0", "b": "False"}
 HELD = {"i": "np.int64", "u": "np.uint64", "f": "np.float32", "d": "np.float64", "b": "np.bool_"}
 

@@ -179,7 +179,7 @@ class Scope:
     me: str  # its name for the vertex; "" if it does not get it
     names: dict[str, Any]
     local: frozenset[str]
-    prefix: str  # of its variables in the texts
+    prefix: str  # the beginning of its variables' names in the texts
     file: str
     outer: Scope | None = None  # the function that contains its text
     # by loop: ((states at breaks, states at continues), flag that a return sets)

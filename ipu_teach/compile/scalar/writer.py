@@ -79,7 +79,7 @@ class Writer:
         self.slots: dict[str, str] = {}
         self.loops: list[tuple[Any, str]] = []  # numpy's own loops, called by address
         self.tables: dict[str, ConstantTable] = {}
-        self.boxes: dict[str, set[str]] = {}  # by list or table: the types of its numbers
+        self.boxes: dict[str, set[str]] = {}  # the types of numbers, by list or table
         # attributes of the vertex that a function of its class assigns
         self.assigned: set[str] = set()
         # Generated variables that are no data: whether a loop is in its first iteration
@@ -90,7 +90,7 @@ class Writer:
         self.pieces: dict[PricedPiece, int] = {}
         self.rates: dict[PieceRate, int] = {}
         self.lines: dict[Spot, int] = {}
-        # by (place of a loop, prefix of its variables, name): its number
+        # numbers of loops, by (place, prefix of its variables, name)
         self.heads: dict[tuple[Spot, str, str], int] = {}
         self.vectors = False  # there is work on whole regions
         self.uncompiled = ""  # the line and the text of what only CPython's text can do
@@ -98,11 +98,11 @@ class Writer:
         self.settled: dict[tuple[ast.AST, bool], list[tuple[State, State]]] = {}
         self.trees: dict[Any, ast.FunctionDef] = {}
         self.lambdas: dict[ast.Lambda, ast.FunctionDef] = {}
-        # by owner and name: the values from outside the text that were used
+        # the used values from outside the text, by owner and name
         self.outer_values: dict[tuple[Any, str], Any] = {}
-        # by counter of a loop that counts up by one: its first number and its end
+        # (first number, end) of loops that count up by one, by counter
         self.ranges: dict[str, tuple[str, str]] = {}
-        # by counter of a loop: the checks that are done ahead of it
+        # the checks that are done ahead of a loop, by its counter
         self.ahead: dict[str, set[str]] = {}
         self.reset()
 
@@ -118,7 +118,7 @@ class Writer:
         self.loaded: set[str] = set()  # regions that the current loop over vectors has loaded
         # by temporary array: `loops_over` when it was computed
         self.temporaries: dict[str, int] = {}
-        # by temporary array: the first use in a later loop
+        # the first use in a later loop, by temporary array
         self.spilled: dict[str, ast.AST] = {}
         self.state: State = {}
         self.scopes: list[Scope] = []
@@ -242,7 +242,7 @@ class Writer:
             return False
         return True
 
-    # What it costs
+    # Costs
 
     def spend(self, name: str = "", kind: str = "", times: int = 1, data: bool = True) -> None:
         """Count an operation at this place. Without `data`, it is done by the compiler and free."""

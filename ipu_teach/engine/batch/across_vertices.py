@@ -112,7 +112,7 @@ class _Pieces:
     def _plan(self, length: int) -> batch_plan.BatchPlan:
         """Return the plan for pieces of `length` elements."""
         if length not in self._plans:
-            trace = _resized(self._site.group.trace, length)
+            trace = _resize(self._site.group.trace, length)
             column = {i: number for number, i in enumerate(self._regions)}
             placement = GroupPlacement(
                 trace, self._site.memory, self._regions, [], column, list(self._regions)
@@ -126,7 +126,7 @@ class _Pieces:
         return self._plans[length]
 
 
-def _resized(trace: Trace, length: int) -> Trace:
+def _resize(trace: Trace, length: int) -> Trace:
     """Return an elementwise trace as that of a vertex with `length` elements."""
     samples = list(trace.samples)
     for i, root in enumerate(trace.roots):

@@ -35,7 +35,7 @@ class Buffers:
         self._released: dict[int, list[int]] = defaultdict(list)
         for root, number in last.items():
             self._released[number].append(root)
-        # by value: the distance between its elements, if vertices are between them
+        # distances between the elements of values that have vertices between them
         self.spread: dict[int, int] = {}
 
     def take(self, value: int, lead: tuple[int, ...], order: list[int]) -> Array:

@@ -36,7 +36,7 @@ class Chunk(Operations):
         self.buffers = plan.buffers
         self.lead = piece.shape
         self.rows = slice(piece.first, piece.first + piece.count)
-        self.order: list[int] = []  # of the axes in memory, if results are laid out as a region is
+        self.order: list[int] = []  # the axes' memory order, if results are laid out as a region is
         if self.placement.model is not None:
             self.order = by_stride(
                 map(abs, self.placement.place(self.placement.model, piece).strides)
@@ -155,7 +155,7 @@ class Chunk(Operations):
                 flat, (len(flat) - region.size + 1, region.size), (size, size)
             )
             self.calls.append((gather_windows, (windows, region.starts[self.rows], buffer)))
-        else:  # in the order of the buffer's elements in memory
+        else:  # gather in the memory order of the buffer
             order = by_stride(buffer.strides)
             index = np.ascontiguousarray(
                 region.index(self.rows).reshape(buffer.shape).transpose(order)

@@ -11,7 +11,7 @@ import numpy as np
 from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.freeze import FrozenTable
 from ipu_teach.compile.matrices import is_unsuitable, note, warn_of_noted
-from ipu_teach.compile.tracer import failed
+from ipu_teach.compile.tracer import compute_error
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.types import Array
 from ipu_teach.types.regions import to_unsigned
@@ -34,7 +34,7 @@ def check_fits(numbers: Array, dtype: Any, line: str, table: FrozenTable, rows: 
         bad = np.flatnonzero(~fits)
         first = int(bad[np.argmin(rows[bad])])  # the first vertex in the order of the loop
         error = OverflowError(f"{numbers.reshape(-1)[first]} does not fit into {dtype}")
-        raise failed(table.codelet, error, line, vertex_name(table, int(rows[first])))
+        raise compute_error(table.codelet, error, line, vertex_name(table, int(rows[first])))
 
 
 def store_unsigned(place: Array, numbers: Array) -> None:
@@ -95,7 +95,7 @@ def call_dense(
             try:
                 fn(*(a[vertex] for a in per_vertex))
             except np.linalg.LinAlgError as error:
-                raise failed(place[0], error, place[1], name_vertex(number)) from error
+                raise compute_error(place[0], error, place[1], name_vertex(number)) from error
         raise
     if has_fault.any():
         first = int(has_fault.argmax())

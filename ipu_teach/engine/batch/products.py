@@ -42,7 +42,7 @@ class Products:
         """
         if ranks == (1, 1) and self._exact:
             return [(self._xp.vecdot, (a, b, out))]
-        # as matrices: a vector is one row or one column
+        # Matrices: a vector becomes one row or one column.
         left = a
         right = b
         result = out

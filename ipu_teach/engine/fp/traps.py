@@ -191,7 +191,7 @@ def _alarms_after(call: Call) -> list[Call]:
     return []
 
 
-def trapped(
+def trap_error(
     table: FrozenTable,
     row: int,
     error: FloatingPointError,

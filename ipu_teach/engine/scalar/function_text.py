@@ -44,7 +44,7 @@ def python_text(code: ScalarCode, target: Target, watched: bool = False) -> str:
     begin += [
         f"    f_{n} = f_{n}[()]" for n, f in code.fields.items() if not f.depth and not f.written
     ]
-    body = "\n".join([*begin, *_printed(code, target, "watched" if watched else "python")])
+    body = "\n".join([*begin, *_print_operations(code, target, "watched" if watched else "python")])
     imported = "from ipu_teach.types.regions import to_unsigned\n"
     imported += "from ipu_teach.compile.matrices import call_noting\n"
     return f"{_HEAD}{imported}{tables}\n\ndef vertex({', '.join(args)}):\n{body}\n"
@@ -97,7 +97,7 @@ def compiled_text(
         for table in code.tables.values()
         for name, text in table.compiled.items()
     )
-    body = "\n".join([*begin, *_printed(code, target, "compiled")])
+    body = "\n".join([*begin, *_print_operations(code, target, "compiled")])
     ahead = "".join(line + "\n" for line in unpacked)
     worker = "        for worker in range(workers):\n" if code.multi else ""
     inner = "            " if worker else "        "
@@ -112,7 +112,7 @@ def compiled_text(
     )
 
 
-def _printed(code: ScalarCode, target: Target, text: str) -> list[str]:
+def _print_operations(code: ScalarCode, target: Target, text: str) -> list[str]:
     """Return the lines of the operations in one of the texts: "compiled", "python" or "watched"."""
     pieces = [piece_cycles(piece, target) for piece in code.pieces]
     is_compiled = text == "compiled"

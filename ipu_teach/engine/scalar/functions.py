@@ -40,7 +40,7 @@ class CodeletFunctions:
         exec(compile(python_text(code, target), f"<{name}, counted>", "exec"), space)
         self.python: Callable[..., int] = space["vertex"]
         self._loops: Array | None = None
-        self.compiles = not code.uncompiled and compiled.numba_is_here()  # as far as is known yet
+        self.compiles = not code.uncompiled and compiled.numba_is_here()  # may still become False
 
     def addresses(self) -> Array:
         """Return the addresses of numpy's own loops that it calls.

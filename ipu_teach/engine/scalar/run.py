@@ -104,13 +104,13 @@ class ScalarRun:
         self.count = len(group.rows)
         self.cycles = np.zeros(self.count, np.int64) if site.cycles is None else site.cycles
         self.returned = np.ones(self.count, bool) if site.returned is None else site.returned
-        self.number = max(1, len(group.workers))  # of workers that share a vertex
+        self.number = max(1, len(group.workers))  # the workers that share a vertex
         self.endless = group.scalar.endless
         self.patience = _Patience()
         self.calls: dict[int, Caller] = {}
         unit = frozenset(name for name, place in self.fields.places.items() if place.unit)
         self.text = compiled_text(group.scalar, site.target, unit, self.number <= 8)
-        self.arguments: list[Any] = []  # of the compiled loop, except its first two
+        self.arguments: list[Any] = []  # arguments of the compiled loop, except the first two
 
     def run(self) -> None:
         """Run `compute()` of every vertex."""
@@ -249,7 +249,7 @@ class ScalarRun:
             .T.copy()
         )
         dims: list[int] = []
-        # of lists of vectors: (start, length) of each, by the index in `dims` of their first entry
+        # (start, length) of each vector in a list, by the index in `dims` of their first entry
         tables: dict[int, list[int]] = {}
         for place in places:
             dims += [number for axis in place.dims for number in axis]
