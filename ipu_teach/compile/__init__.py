@@ -79,9 +79,9 @@ def compile_programs(
     graph = graph.get_top_level_graph()
     image = Compiled.image
     if graph.replication.part is not None:
-        whole = Whole(graph, graph.replication.part)
-        graph = whole.graph
-        image = whole.image
+        expanded = Whole(graph, graph.replication.part)
+        graph = expanded.graph
+        image = expanded.image
         programs = image(list(programs))
     freezer = ProgramFreezer(graph)
     nodes = tuple(freezer.freeze(program) for program in programs)

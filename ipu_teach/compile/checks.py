@@ -229,14 +229,20 @@ def check_races(graph: FrozenGraph, compute_set: FrozenComputeSet) -> None:
         a = int(np.flatnonzero(stop[:b] > start[b])[0])
         first_writer = writes[owner[a]], int(row[a])
         second_writer = writes[owner[b]], int(row[b])
-        raise _race(graph, compute_set, int(start[b]), (first_writer, second_writer), "write")
+        raise _race(
+            graph,
+            compute_set,
+            int(start[b]),
+            accesses=(first_writer, second_writer),
+            second_access="write",
+        )
     r_owner, r_row, r_start, r_stop = _sorted(graph.intervals, reads)
     overlap = meet(start, stop, r_start, r_stop)
     if overlap is not None:
         r, w, byte = overlap
         writer = writes[owner[w]], int(row[w])
         reader = reads[r_owner[r]], int(r_row[r])
-        raise _race(graph, compute_set, byte, (writer, reader), "read")
+        raise _race(graph, compute_set, byte, accesses=(writer, reader), second_access="read")
 
 
 def _are_independent(graph: FrozenGraph, reads: Owners, writes: Owners) -> bool:

@@ -199,17 +199,17 @@ class FrozenGraph:
             estimates = estimates.copy()
             estimates[: len(table.estimates)] = table.estimates
         return FrozenTable(
-            table.compute_set.id,
-            table.codelet,
-            dict(table.codelet.fields),
-            offsets,
-            layouts,
-            tiles,
-            np.array(table.order, np.int64),
-            estimates,
-            table.added.spans(),
-            table.placed.spans(),
-            table.compute_set.replicas,
+            compute_set=table.compute_set.id,
+            codelet=table.codelet,
+            fields=dict(table.codelet.fields),
+            offsets=offsets,
+            layouts=layouts,
+            tiles=tiles,
+            order=np.array(table.order, np.int64),
+            estimates=estimates,
+            added=table.added.spans(),
+            placed=table.placed.spans(),
+            replicas=table.compute_set.replicas,
         )
 
     def _allocate_state(self, name: str, dtype: type[DType], count: int) -> int:
@@ -219,7 +219,14 @@ class FrozenGraph:
         self.memory_bytes = -(-stop // ALIGNMENT) * ALIGNMENT
         self.variables.append(
             Variable(
-                len(self.variables), name, dtype, (count,), start, stop, constant=False, state=True
+                len(self.variables),
+                name,
+                dtype,
+                shape=(count,),
+                start=start,
+                stop=stop,
+                constant=False,
+                state=True,
             )
         )
         return start

@@ -180,7 +180,7 @@ def _traces(
     codelet = table.codelet
     vertex = vertex_name(table, row)
     return tuple(
-        trace_codelet(codelet, shapes, vertex, num_workers, worker)
+        trace_codelet(codelet, shapes, vertex, num_workers=num_workers, worker=worker)
         for worker in workers(codelet, num_workers)
     )
 

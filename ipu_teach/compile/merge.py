@@ -190,7 +190,9 @@ class _Merger:
         """Return a suffix that says whether none (usually; ""), all or some are I/O tiles."""
         target = self.graph.target
         is_io = tiles % target.tiles_per_ipu < target.io_tiles
-        return "" if not is_io.any() else " of I/O tiles" if is_io.all() else " of both"
+        if not is_io.any():
+            return ""
+        return " of I/O tiles" if is_io.all() else " of both"
 
     def _kind(self, node: Node) -> str | None:
         """Return the kind of group that a node can join, or None if it is no copy.

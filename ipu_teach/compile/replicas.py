@@ -171,8 +171,9 @@ class Whole:
             size = field.dtype.size
             offsets = np.array(table.offsets[name], np.int64)
             ids, inverse = np.unique(np.array(table.layouts[name], np.int32), return_inverse=True)
+            element_size = 0 if in_part else size
             image_ids = [
-                i if i < 0 else self._layout(table.graph.layouts[i], 0 if in_part else size).id
+                i if i < 0 else self._layout(table.graph.layouts[i], element_size).id
                 for i in ids.tolist()
             ]
             if in_part:

@@ -273,7 +273,7 @@ class Trace:
         number = len(self.samples)
         self.samples.append(sample)
         self.roots.append(number if root < 0 else root)
-        self.ops.append(Op(kind, fn, args, kwargs, number, _site()))
+        self.ops.append(Op(kind, fn, args, kwargs, result=number, site=_site()))
         self.fixed += [(a, a.copy()) for a in args if kind != "local" and isinstance(a, np.ndarray)]
         return Traced(self, number)
 
@@ -295,8 +295,8 @@ class Trace:
                 None,
                 (Ref(target._id), operand(as_stored(value, target.dtype))),
                 checked,
-                -1,
-                _site(),
+                result=-1,
+                site=_site(),
             )
         )
         if isinstance(value, np.ndarray):
@@ -496,9 +496,9 @@ class Traced(NDArrayOperatorsMixin):
             return self  # number[()]
         if not isinstance(sample, np.ndarray):
             operand(self._place(key))
-            return self._trace.add("read", item_of, (Ref(self._id), key), {}, sample)
+            return self._trace.add("read", item_of, (Ref(self._id), key), {}, sample=sample)
         if sample.size and not np.may_share_memory(sample, self._sample):
-            return self._trace.add("each", item_of, (operand(self), key), {}, sample)
+            return self._trace.add("each", item_of, (operand(self), key), {}, sample=sample)
         return self._view(item_of, key)
 
     def _place(self, key: Any) -> Traced:
@@ -555,9 +555,14 @@ class Traced(NDArrayOperatorsMixin):
     def _view(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Traced:
         sample = fn(self._sample, *args, **kwargs)
         if sample.size and not np.may_share_memory(sample, self._sample):
-            return self._trace.add("each", fn, (operand(self), *args), kwargs, sample)
+            return self._trace.add("each", fn, (operand(self), *args), kwargs, sample=sample)
         view = self._trace.add(
-            "view", fn, (Ref(self._id), *args), kwargs, sample, self._trace.roots[self._id]
+            "view",
+            fn,
+            (Ref(self._id), *args),
+            kwargs,
+            sample=sample,
+            root=self._trace.roots[self._id],
         )
         if self._id in self._trace.written:
             self._trace.written[view._id] = fn(self._trace.written[self._id], *args, **kwargs)
@@ -572,7 +577,9 @@ class Traced(NDArrayOperatorsMixin):
         return self._view(np.reshape, shape[0] if len(shape) == 1 else shape, **kwargs)
 
     def transpose(self, *axes: Any) -> Any:
-        return self._view(np.transpose, *([axes[0] if len(axes) == 1 else axes] if axes else []))
+        if not axes:
+            return self._view(np.transpose)
+        return self._view(np.transpose, axes[0] if len(axes) == 1 else axes)
 
     def ravel(self, order: str = "C") -> Any:
         return self._view(np.ravel, order)
@@ -582,7 +589,7 @@ class Traced(NDArrayOperatorsMixin):
 
     def copy(self, order: str = "C") -> Any:
         return self._trace.add(
-            "elementwise", np.copy, (operand(self),), {}, self._sample.copy(order)
+            "elementwise", np.copy, (operand(self),), {}, sample=self._sample.copy(order)
         )
 
     def __copy__(self) -> Any:
@@ -598,9 +605,9 @@ class Traced(NDArrayOperatorsMixin):
         # numpy's result for values out of range depends on their position in the array
         if sample.dtype.kind == "u" and self.dtype.kind == "f":
             return self._trace.add(
-                "each", partial(np.asarray, dtype=dtype), (operand(self),), {}, sample
+                "each", partial(np.asarray, dtype=dtype), (operand(self),), {}, sample=sample
             )
-        return self._trace.add("elementwise", np.copy, (operand(self),), {}, sample)
+        return self._trace.add("elementwise", np.copy, (operand(self),), {}, sample=sample)
 
     # numpy's protocols
 
@@ -623,7 +630,11 @@ class Traced(NDArrayOperatorsMixin):
         sample = sample_of(base) ** sample_of(exponent)
         kind = "each" if np.ndim(sample) == 0 else "elementwise"
         return self._trace.add(
-            kind, operator.pow, tuple(map(operand, promote_weak((base, exponent)))), {}, sample
+            kind,
+            operator.pow,
+            tuple(map(operand, promote_weak((base, exponent)))),
+            {},
+            sample=sample,
         )
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
@@ -656,7 +667,7 @@ class Traced(NDArrayOperatorsMixin):
         if isinstance(out, np.ndarray):
             raise TraceStopped("an array made outside compute() is changed in place")
         if out is None or not isinstance(out._sample, np.ndarray):
-            return trace.add(kind, call if kind == "each" else ufunc, args, kwargs, sample)
+            return trace.add(kind, call if kind == "each" else ufunc, args, kwargs, sample=sample)
         if not out._writable:
             raise ValueError("output array is read-only")
         if np.shape(sample) != out.shape:
@@ -675,7 +686,7 @@ class Traced(NDArrayOperatorsMixin):
             and not layout_independent(ufunc, out.dtype)
         ):
             raise TraceStopped(f"np.{ufunc.__name__} into a strided array")
-        value = trace.add(kind, call if kind == "each" else ufunc, args, kwargs, sample)
+        value = trace.add(kind, call if kind == "each" else ufunc, args, kwargs, sample=sample)
         trace.store(out, value)
         return out
 
@@ -696,9 +707,9 @@ class Traced(NDArrayOperatorsMixin):
         converts = np.asarray(sample).dtype != array.dtype and array.dtype.kind == "f"
         if array.ndim == 0 or converts:
             fixed = {"axis": axis, "dtype": dtype, "keepdims": keepdims}
-            return self._trace.add("each", ufunc.reduce, (operand(array),), fixed, sample)
+            return self._trace.add("each", ufunc.reduce, (operand(array),), fixed, sample=sample)
         return self._trace.add(
-            "reduce", ufunc, (operand(array),), {"axis": axis, "keepdims": keepdims}, sample
+            "reduce", ufunc, (operand(array),), {"axis": axis, "keepdims": keepdims}, sample=sample
         )
 
     def __array_function__(self, fn: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -741,13 +752,13 @@ class Traced(NDArrayOperatorsMixin):
             return _refuse(fn)
         if fn in ELEMENTWISE and len(args) == 3 and not kwargs:
             return trace.add(
-                "elementwise", fn, tuple(map(operand, promote_weak(args))), kwargs, sample
+                "elementwise", fn, tuple(map(operand, promote_weak(args))), kwargs, sample=sample
             )
         if isinstance(sample, np.ndarray) and any(
             np.may_share_memory(sample, sample_of(a)) for a in args
         ):
             raise TraceStopped(f"np.{fn.__name__} gives a view")
-        return trace.add("each", fn, tuple(operand(a) for a in args), kwargs, sample)
+        return trace.add("each", fn, tuple(operand(a) for a in args), kwargs, sample=sample)
 
     # Conversions that would need a value
 
@@ -799,7 +810,7 @@ def _dot(trace: Trace, a: Any, b: Any) -> Any:
         for v in samples
     ):
         return np.matmul(a, b)
-    return trace.add("product", np.dot, (operand(a), operand(b)), {}, np.dot(*samples))
+    return trace.add("product", np.dot, (operand(a), operand(b)), {}, sample=np.dot(*samples))
 
 
 def _dense(trace: Trace, fn: Any, args: tuple[Any, ...]) -> Any:
@@ -814,14 +825,14 @@ def _dense(trace: Trace, fn: Any, args: tuple[Any, ...]) -> Any:
     result = fn(np.eye(*matrix.shape, dtype=matrix.dtype), *rest)
     line = {"line": trace.line()}
     if fn is not np.linalg.qr:
-        return trace.add("dense", fn, tuple(map(operand, args)), line, result)
-    q = trace.add("dense", fn, (operand(args[0]),), line, result[0])
-    return type(result)(q, trace.add("dense", upper, (operand(args[0]),), line, result[1]))
+        return trace.add("dense", fn, tuple(map(operand, args)), line, sample=result)
+    q = trace.add("dense", fn, (operand(args[0]),), line, sample=result[0])
+    return type(result)(q, trace.add("dense", upper, (operand(args[0]),), line, sample=result[1]))
 
 
 def local(trace: Trace, sample: Array) -> Traced:
     """Return a new local array of the vertex, filled with the values of `sample`."""
-    return trace.add("local", None, (sample.copy(),), {}, sample)
+    return trace.add("local", None, (sample.copy(),), {}, sample=sample)
 
 
 def stack(values: list[Any] | tuple[Any, ...]) -> Any:

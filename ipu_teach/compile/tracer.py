@@ -224,7 +224,7 @@ def trace_codelet(
     with _ONE_AT_A_TIME:
         first = before = random_state()
         for _ in range(MOST_TRACES):
-            trace = _traced(codelet, shapes, vertex_name, num_workers, worker)
+            trace = _traced(codelet, shapes, vertex_name, num_workers=num_workers, worker=worker)
             after = random_state()
             if after == before:
                 return trace
@@ -289,7 +289,7 @@ def _region(trace: Trace, declared: Field, shape: Shape, part: int) -> Traced:
     """Record a field, or one region of a list, and return its traced value."""
     sample = np.ones(shape, declared.dtype.numpy)
     sample.flags.writeable = declared.written
-    traced = trace.add("region", None, (declared.name, part), {}, sample)
+    traced = trace.add("region", None, (declared.name, part), {}, sample=sample)
     trace.regions[traced._id] = (declared.name, part)
     if declared.kind == "output":
         trace.written[traced._id] = np.zeros(shape, bool)

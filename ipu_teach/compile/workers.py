@@ -53,7 +53,11 @@ def check_workers(group: Group) -> None:
                     index = [int(i) for i in np.unravel_index(both[0], shape)]
                     listed = f"[{part}]" if is_list(group.shapes[name]) else ""
                     raise _race(
-                        group, 0, name, f"{listed}{index if shape else ''}", (number, deed, other)
+                        group,
+                        0,
+                        name,
+                        index=f"{listed}{index if shape else ''}",
+                        deed=(number, deed, other),
                     )
 
 
@@ -68,7 +72,11 @@ def race_of(
     deed, others = ("writes", written) if written & (written - 1) else ("reads", read)
     others &= ~(1 << number)
     return _race(
-        group, vertex, name, str(index or ""), (number, deed, (others & -others).bit_length() - 1)
+        group,
+        vertex,
+        name,
+        index=str(index or ""),
+        deed=(number, deed, (others & -others).bit_length() - 1),
     )
 
 

@@ -116,9 +116,7 @@ class MemoryAccess:
     def _read(self, tensor: Tensor, reader: str, line: Line = NOWHERE) -> None:
         """Add a read of a whole tensor."""
         pieces = tensor.byte_extent()
-        self.reads.append(
-            (self.definedness.bytes_of(pieces), lambda: (*pieces, lambda _: (reader, "", line)))
-        )
+        self.reads.append((self.definedness.bytes_of(pieces), _blame_for(pieces, reader, line)))
 
     def _store(self, tensor: Tensor) -> None:
         """Add a store into a whole tensor."""
@@ -320,9 +318,7 @@ class Definedness:
         `reader` is the call that reads, as the error names it.
         """
         pieces = tensor.byte_extent()
-        self._check(
-            self.bytes_of(pieces), lambda: (*pieces, lambda _: (f"{reader} reads", "", NOWHERE))
-        )
+        self._check(self.bytes_of(pieces), _blame_for(pieces, f"{reader} reads", NOWHERE))
 
     # Delayed WriteUndefs
 
@@ -396,6 +392,15 @@ class Definedness:
         high = self._stop[touched]
         fills = touched[covered(start, stop, high) - covered(start, stop, low) == high - low]
         return ByteSet(start, stop, frozenset(touched.tolist()), frozenset(fills.tolist()))
+
+
+def _blame_for(pieces: Bytes, reader: str, line: Line) -> Blame:
+    """Return the blame of one reader for all pieces."""
+
+    def blame() -> tuple[Array, Array, Callable[[int], Reader]]:
+        return (*pieces, lambda _: (reader, "", line))
+
+    return blame
 
 
 def _in_part(group: Group, name: str) -> dict[int, Array]:

@@ -300,12 +300,12 @@ class Engine(WithoutSome):
             yield
         finally:
             self._running = False
-            ran = machine.take_steps()
+            steps = machine.take_steps()
             if not recording:
-                machine.log.unrecorded += len(ran)
+                machine.log.unrecorded += len(steps)
             elif self._current is not None:  # it is None if the run has reset the profile
-                machine.log.note(replace(self._current, last=machine.log.total + len(ran)))
-                machine.log.add(ran)
+                machine.log.note(replace(self._current, last=machine.log.total + len(steps)))
+                machine.log.add(steps)
             self._current = None
             if self._values is not None:
                 self._values.report = self.report
@@ -413,7 +413,9 @@ class Engine(WithoutSome):
         if access.replicas > 1:
             advice = f"give an array of shape {shape}, or {shape[1:]} for all replicas"
         call = f"write_tensor({handle!r})"
-        host_array = host_values(call, values, access.tensor, advice, access.replicas)
+        host_array = host_values(
+            call, values, access.tensor, advice=advice, replicas=access.replicas
+        )
         self._loaded().host_write(access.tensor, host_array)
 
     def read_tensor(self, handle: str) -> Array:
@@ -458,7 +460,7 @@ class Engine(WithoutSome):
         `num_elements` elements of a row. Raises `TensorIOStateError`.
         """
         buffer, number = find_buffer(
-            self._compiled.remote_buffers, handle, row, replica, "copy_to_remote_buffer()"
+            self._compiled.remote_buffers, handle, row, replica, call="copy_to_remote_buffer()"
         )
         rows = self._loaded().remote[buffer.handle]
         advice = "give the values of one row, and call it once for each row"
@@ -474,7 +476,7 @@ class Engine(WithoutSome):
         `UninitialisedReadError` for a row that nothing has written.
         """
         buffer, number = find_buffer(
-            self._compiled.remote_buffers, handle, row, replica, "copy_from_remote_buffer()"
+            self._compiled.remote_buffers, handle, row, replica, call="copy_from_remote_buffer()"
         )
         row_values: Array = self._loaded().remote[buffer.handle].load([number], "The host")[0]
         return row_values

@@ -191,7 +191,13 @@ def compile_graph(
     checks = checks_of(strict, chosen)
     spill = bool(chosen["debug.allowOutOfMemory"])
     with working("compile", "part") as work:
-        compiled = _compiled(graph, listed, checks["races"], chosen, progress or work.note)
+        compiled = _compiled(
+            graph,
+            listed,
+            check_races=checks["races"],
+            options=chosen,
+            progress=progress or work.note,
+        )
         work.words = "memory and cycles"
         check_costs(compiled)
         cost = CostModel(compiled).priced(chosen["codelet_prices"])

@@ -64,7 +64,7 @@ def run_loop(site: Site, count: Counting | None = None, only: int | None = None)
             ):
                 values = _untrapped(_Vertex(site, row, None))
                 raise trap_error(
-                    group.table, row, error, place, site.compute_set, values
+                    group.table, row, error, line=place, compute_set=site.compute_set, values=values
                 ) from error
             raise compute_error(
                 group.table.codelet, error, place, vertex_name(group.table, row)

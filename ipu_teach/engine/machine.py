@@ -248,16 +248,19 @@ class BoundSteps:
             assert isinstance(destination, Tensor)
             handle = source.handle
             into = destination
-            return noted(
-                source, lambda: memory.write(into, self.interrupts.within(self._feeds[handle]))
-            )
+
+            def receive() -> None:
+                memory.write(into, self.interrupts.within(self._feeds[handle]))
+
+            return noted(source, receive)
         if isinstance(destination, DataStream):
             handle = destination.handle
             origin = source
-            return noted(
-                destination,
-                lambda: self.interrupts.within(self._drains[handle], memory.read(origin)),
-            )
+
+            def send() -> None:
+                self.interrupts.within(self._drains[handle], memory.read(origin))
+
+            return noted(destination, send)
         from_view = memory.view(source.dtype, source.offset, source.layout)
         to_view = memory.view(destination.dtype, destination.offset, destination.layout)
         if from_view is not None and to_view is not None and from_view.shape == to_view.shape:

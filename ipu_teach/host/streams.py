@@ -341,9 +341,12 @@ def _from_function(stream: DataStream, function: Callable[..., Any]) -> Feed:
     if not _takes_array(function):
         _check_signature(stream, function)
         origin = "what the connected function returned"
-        return lambda: _check_transfer(
-            stream, _guarded(stream, "The connected function", function), origin
-        )
+
+        def returned() -> Array:
+            values = _guarded(stream, "The connected function", function)
+            return _check_transfer(stream, values, origin)
+
+        return returned
 
     def filled() -> Array:
         array = _buffer(stream)

@@ -78,7 +78,8 @@ def observed(codelet: type[Vertex], regions: Mapping[str, Any], target: Target) 
     calls = workers(codelet, target.num_worker_contexts)
     factor = factor_of(codelet, target)
     traces = [
-        trace_codelet(codelet, shapes, codelet.__name__, len(calls), worker) for worker in calls
+        trace_codelet(codelet, shapes, codelet.__name__, num_workers=len(calls), worker=worker)
+        for worker in calls
     ]
     code = scalar_code(
         codelet, frozenset(name for name, region in regions.items() if isinstance(region, list))
@@ -174,7 +175,12 @@ class Watch:
     def by_line(self, target: Target) -> LineCosts:
         """Return the costs by line."""
         return lines_of_pieces(
-            self.code, target, self.cycles, self.pieces, self.lines, self.amounts
+            self.code,
+            target,
+            cycles=self.cycles,
+            pieces=self.pieces,
+            times=self.lines,
+            beside=self.amounts,
         )
 
     def count_work(self, counter: str, rate: int, amount: int) -> int:

@@ -142,6 +142,22 @@ class Arithmetic(Writer):
             self.bail(f"{x} < {low} or {x} > {high}", node)
         return x
 
+    def storing(self, t: str, node: ast.AST) -> Make:
+        """Return the function that `dispatch` calls to store a number in an element of type t."""
+
+        def make(ts: list[str], xs: list[str]) -> tuple[str, str]:
+            return t, self.put(xs[0], ts[0], t, node)
+
+        return make
+
+    def converting(self, t: str, node: ast.AST) -> Make:
+        """Return the function that `dispatch` calls to use a number as an operand of type t."""
+
+        def make(ts: list[str], xs: list[str]) -> tuple[str, str]:
+            return t, self.convert(xs[0], ts[0], t, node)
+
+        return make
+
     def arith(
         self, op: str, fn: Any, node: ast.AST, const: list[Any], bounds: list[int | None]
     ) -> Make:
@@ -277,7 +293,7 @@ class Arithmetic(Writer):
             except (ArithmeticError, ValueError, TypeError, Refused):
                 pass  # an error is raised at run time, if the place is reached
         slots, tag = self.dispatch(
-            [a, b], self.arith(sign, fn, node, [a.const, b.const], [a.bound, b.bound])
+            [a, b], self.arith(sign, fn, node, const=[a.const, b.const], bounds=[a.bound, b.bound])
         )
         if name == "power":
             name = POWERS.get(b.const, "power")

@@ -64,7 +64,7 @@ class ArrayFunctions(Arrays):
         if f is np.linalg.qr:
             return self._factors(args[0], t, node)
         if f in DENSE:
-            return self._dense(f, args, name, t, node)
+            return self._dense(f, args, name=name, t=t, node=node)
         self.emit(None, f"{name} = {prefix}{f.__name__}({text})")
         sizes = [f"np.size({a.py})" for a in args if isinstance(a, (Arr, Vec))]
         longest = Vec(
@@ -83,7 +83,7 @@ class ArrayFunctions(Arrays):
             self.end_loop()
         self.temporaries[name] = self.loops_over
         if isinstance(sample, np.ndarray) and sample.ndim:
-            return Arr(name, t, (("-1", "1"),) * sample.ndim, "0", name, local=True)
+            return Arr(name, t, dims=(("-1", "1"),) * sample.ndim, off="0", py=name, local=True)
         return Num({t: ZERO[SLOT[t]]}, name, data=True, bound=reach([t]))
 
     def _dense(self, f: Any, operands: list[Vec], name: str, t: str, node: ast.AST) -> Any:
@@ -100,11 +100,11 @@ class ArrayFunctions(Arrays):
         self.spend_on_all("vec", rows, f.__name__, t)
         if f in (np.linalg.inv, np.linalg.solve):
             many = ("", "") if len(dims) < 2 else (f"{dims[1]} * ", f"{last.py}.shape[1] * ")
-            self.spend_on_all("vec", rows, COLUMN, t, many)
+            self.spend_on_all("vec", rows, COLUMN, t, times=many)
         self.end_loop()
         self.bail(f"{n} == 0 or {width} != {n} or {last.dims[0]} != {n}", node)
         buffers = [self._converted_copy(v, "f8", node) for v in operands]
-        self._bail_if_unsuitable(f, buffers[0], n, n, node)
+        self._bail_if_unsuitable(f, buffers[0], n, n, node=node)
         ends = ", ".join(f"{a}, 0" for a in buffers)
         out = self.new("a")
         (m, p) = (*dims, "1", "1")[:2]
@@ -141,13 +141,13 @@ class ArrayFunctions(Arrays):
             (WIDE, f"max(0, {n} - {m}) * ", "max(0, {0}[1] - {0}[0]) * "),
         ):
             square = Vec((k,), t, lambda _: "", "", size=f"min({a.py}.shape)")
-            self.spend_on_all("vec", square, name, t, (nb, py.format(f"{a.py}.shape")))
+            self.spend_on_all("vec", square, name, t, times=(nb, py.format(f"{a.py}.shape")))
         self.end_loop()
         self.bail(f"{k} == 0", node)
         packed = self._converted_copy(a, "f8", node)
         scales = self.new("a")
         raw = "qr_r_raw"
-        self._bail_if_unsuitable(np.linalg.qr, packed, m, n, node)
+        self._bail_if_unsuitable(np.linalg.qr, packed, m, n, node=node)
         self.empty(scales, f"{k} * {n}", "f8")
         self.empty(out, f"{m} * {k}", "f8")
         first = self.loop_at(getattr(LAPACK, raw, None) or getattr(LAPACK, f"{raw}_m"), "d->d")
@@ -189,7 +189,7 @@ class ArrayFunctions(Arrays):
         self.temporaries[v.py] = self.loops_over
         steps = (*v.dims[1:], "1")
         dims = tuple(zip(v.dims, steps, strict=True))
-        return Arr(self._converted_copy(v, t, node), t, dims, "0", v.py, local=True)
+        return Arr(self._converted_copy(v, t, node), t, dims=dims, off="0", py=v.py, local=True)
 
     def _converted_copy(self, v: Vec, to: str, node: ast.AST) -> str:
         """Return the name of a new array in the compiled text, with elements of type `to`."""

@@ -99,7 +99,12 @@ class Arrays(Regions):
         """Return an array's shape and type as a Vec without elements."""
         size = f"len({a.py})" if len(a.dims) == 1 else f"{a.py}.size"
         return Vec(
-            tuple(n for n, _ in a.dims), a.type, lambda k: "", a.py, frozenset([a.buf]), size
+            tuple(n for n, _ in a.dims),
+            a.type,
+            lambda k: "",
+            py=a.py,
+            bufs=frozenset([a.buf]),
+            size=size,
         )
 
     @staticmethod
@@ -116,15 +121,30 @@ class Arrays(Regions):
         Except for powers, IEEE fixes the bits of each element.
         """
         sign, fn, name = BINARY[kind]
-        a, b = self._as_one_type(a, b, fn, False, node), self._as_one_type(b, a, fn, True, node)
-        make = self.arith("*" if sign == "**" else sign, fn, node, [None, None], [None, None])
+        a, b = (
+            self._as_one_type(a, b, fn, is_right_operand=False, node=node),
+            self._as_one_type(b, a, fn, is_right_operand=True, node=node),
+        )
+        make = self.arith(
+            "*" if sign == "**" else sign, fn, node, const=[None, None], bounds=[None, None]
+        )
         if sign == "**" and isinstance(b, Num) and b.const == 2:
             return self.mapped(
-                np.square, [a], lambda ts, xs: make(ts * 2, xs * 2), "square", "({} ** 2)", node
+                np.square,
+                [a],
+                make=lambda ts, xs: make(ts * 2, xs * 2),
+                name="square",
+                form="({} ** 2)",
+                node=node,
             )
         power = POWERS.get(b.const, name) if sign == "**" and isinstance(b, Num) else name
         return self.mapped(
-            fn, [a, b], make if sign != "**" else None, power, "({} " + sign + " {})", node
+            fn,
+            [a, b],
+            make=make if sign != "**" else None,
+            name=power,
+            form="({} " + sign + " {})",
+            node=node,
         )
 
     def mapped(
@@ -162,11 +182,11 @@ class Arrays(Regions):
             longest.dims,
             t,
             item,
-            py,
-            bufs,
-            longest.size,
-            product,
-            product and not all(v.dims for v in parts),
+            py=py,
+            bufs=bufs,
+            size=longest.size,
+            product=product,
+            scaled=product and not all(v.dims for v in parts),
         )
 
     def _fits(self, v: Vec, to: Vec, node: ast.AST) -> None:
@@ -193,7 +213,7 @@ class Arrays(Regions):
             len(types) > 1 or types == {"b1"}, node, "a number of several types among arrays"
         )
         (r,) = types
-        slots, _ = self.dispatch([a], lambda ts, xs: (r, self.convert(xs[0], ts[0], r, node)))
+        slots, _ = self.dispatch([a], self.converting(r, node))
         return Num(slots, a.py, data=a.data)
 
     def fill(self, to: Arr, value: Any, node: ast.AST) -> None:
@@ -203,7 +223,7 @@ class Arrays(Regions):
         self.refuse_if(to.rows or to.box, node, "this assignment to a list", "a loop")
         if isinstance(value, Num) and len(value.alts) > 1:
             t = to.type
-            slots, _ = self.dispatch([value], lambda ts, xs: (t, self.put(xs[0], ts[0], t, node)))
+            slots, _ = self.dispatch([value], self.storing(t, node))
             value = Num(slots, value.py, data=value.data)
         v = self.as_vec(value, node)
         t = to.type
@@ -294,13 +314,17 @@ class Arrays(Regions):
                     v,
                     OF_PRODUCT,
                     v.type,
-                    (f"({result.n} - 1) * ", f"({result.size} - 1) * "),
+                    times=(f"({result.n} - 1) * ", f"({result.size} - 1) * "),
                 )
         inner = Vec(
             x.dims[-1:], t, x.item, x.py, size=f"{x.py}.shape[-1]" if len(x.dims) > 1 else x.size
         )
         self.spend_on_all(
-            "vec", inner, PRODUCT, t, (f"{result.n} * ", f"{result.size} * ") if dims else ("", "")
+            "vec",
+            inner,
+            PRODUCT,
+            t,
+            times=(f"{result.n} * ", f"{result.size} * ") if dims else ("", ""),
         )
         self.end_loop(result if dims else None)
         self.temporaries[name] = self.loops_over
@@ -331,7 +355,14 @@ class Arrays(Regions):
             self.emit(f"product_loop({loop}, {at}, {m}, {n}, {p}, {steps})")
         if not dims:
             return Num({t: self.named(f"{name}[0]")}, name, data=True, bound=reach([t]))
-        return Arr(name, t, tuple(zip(dims, (*dims[1:], "1"), strict=True)), "0", name, local=True)
+        return Arr(
+            name,
+            t,
+            dims=tuple(zip(dims, (*dims[1:], "1"), strict=True)),
+            off="0",
+            py=name,
+            local=True,
+        )
 
     def end_loop(self, result: Vec | None = None) -> None:
         """Count the end of a loop over vectors; with `each`, one loop per element of a result."""

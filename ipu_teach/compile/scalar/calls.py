@@ -203,7 +203,7 @@ class Calls(Functions):
         name = self.new("a")
         shape = f"({', '.join(n.py for n in sizes)},)"
         if full is not None:
-            x = self.dispatch([full], lambda ts, xs: (t, self.put(xs[0], ts[0], t, node)))[0][t]
+            x = self.dispatch([full], self.storing(t, node))[0][t]
             self.emit(
                 f"{name} = np.full({count}, {x})",
                 f"{name} = np.full({shape}, {full.py}, {numpys(dtype_of(t))})",
@@ -214,7 +214,12 @@ class Calls(Functions):
             )
             self.emit(None, f"{name} = np.{text}({shape}, {numpys(dtype_of(t))})")
         return Arr(
-            name, t, tuple(zip(names, (*names[1:], "1"), strict=True)), "0", name, local=True
+            name,
+            t,
+            dims=tuple(zip(names, (*names[1:], "1"), strict=True)),
+            off="0",
+            py=name,
+            local=True,
         )
 
     def _type_of(self, kind: ast.expr | None, default: StaticValue, node: ast.AST) -> str:
@@ -252,7 +257,7 @@ class Calls(Functions):
         t = self._type_of(kind, StaticValue(next(iter(types))), node)
         name = self.new("a")
         self.empty(name, str(len(values)), t)
-        array = Arr(name, t, ((Known(len(values)), "1"),), "0", name, local=True)
+        array = Arr(name, t, dims=((Known(len(values)), "1"),), off="0", py=name, local=True)
         text = nested_text([a.py for a in values], shape, "[]")
         self.store_all(array, values, f"np.array({text}, {numpys(dtype_of(t))})", node)
         dims = zip(map(Known, shape), (*map(str, shape[1:]), "1"), strict=True)
@@ -286,12 +291,12 @@ class Calls(Functions):
             local = frozenset(stored_names(tree) | set(arguments))
             scope = Scope(
                 tree,
-                outer.me if outer.me not in local else "",
-                outer.names,
-                local,
-                prefix,
-                outer.file,
-                outer,
+                me=outer.me if outer.me not in local else "",
+                names=outer.names,
+                local=local,
+                prefix=prefix,
+                file=outer.file,
+                outer=outer,
             )
         else:
             if f not in self.trees:
@@ -395,7 +400,7 @@ def scope_of(f: FunctionType, me: str, codelet: type[Vertex], prefix: str) -> Sc
     if me:
         names[me] = codelet
     local = frozenset(f.__code__.co_varnames + f.__code__.co_cellvars) - {me}
-    return Scope(f, me, names, local, prefix, f.__code__.co_filename)
+    return Scope(f, me=me, names=names, local=local, prefix=prefix, file=f.__code__.co_filename)
 
 
 def outside(f: FunctionType) -> dict[str, Any]:

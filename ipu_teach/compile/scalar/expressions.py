@@ -7,6 +7,7 @@ import inspect
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -220,7 +221,14 @@ class Expressions(Calls):
         a = self.value(node.operand)
         if isinstance(a, (Arr, Vec)) and not isinstance(node.op, ast.Not):
             sign, fn, name = UNARY[type(node.op)]
-            return self.mapped(fn, [a], self.signed(sign, fn, node), name, f"({sign}{{}})", node)
+            return self.mapped(
+                fn,
+                [a],
+                make=self.signed(sign, fn, node),
+                name=name,
+                form=f"({sign}{{}})",
+                node=node,
+            )
         a = self.single(a, node.operand)
         return self._not(a) if isinstance(node.op, ast.Not) else self.unary(type(node.op), a, node)
 
@@ -287,19 +295,15 @@ class Expressions(Calls):
         )
         a = self.fixed(self.num(node.left))
 
-        def part(value: Any) -> Callable[[], Num]:
-            return lambda: self.binary(ast.Eq, a, self.constant(value), node)
+        def is_equal(value: Any) -> Num:
+            return self.binary(ast.Eq, a, self.constant(value), node)
 
-        result = self._logic([part(value) for value in values], False, node)
+        result = self._logic([partial(is_equal, value) for value in values], False, node)
         return result if is_positive else self._not(result)
 
     def v_BoolOp(self, node: ast.BoolOp) -> Any:
-        def part(k: int) -> Callable[[], Num]:
-            return lambda: self.num(node.values[k])
-
-        return self._logic(
-            [part(k) for k in range(len(node.values))], isinstance(node.op, ast.And), node
-        )
+        parts: list[Callable[[], Num]] = [partial(self.num, value) for value in node.values]
+        return self._logic(parts, isinstance(node.op, ast.And), node)
 
     def _logic(self, parts: list[Callable[[], Num]], is_and: bool, node: ast.AST) -> Num:
         """Return `and` or `or`; a part is evaluated only if the earlier ones do not decide."""
@@ -321,7 +325,7 @@ class Expressions(Calls):
             before = dict(self.state)
             results = list[Num]()
             self.control += data
-            if self.is_reached(lambda part=part, results=results: results.append(part())):  # type: ignore[misc]
+            if self.is_reached(partial(_append_result, results, part)):
                 (value,) = results
                 self.assign(var, value, node)
             self.control -= data
@@ -336,11 +340,11 @@ class Expressions(Calls):
 
     def v_IfExp(self, node: ast.IfExp) -> Any:
         var = "." + self.new("l")
-        yes, no = (
-            lambda part=part: self.assign(var, self.value(part), node)
-            for part in (node.body, node.orelse)
-        )
-        self.fork(node.test, yes, no)
+
+        def assign(part: ast.expr) -> None:
+            self.assign(var, self.value(part), node)
+
+        self.fork(node.test, partial(assign, node.body), partial(assign, node.orelse))
         if var not in self.state:
             raise Unreached
         return self.state.pop(var)
@@ -410,9 +414,9 @@ class Expressions(Calls):
         array = Arr(
             name,
             "?",
-            tuple(zip(counts, (*counts[1:], "1"), strict=True)),
-            "0",
-            name,
+            dims=tuple(zip(counts, (*counts[1:], "1"), strict=True)),
+            off="0",
+            py=name,
             local=True,
             box=place,
         )
@@ -426,6 +430,10 @@ class Expressions(Calls):
         if py:
             self.emit(None, f"{name} = {py}")
         return array
+
+
+def _append_result(results: list[Num], part: Callable[[], Num]) -> None:
+    results.append(part())
 
 
 def is_constant(node: ast.List | ast.Tuple) -> bool:

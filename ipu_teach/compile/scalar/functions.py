@@ -202,7 +202,12 @@ class Functions(ArrayFunctions):
         name = "absolute" if f is abs else f.__name__
         if is_ufunc and any(isinstance(a, (Arr, Vec)) for a in args):
             return self.mapped(
-                f, args, make if f is abs or f in ROUNDED or f in TESTS else None, name, form, node
+                f,
+                args,
+                make=make if f is abs or f in ROUNDED or f in TESTS else None,
+                name=name,
+                form=form,
+                node=node,
             )
         nums = (
             [self.single(a, node) for a in args]
@@ -231,14 +236,9 @@ class Functions(ArrayFunctions):
         if f in TESTS:
             return lambda ts, xs: self._test(f, ts[0], xs[0], node)
         if f in LOGICAL:
-            return lambda ts, xs: (
-                "b1",
-                LOGICAL[f].format(
-                    *(self.convert(x, t, "b1", node) for x, t in zip(xs, ts, strict=True))
-                ),
-            )
+            return lambda ts, xs: self._logical(f, ts, xs, node)
         if f in BY_OPERATOR:  # these also turn Python's numbers into numpy's
-            return self.arith(BY_OPERATOR[f], f, node, [None, None], [None, None])
+            return self.arith(BY_OPERATOR[f], f, node, const=[None, None], bounds=[None, None])
         if f in EXTREMES:
             return lambda ts, xs: self._extreme(f, ts, xs, node)
         if f is np.clip:
@@ -248,19 +248,25 @@ class Functions(ArrayFunctions):
         if f in (np.copysign, math.copysign):
             return lambda ts, xs: self._with_sign(f, ts, xs, node)
         if f in BY_LOOP:
-            return lambda ts, xs: self._by_numpy_loop(f, args, ts, xs, node)
+            return lambda ts, xs: self._by_numpy_loop(f, args, ts, xs, node=node)
         if isinstance(f, type) and f in NUMBERS and len(args) == 1:
-            to = kind_of(f(0))
-            return lambda ts, xs: (to, self.put(xs[0], ts[0], to, node))
+            return self.storing(kind_of(f(0)), node)
         if f in WHOLE and len(args) == 1:
             return lambda ts, xs: self._whole(f, ts[0], xs[0], node)
         if f in CALLED and len(args) <= MOST_ARGUMENTS:
             return lambda ts, xs: self._called(f, ts, xs, node)
         if f is round:
-            return lambda ts, xs: self._python_only(
-                f, [a.const or t for a, t in zip(args, ts, strict=True)], node
-            )
+            return lambda ts, xs: self._rounded(f, args, ts, node)
         return (lambda ts, xs: self._math(f, ts, xs, node)) if f in MATH else None
+
+    def _logical(self, f: Any, ts: list[str], xs: list[str], node: ast.AST) -> tuple[str, str]:
+        """Return (type, text) of a function in LOGICAL."""
+        truths = (self.convert(x, t, "b1", node) for x, t in zip(xs, ts, strict=True))
+        return "b1", LOGICAL[f].format(*truths)
+
+    def _rounded(self, f: Any, args: list[Num], ts: list[str], node: ast.AST) -> tuple[str, str]:
+        """Return (type, text) of round() to a number of decimals."""
+        return self._python_only(f, [a.const or t for a, t in zip(args, ts, strict=True)], node)
 
     def _python_only(self, f: Any, operands: list[Any], node: ast.AST) -> tuple[str, str]:
         """Return the type and a placeholder for a result that only CPython's text computes."""
@@ -340,7 +346,9 @@ class Functions(ArrayFunctions):
     ) -> tuple[str, str]:
         """Return (type, text) of a function in BY_LOOP."""
         if f is np.power and not set(ts) & FLOATS:
-            return self.arith("**", f, node, [a.const for a in args], [None, None])(ts, xs)
+            return self.arith("**", f, node, const=[a.const for a in args], bounds=[None, None])(
+                ts, xs
+            )
         r = self.type_of(f, ts, node)
         if f is np.sign and r in INTS - {"u8"}:
             x = self.convert(xs[0], ts[0], r, node)

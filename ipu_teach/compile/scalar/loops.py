@@ -266,7 +266,11 @@ class Loops(Statements):
         if not isinstance(generator, (ast.GeneratorExp, ast.ListComp)):
             item = ast.Name("T", ast.Load())
             generator = ast.GeneratorExp(item, [ast.comprehension(item, generator, [], 0)])
-        allowed = {"default", "key"} if f in (max, min) else {"start"} if f is sum else set()
+        allowed: set[str] = set()
+        if f is sum:
+            allowed = {"start"}
+        elif f in (max, min):
+            allowed = {"default", "key"}
         if len(generator.generators) > 1 or named.keys() - allowed:
             self.refuse(node, f"{f.__name__}() of this", "a loop")
         names, tests = _renamed_parts(generator, prefix, "ABFKX")
@@ -372,7 +376,9 @@ class Loops(Statements):
             self.emit(None, f"assert {sequence.size} == {size}")
         text = f"zip({', '.join(i.py for i in inner)})"
         data, counted = any(i.data for i in inner), any(i.counted for i in inner)
-        return LoopSequence(n, lambda k: [i.item(k) for i in inner], text, size, data, counted)
+        return LoopSequence(
+            n, lambda k: [i.item(k) for i in inner], py=text, size=size, data=data, counted=counted
+        )
 
     def _range(self, node: ast.Call) -> LoopSequence:
         args = [self.not_none(a) for a in self.nums(node.args)]
@@ -406,9 +412,9 @@ class Loops(Statements):
         return LoopSequence(
             count,
             item,
-            py,
-            f"len({py})",
-            any(x.data for x in args),
+            py=py,
+            size=f"len({py})",
+            data=any(x.data for x in args),
             bounds=(first, end, step),
             short=short,
         )
@@ -429,7 +435,7 @@ class Loops(Statements):
                 self.ranges[k] = "0", n
                 return self.load(array, [Num({"wi": k}, k, affine=(k, 0))], node)
             off = self.offset_of(array, array.off, k, s)
-            return self.part(array, off, k, array.dims[1:], f"[{k}]")
+            return self.part(array, off, k, dims=array.dims[1:], key=f"[{k}]")
 
         counted = bool(array.mark) and (len(array.dims) > 1 or self.multi)
         return LoopSequence(n, item, array.py, size, counted=counted)

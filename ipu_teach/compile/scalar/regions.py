@@ -143,9 +143,11 @@ class Regions(VariableWalk):
         """Return the compiled text of an integer or a bool as an int64."""
         if len(a.alts) == 1 and "u8" not in a.alts:
             return a.only[1]
-        return self.dispatch(
-            [a], lambda ts, xs: ("i8", f"np.int64({xs[0]})" if ts[0] == "u8" else xs[0])
-        )[0]["i8"]
+
+        def make(ts: list[str], xs: list[str]) -> tuple[str, str]:
+            return "i8", f"np.int64({xs[0]})" if ts[0] == "u8" else xs[0]
+
+        return self.dispatch([a], make)[0]["i8"]
 
     def _element_text(self, array: Arr, at: str) -> str:
         """Return the compiled text of an element of a buffer, as calculations have it."""
@@ -229,7 +231,7 @@ class Regions(VariableWalk):
                     f"{value.tag if len(value.alts) > 1 else CODES[value.only[0]]}"
                 )
             return
-        slots, _ = self.dispatch([value], lambda ts, xs: (t, self.put(xs[0], ts[0], t, node)))
+        slots, _ = self.dispatch([value], self.storing(t, node))
         self.emit(f"{array.buf}[{at}] = {self._stored(array, slots[t])}")
         if array.mark:
             marking = self._marks(t)
@@ -273,7 +275,7 @@ class Regions(VariableWalk):
             off = self.offset_of(owner, off, first, s)
             texts.append(text)
         owner = replace(owner, sized=True, free=free)
-        return self.part(owner, off, first, (*dims, *rest), f"[{', '.join(texts)}]")
+        return self.part(owner, off, first, dims=(*dims, *rest), key=f"[{', '.join(texts)}]")
 
     @staticmethod
     def offset_of(owner: Arr, off: str, first: str, step: str) -> str:
@@ -394,7 +396,9 @@ class Regions(VariableWalk):
         self.tables[name] = ConstantTable(py, lines, constants)
         strides = [str(int(np.prod(numbers.shape[k + 1 :]))) for k in range(numbers.ndim)]
         dims = tuple(zip(map(Known, numbers.shape), strides, strict=True))
-        return Arr(name, "?", dims, "0", name, writable=False, local=True, box=name, free=True)
+        return Arr(
+            name, "?", dims=dims, off="0", py=name, writable=False, local=True, box=name, free=True
+        )
 
 
 def nested_text(texts: list[str], shape: tuple[int, ...], brackets: str = "()") -> str:

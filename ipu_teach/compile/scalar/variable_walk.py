@@ -92,7 +92,12 @@ class VariableWalk(Arithmetic):
         with self.under(f"for {k} in range({' * '.join(sizes)}):"):
             self.emit(f"{a}[{k}] = {value.item(k)}")
         return Arr(
-            a, value.type, tuple(zip(sizes, (*sizes[1:], "1"), strict=True)), "0", a, local=True
+            a,
+            value.type,
+            dims=tuple(zip(sizes, (*sizes[1:], "1"), strict=True)),
+            off="0",
+            py=a,
+            local=True,
         )
 
     def bind(self, name: str, value: Any, node: ast.AST) -> None:

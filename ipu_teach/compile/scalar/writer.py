@@ -327,7 +327,7 @@ class Writer:
             for slot, t in {s: t for t, s in slots.items()}.items():
                 self.emit(f"{slot} = {ZERO[SLOT[t]]}")
             self.emit(f"{tag} = 0")
-        self._choose(values, [], slots, tag, make)
+        self._choose(values, [], slots, tag=tag, make=make)
         return slots, tag
 
     def _choose(
@@ -347,11 +347,11 @@ class Writer:
             return
         value = values[len(done)]
         if len(value.alts) == 1:
-            self._choose(values, [*done, value.only], slots, tag, make)
+            self._choose(values, [*done, value.only], slots, tag=tag, make=make)
             return
         for k, (t, text) in enumerate(value.alts.items()):
-            last = k == len(value.alts) - 1
-            with self.under(
-                "else:" if last else f"{'el' if k else ''}if {value.tag} == {CODES[t]}:"
-            ):
-                self._choose(values, [*done, (t, text)], slots, tag, make)
+            line = f"{'el' if k else ''}if {value.tag} == {CODES[t]}:"
+            if k == len(value.alts) - 1:
+                line = "else:"
+            with self.under(line):
+                self._choose(values, [*done, (t, text)], slots, tag=tag, make=make)

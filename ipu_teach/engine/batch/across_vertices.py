@@ -115,7 +115,12 @@ class _Pieces:
             trace = _resize(self._site.group.trace, length)
             column = {i: number for number, i in enumerate(self._regions)}
             placement = GroupPlacement(
-                trace, self._site.memory, self._regions, [], column, list(self._regions)
+                trace,
+                memory=self._site.memory,
+                regions=self._regions,
+                nests=[],
+                column=column,
+                in_place=list(self._regions),
             )
             plan = batch_plan.BatchPlan(
                 replace(self._site, group=replace(self._site.group, trace=trace)), placement

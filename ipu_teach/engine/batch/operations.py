@@ -132,7 +132,11 @@ class Operations:
         shifted = tuple(a % sample.ndim + axes for a in reduced)
         self.calls.append(
             self.xp.reduction(
-                op.fn, array, shifted if len(shifted) > 1 else shifted[0], out, keepdims
+                op.fn,
+                array,
+                shifted if len(shifted) > 1 else shifted[0],
+                out=out,
+                keepdims=keepdims,
             )
         )
 

@@ -97,11 +97,11 @@ def place_group(site: Site) -> GroupPlacement:
     nests, column = _nested(regions, trace, len(group.rows))
     placement = GroupPlacement(
         trace,
-        site.memory,
-        regions,
-        nests,
-        column,
-        [],
+        memory=site.memory,
+        regions=regions,
+        nests=nests,
+        column=column,
+        in_place=[],
         running=running,
         side_by_side=only_numbers(trace),
     )

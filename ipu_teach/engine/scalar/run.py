@@ -100,7 +100,9 @@ class ScalarRun:
         self.races = site.mode.checks_races and group.scalar.multi
         self.program = program_of(group.scalar, site.target)
         self.plain = site.rounding is None and site.watch is None
-        self.fields = Fields(group, group.scalar, site.graph, site.memory, site.defined)
+        self.fields = Fields(
+            group, group.scalar, graph=site.graph, memory=site.memory, defined=site.defined
+        )
         self.count = len(group.rows)
         self.cycles = np.zeros(self.count, np.int64) if site.cycles is None else site.cycles
         self.returned = np.ones(self.count, bool) if site.returned is None else site.returned
@@ -196,7 +198,9 @@ class ScalarRun:
         """
         numbers = None if self.plain else VertexFloats(self.site, v)
         regions = self.fields.arguments(v, numbers)
-        call = self.program.caller(self.number, regions, numbers, LOOK, self.patience.longer)
+        call = self.program.caller(
+            self.number, regions, numbers=numbers, limit=LOOK, longer=self.patience.longer
+        )
         if len(self.calls) < MOST_VIEWS:
             self.calls[v] = call
         return call
