@@ -25,6 +25,7 @@ from ipu_teach.compile.trace import Op, Ref, Trace
 from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.types import Array
 
+Axis = int | tuple[int, ...] | None
 # (function, usually of the array module, its arguments)
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
 
@@ -48,22 +49,22 @@ class Backend:
     chunk_bytes = 0
 
     def __init__(self) -> None:
-        self.as_strided: Any = np.lib.stride_tricks.as_strided
-        self.zeros: Any = np.zeros
-        self.empty: Any = np.empty
-        self.copyto: Any = np.copyto
-        self.take: Any = np.take
-        self.matmul: Any = np.matmul
-        self.vecdot: Any = np.vecdot
-        self.clip: Any = np.clip
-        self.may_share_memory: Any = np.may_share_memory
-        self._rows: dict[Any, Array] = {}
+        self.as_strided: Callable[..., Array] = np.lib.stride_tricks.as_strided
+        self.zeros: Callable[..., Array] = np.zeros
+        self.empty: Callable[..., Array] = np.empty
+        self.copyto: Callable[..., None] = np.copyto
+        self.take: Callable[..., Array] = np.take
+        self.matmul: Callable[..., Array] = np.matmul
+        self.vecdot: Callable[..., Array] = np.vecdot
+        self.clip: Callable[..., Array] = np.clip
+        self.may_share_memory: Callable[..., bool] = np.may_share_memory
+        self._rows: dict[tuple[object, ...], Array] = {}
 
     def runs(self, trace: Trace) -> bool:
         """Return whether it can run a whole kernel for all vertices together."""
         return True
 
-    def array(self, values: Any) -> Any:
+    def array(self, values: Array | np.generic) -> Any:
         """Return an array of the host's, in memory that kernels can read."""
         return values
 
@@ -79,7 +80,7 @@ class Backend:
     def finish(self) -> None:
         """Wait for all calls to be done."""
 
-    def ufunc(self, fn: Any, args: Sequence[Any], out: Array, kwargs: dict[str, Any]) -> Call:
+    def ufunc(self, fn: np.ufunc, args: Sequence[Any], out: Array, kwargs: dict[str, Any]) -> Call:
         """Return the call fn(*args, out=out), with numbers among the arguments prepared."""
         if fn in (np.maximum, np.minimum):
             args = [a if isinstance(a, np.ndarray) else self._row(a, out) for a in args]
@@ -93,7 +94,7 @@ class Backend:
         return fn, (*args, out)
 
     def reduction(
-        self, fn: Any, array: Array, axis: Any, out: Array, keepdims: bool = False
+        self, fn: np.ufunc, array: Array, axis: Axis, out: Array, keepdims: bool = False
     ) -> Call:
         """Return the call fn.reduce(array, axis, out=out)."""
         return fn.reduce, (array, axis, None, out, keepdims)
@@ -113,7 +114,7 @@ class Backend:
         return self._rows[key][:length]
 
 
-REDUCED = {
+REDUCED: dict[np.ufunc, str] = {
     np.add: "sum",
     np.multiply: "prod",
     np.maximum: "amax",
@@ -150,15 +151,19 @@ class CupyBackend(Backend):
         self.matmul = self._matmul
         self.vecdot = self._vecdot
 
-    def _take(self, array: Any, index: Any, axis: Any, out: Any, mode: str) -> Any:
+    def _take(self, array: Array, index: Array, axis: Axis, out: Array, mode: str) -> Array:
         """Gather elements. CuPy has no `mode`; the indices are within bounds."""
-        return self._cupy.take(array, index, axis, out)
+        gathered: Array = self._cupy.take(array, index, axis, out)
+        return gathered
 
-    def _matmul(self, a: Any, b: Any, out: Any) -> Any:
-        return self._cupy.matmul(a, b, out=out)
+    def _matmul(self, a: Array, b: Array, out: Array) -> Array:
+        product: Array = self._cupy.matmul(a, b, out=out)
+        return product
 
-    def _vecdot(self, a: Any, b: Any, out: Any) -> Any:
-        return self._cupy.matmul(a[..., None, :], b[..., None], out=out[..., None, None])
+    def _vecdot(self, a: Array, b: Array, out: Array) -> Array:
+        rows, columns = a[..., None, :], b[..., None]
+        product: Array = self._cupy.matmul(rows, columns, out=out[..., None, None])
+        return product
 
     def runs(self, trace: Trace) -> bool:
         return all(self._has(op, trace) for op in trace.ops)
@@ -189,7 +194,7 @@ class CupyBackend(Backend):
             and {a.ndim for a in samples} <= {1, 2}
         )
 
-    def array(self, values: Any) -> Any:
+    def array(self, values: Array | np.generic) -> Any:
         if isinstance(values, self._cupy.ndarray):
             return values
         return self._cupy.asarray(np.asarray(values))
@@ -198,7 +203,7 @@ class CupyBackend(Backend):
         # Python's numbers take the type of the other operand, in CuPy too.
         return self.array(value) if isinstance(value, (np.ndarray, np.generic)) else value
 
-    def to_host(self, values: Any) -> Array:
+    def to_host(self, values: Array) -> Array:
         host: Array = (
             self._cupy.asnumpy(values) if isinstance(values, self._cupy.ndarray) else values
         )
@@ -207,13 +212,15 @@ class CupyBackend(Backend):
     def finish(self) -> None:
         self._cupy.cuda.get_current_stream().synchronize()
 
-    def ufunc(self, fn: Any, args: Sequence[Any], out: Any, kwargs: dict[str, Any]) -> Call:
+    def ufunc(self, fn: np.ufunc, args: Sequence[Any], out: Array, kwargs: dict[str, Any]) -> Call:
         call = partial(getattr(self._cupy, fn.__name__), out=out, **kwargs)
         if any(self._overlap(a, out) for a in args):
             return self._from_copies, (call, args, out)
         return call, tuple(args)
 
-    def reduction(self, fn: Any, array: Any, axis: Any, out: Any, keepdims: bool = False) -> Call:
+    def reduction(
+        self, fn: np.ufunc, array: Array, axis: Axis, out: Array, keepdims: bool = False
+    ) -> Call:
         options: dict[str, Any] = {"dtype": out.dtype} if fn in (np.add, np.multiply) else {}
         return partial(
             getattr(self._cupy, REDUCED[fn]), axis=axis, out=out, keepdims=keepdims, **options
@@ -230,16 +237,18 @@ class CupyBackend(Backend):
         )
         return not (is_same_view and value.dtype == out.dtype)
 
-    def _from_copies(self, call: Any, args: Sequence[Any], out: Any) -> None:
+    def _from_copies(self, call: Callable[..., object], args: Sequence[Any], out: Array) -> None:
         """Call a function with copies of the operands that overlap the result."""
         call(*(a.copy() if self._overlap(a, out) else a for a in args))
 
-    def _copyto(self, to: Any, source: Any, casting: str = "same_kind", where: Any = None) -> None:
+    def _copyto(
+        self, to: Array, source: Array, casting: str = "same_kind", where: Array | None = None
+    ) -> None:
         source = source.copy() if self._overlap(source, to) else source
         self._cupy.copyto(to, source, casting, where)
 
 
-def _cuts(value: Any, place: Any, trace: Trace) -> bool:
+def _cuts(value: object, place: Array, trace: Trace) -> bool:
     """Return whether floats become integers.
 
     Values out of range then differ between a GPU and a processor.
@@ -334,7 +343,7 @@ def choose_backend(name: str | None) -> Backend:
 
 
 @cache
-def one_blas_thread() -> Callable[[], AbstractContextManager[Any]]:
+def one_blas_thread() -> Callable[[], AbstractContextManager[object]]:
     """Return a context manager that limits numpy's BLAS to one thread.
 
     With more threads, many small products stall. In a browser there is only one thread, and perhaps

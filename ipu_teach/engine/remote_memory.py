@@ -64,7 +64,7 @@ class RemoteRows:
         self._values = memory.host.backend.zeros((rows, buffer.num_elements), buffer.dtype.numpy)
         self._written = memory.host.backend.zeros((rows,), bool)
 
-    def load(self, rows: Any, reader: str) -> Array:
+    def load(self, rows: Array | list[int], reader: str) -> Array:
         """Return a copy of some rows, in order. `reader` is their reader, for the error.
 
         :raises UninitialisedReadError: in strict mode, if a row was never written.
@@ -83,7 +83,7 @@ class RemoteRows:
             values[unwritten] = poison(self.buffer.dtype)
         return values
 
-    def store(self, rows: Any, values: Array) -> None:
+    def store(self, rows: Array | list[int], values: Array) -> None:
         """Write some rows; if a row occurs twice, the later values stay.
 
         :raises GraphMemoryAllocationError: if this computer would have to swap.
@@ -119,7 +119,7 @@ class RemoteRows:
 
         return move
 
-    def _chosen(self, step: RemoteCopyStep) -> Any:
+    def _chosen(self, step: RemoteCopyStep) -> Array:
         """Return the present numbers of the rows that a copy moves."""
         buffer = self.buffer
         offset = step.offset

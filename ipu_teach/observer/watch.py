@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial, reduce
 from operator import getitem
 from typing import Any
@@ -37,7 +37,7 @@ from ipu_teach.cost.lines import (
 )
 from ipu_teach.cost.traced import UNIT, UNKNOWN, launch_cycles, priced_for, together, trace_cycles
 from ipu_teach.engine.scalar.count import marks_for
-from ipu_teach.engine.scalar.fields import index_of, parts_of
+from ipu_teach.engine.scalar.fields import FieldArrays, index_of, parts_of
 from ipu_teach.engine.scalar.function_text import python_text
 from ipu_teach.engine.scalar.functions import FOREVER
 from ipu_teach.graph.codelet_registry import said_cycles, vertex_class
@@ -66,7 +66,7 @@ def observe(codelet: type[Vertex], target: Target | None = None, /, **values: An
     )
 
 
-def observed(codelet: type[Vertex], regions: Mapping[str, Any], target: Target) -> Observed:
+def observed(codelet: type[Vertex], regions: Mapping[str, FieldArrays], target: Target) -> Observed:
     """Return what `observe` does, for host arrays of the fields.
 
     The arrays change as the vertex runs. A list of vectors is a list of arrays.
@@ -117,7 +117,7 @@ def observed(codelet: type[Vertex], regions: Mapping[str, Any], target: Target) 
 
 
 def _watched(
-    code: ScalarCode, regions: Mapping[str, Any], target: Target, count: int
+    code: ScalarCode, regions: Mapping[str, FieldArrays], target: Target, count: int
 ) -> list[Watch]:
     """Run a vertex by CPython's text, on copies, and return a watch for each worker.
 
@@ -154,7 +154,9 @@ class Watch:
     `turns` is as in `Observed`, and `count` the number of all iterations.
     """
 
-    def __init__(self, code: ScalarCode, regions: Mapping[str, Any], target: Target) -> None:
+    def __init__(
+        self, code: ScalarCode, regions: Mapping[str, FieldArrays], target: Target
+    ) -> None:
         self.code = code
         self.regions = regions
         self.factor = factor_of(code.codelet, target)
@@ -237,7 +239,7 @@ class Watch:
             turn.cycles = self.factor * (self._cycles_so_far(names) - begun) / UNIT
             turn.values = _values(names, self.heads[head][1])
             for name, places in turn.stored.items():
-                region = self.regions[name]
+                region: Any = self.regions[name]
                 indices = [tuple(index_of(place, region)) for place in sorted(places)]
                 turn.held[name] = [reduce(getitem, (*i, ()), region) for i in indices[:MOST_TOLD]]
                 turn.stored[name] = [index[0] if len(index) == 1 else index for index in indices]
@@ -248,15 +250,16 @@ class Watch:
         vec, loads, stores = (int(names.get(counter, 0)) for counter in ("vec", "loads", "stores"))
         return int(names["cyc"] + together((vec, loads, stores), self.target))
 
-    def noted(self, name: str, region: Any) -> Any:
+    def noted(self, name: str, region: FieldArrays) -> FieldArrays:
         """Return a field as an array that reports stores."""
         if not self.code.fields[name].written:
             return region
-        parts = []
+        parts: list[Array] = []
         first = 0
         for part in parts_of(region):
-            parts.append(part.view(_Reporting))
-            parts[-1].report = partial(self._store, name, first, part)
+            reporting = part.view(_Reporting)
+            reporting.report = partial(self._store, name, first, part)
+            parts.append(reporting)
             first += part.size
         return parts if isinstance(region, list) else parts[0]
 
@@ -283,7 +286,7 @@ class Watch:
 class _Reporting(np.ndarray[Any, np.dtype[Any]]):
     """A field of one vertex, and its views, which call `report(place)` at each store."""
 
-    report: Any = None
+    report: Callable[[Array], None] | None = None
 
     def __array_finalize__(self, parent: Any) -> None:
         if isinstance(parent, _Reporting) and np.may_share_memory(self, parent):  # it is a view

@@ -30,6 +30,7 @@ from types import FunctionType
 from typing import Any
 
 from ipu_teach.compile.scalar.calls import outside, scope_of, tree_of
+from ipu_teach.compile.scalar.kinds import Function
 from ipu_teach.compile.scalar.loops import Loops
 from ipu_teach.compile.scalar.operations import Operation
 from ipu_teach.compile.scalar.values import ConstantTable, Num, Refused
@@ -64,7 +65,7 @@ class ScalarCode:
     operations: list[Operation]
     pieces: tuple[PricedPiece, ...]
     rates: tuple[PieceRate, ...]
-    loops: tuple[tuple[Any, str], ...]
+    loops: tuple[tuple[Function, str], ...]
     tables: Mapping[str, ConstantTable]
     slots: Mapping[str, str]
     vectors: bool

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from ipu_teach.compile.scalar.kinds import (
     INTS,
     SAMPLES,
     WEAK,
+    Function,
     dtype_of,
     is_number,
     kind_of,
@@ -25,7 +25,7 @@ from ipu_teach.compile.scalar.values import LIMIT, Known, Num, Refused, StaticVa
 from ipu_teach.compile.scalar.writer import FUSED, Make, Writer
 
 # By operator: its sign, its function of Python's numbers, and numpy's name of it.
-BINARY: dict[type, tuple[str, Callable[..., Any], str]] = {
+BINARY: dict[type, tuple[str, Function, str]] = {
     ast.Add: ("+", operator.add, "add"),
     ast.Sub: ("-", operator.sub, "subtract"),
     ast.Mult: ("*", operator.mul, "multiply"),
@@ -45,7 +45,7 @@ BINARY: dict[type, tuple[str, Callable[..., Any], str]] = {
     ast.Eq: ("==", operator.eq, "equal"),
     ast.NotEq: ("!=", operator.ne, "not_equal"),
 }
-UNARY: dict[type, tuple[str, Callable[..., Any], str]] = {
+UNARY: dict[type, tuple[str, Function, str]] = {
     ast.USub: ("-", operator.neg, "negative"),
     ast.UAdd: ("+", operator.pos, "positive"),
     ast.Invert: ("~", operator.invert, "invert"),
@@ -159,7 +159,7 @@ class Arithmetic(Writer):
         return make
 
     def arith(
-        self, op: str, fn: Any, node: ast.AST, const: list[Any], bounds: list[int | None]
+        self, op: str, fn: Function, node: ast.AST, const: list[Any], bounds: list[int | None]
     ) -> Make:
         """Return the function that `dispatch` calls for an operator.
 
@@ -213,14 +213,14 @@ class Arithmetic(Writer):
             self.bail(f"{a} < 0.0 or ({a} == 0.0 and {b} < 0.0)", node)
         return self.wrapped(f"({a} {op} {b})", r)
 
-    def loop_at(self, ufunc: Any, types: str) -> str:
+    def loop_at(self, ufunc: Function, types: str) -> str:
         """Return the text of the addresses of one of numpy's own loops and of its data."""
         if (ufunc, types) not in self.loops:
             self.loops.append((ufunc, types))
         k = 2 * self.loops.index((ufunc, types))
         return f"loops[{k}], loops[{k + 1}]"
 
-    def by_loop(self, ufunc: Any, t: str, xs: list[str]) -> str:
+    def by_loop(self, ufunc: Function, t: str, xs: list[str]) -> str:
         """Return the text of numpy's own loop, called for one element, or two, of type t."""
         letter = dtype_of(t).char
         is_half = t == "f2"
@@ -323,7 +323,7 @@ class Arithmetic(Writer):
             slots, f"({sign}{a.py})", tag, a.data, bound=None if a.bound is None else a.bound + 1
         )
 
-    def signed(self, sign: str, fn: Any, node: ast.AST) -> Make:
+    def signed(self, sign: str, fn: Function, node: ast.AST) -> Make:
         """Return the function that `dispatch` calls for a unary operator."""
 
         def make(ts: list[str], xs: list[str]) -> tuple[str, str]:

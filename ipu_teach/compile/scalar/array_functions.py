@@ -14,6 +14,7 @@ from ipu_teach.compile.scalar.kinds import (
     SAMPLES,
     SLOT,
     ZERO,
+    Function,
     dtype_of,
     kind_of,
     numpys,
@@ -37,7 +38,7 @@ from ipu_teach.compile.trace import DENSE, ELEMENTWISE, LAPACK, place
 class ArrayFunctions(Arrays):
     """Calls of numpy's functions of arrays."""
 
-    def by_numpy(self, f: Any, args: list[Any], named: dict[str, Any], node: ast.AST) -> Any:
+    def by_numpy(self, f: Function, args: list[Any], named: dict[str, Any], node: ast.AST) -> Any:
         """Return the result of a numpy function of arrays that only CPython's text can call.
 
         The functions in DENSE are compiled too.
@@ -86,7 +87,7 @@ class ArrayFunctions(Arrays):
             return Arr(name, t, dims=(("-1", "1"),) * sample.ndim, off="0", py=name, local=True)
         return Num({t: ZERO[SLOT[t]]}, name, data=True, bound=reach([t]))
 
-    def _dense(self, f: Any, operands: list[Vec], name: str, t: str, node: ast.AST) -> Any:
+    def _dense(self, f: Function, operands: list[Vec], name: str, t: str, node: ast.AST) -> Any:
         """Return the result of a function of a matrix, with its price.
 
         `name` is the result in CPython's text. The compiled text calls numpy's own loop, which
@@ -168,11 +169,11 @@ class ArrayFunctions(Arrays):
             for factor in ((left, "f8", lambda e: f"{out}[{e}]", q), (right, "f8", upper, r))
         )
 
-    def _noting_call(self, f: Any) -> str:
+    def _noting_call(self, f: Function) -> str:
         """Return the beginning of a call in CPython's text that notes a fault of the matrix."""
         return f"call_noting(np.linalg.{f.__name__}, {place(self.codelet, self.line)!r}"
 
-    def _bail_if_unsuitable(self, f: Any, buf: str, m: str, n: str, node: ast.AST) -> None:
+    def _bail_if_unsuitable(self, f: Function, buf: str, m: str, n: str, node: ast.AST) -> None:
         """Leave the compiled text at a matrix with a fault, so that CPython's text can note it."""
         k = self.new("i")
         fault = "{0}[{1}] != {0}[{1}]"

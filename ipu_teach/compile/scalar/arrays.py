@@ -15,6 +15,7 @@ from ipu_teach.compile.scalar.kinds import (
     SAMPLES,
     SLOT,
     ZERO,
+    Function,
     dtype_of,
     kind_of,
     reach,
@@ -148,7 +149,7 @@ class Arrays(Regions):
         )
 
     def mapped(
-        self, f: Any, args: list[Any], make: Make | None, name: str, form: str, node: ast.AST
+        self, f: Function, args: list[Any], make: Make | None, name: str, form: str, node: ast.AST
     ) -> Vec:
         """Return the result of a function of numbers, applied to whole regions.
 
@@ -198,7 +199,7 @@ class Arrays(Regions):
                 self.bail(f"{n} != {m}", node)
 
     def _as_one_type(
-        self, a: Any, other: Any, fn: Any, is_right_operand: bool, node: ast.AST
+        self, a: Any, other: Any, fn: Function, is_right_operand: bool, node: ast.AST
     ) -> Any:
         """Return a number of several types as the one type that it takes beside an array.
 
@@ -248,7 +249,7 @@ class Arrays(Regions):
         self.spend_on_all("stores", region, BEYOND if to.local else "", t)
         self.end_loop()
 
-    def reduced(self, f: Any, value: Any, node: ast.AST) -> Num:
+    def reduced(self, f: Function, value: Any, node: ast.AST) -> Num:
         """Return np.sum, np.any and the like of a whole region, as a number.
 
         Floats are reduced by numpy's own loop, which sums pairwise.

@@ -19,6 +19,7 @@ from ipu_teach.compile.scalar.functions import Functions
 from ipu_teach.compile.scalar.kinds import (
     INTS,
     SAMPLES,
+    Function,
     dtype_of,
     held_dtype,
     numpys,
@@ -67,7 +68,7 @@ class Calls(Functions):
         if isinstance(f, tuple):  # a method of an array
             bound = [f[1]]
             f = f[0]
-        if not callable(f) or not isinstance(f, Hashable):
+        if not isinstance(f, Hashable) or not callable(f):
             self.refuse(node, f"{ast.unparse(node.func)}()")
         if isinstance(f, FunctionType) and f.__module__.partition(".")[0] != "numpy":
             return self._inline(f, node)
@@ -77,7 +78,7 @@ class Calls(Functions):
         return self._number_call(f, node, bound, named) if result is None else result
 
     def _array_call(
-        self, f: Any, node: ast.Call, bound: list[Any], named: dict[str, ast.expr]
+        self, f: Function, node: ast.Call, bound: list[Any], named: dict[str, ast.expr]
     ) -> Any:
         """Return the result of a function that makes, reshapes or reduces an array, or None."""
         if f in MAKERS:
@@ -99,7 +100,7 @@ class Calls(Functions):
             return self._materialised(replace(v, py=f"{v.py}.copy()"))
         return None
 
-    def _builtin_call(self, f: Any, node: ast.Call, named: dict[str, ast.expr]) -> Num | None:
+    def _builtin_call(self, f: Function, node: ast.Call, named: dict[str, ast.expr]) -> Num | None:
         """Return the result of len(), max(), min(), or float() of a literal; or None."""
         if not named and f is len and len(node.args) == 1:
             return self._len(node)
@@ -120,7 +121,7 @@ class Calls(Functions):
         return None
 
     def _number_call(
-        self, f: Any, node: ast.Call, bound: list[Any], named: dict[str, ast.expr]
+        self, f: Function, node: ast.Call, bound: list[Any], named: dict[str, ast.expr]
     ) -> Any:
         """Return the result of any other function, of numbers or of whole arrays."""
         if named and f not in BY_NUMPY:
@@ -162,7 +163,7 @@ class Calls(Functions):
         self.refuse_if(not isinstance(items, (list, tuple, str, np.ndarray)), node, "len()")
         return self.constant(len(items))
 
-    def _better(self, f: Any, best: Num, item: Num, node: ast.AST) -> Num:
+    def _better(self, f: Function, best: Num, item: Num, node: ast.AST) -> Num:
         """Return the builtin max or min: `item` where it is strictly better than `best`."""
         is_better = self.binary(ast.Gt if f is max else ast.Lt, item, best, node)
         var = "." + self.new("l")
@@ -177,7 +178,7 @@ class Calls(Functions):
         self.spend(data=data)  # a trace reads the single element of np.where's result
         return result
 
-    def _new_array(self, f: Any, node: ast.Call, named: dict[str, ast.expr]) -> Arr:
+    def _new_array(self, f: Function, node: ast.Call, named: dict[str, ast.expr]) -> Arr:
         """Return the array of np.zeros, np.ones, np.empty, np.full or their `_like` forms."""
         rest = list(node.args)
         named = dict(named)

@@ -23,6 +23,7 @@ from ipu_teach.compile.scalar.kinds import (
     SAMPLES,
     SLOT,
     ZERO,
+    Function,
     kind_of,
     numpys,
 )
@@ -31,7 +32,7 @@ from ipu_teach.compile.scalar.writer import Make
 from ipu_teach.compile.trace import ROUNDED
 
 # Functions whose result IEEE fixes to the bit, and their compiled text.
-EXACT: dict[Any, str] = {
+EXACT: dict[Function, str] = {
     abs: "abs",
     np.sqrt: "np.sqrt",
     np.fabs: "abs",
@@ -46,7 +47,7 @@ EXACT: dict[Any, str] = {
     np.square: "square",
 }
 # Tests of a number: the expression for floats, and for integers.
-TESTS: dict[Any, tuple[str, str]] = {
+TESTS: dict[Function, tuple[str, str]] = {
     np.isnan: ("({0} != {0})", "False"),
     np.isinf: ("(abs({0}) == np.inf)", "False"),
     np.isfinite: ("({0} - {0} == 0)", "True"),
@@ -55,7 +56,7 @@ TESTS: dict[Any, tuple[str, str]] = {
     math.isinf: ("(abs({0}) == np.inf)", "False"),
     math.isfinite: ("({0} - {0} == 0)", "True"),
 }
-LOGICAL = {
+LOGICAL: dict[Function, str] = {
     np.logical_and: "({} and {})",
     np.logical_or: "({} or {})",
     np.logical_xor: "({} != {})",
@@ -63,7 +64,12 @@ LOGICAL = {
 }
 # The larger or the smaller of two numbers. The last two ignore NaN; for floats they are numpy's
 # loop.
-EXTREMES = {np.maximum: "np_max", np.minimum: "np_min", np.fmax: "np_max", np.fmin: "np_min"}
+EXTREMES: dict[Function, str] = {
+    np.maximum: "np_max",
+    np.minimum: "np_min",
+    np.fmax: "np_max",
+    np.fmin: "np_min",
+}
 BY_OPERATOR = {getattr(np, name): sign for sign, _, name in BINARY.values() if sign != "**"}
 # Functions that numpy computes in its own way: its own loop is called.
 BY_LOOP = frozenset(
@@ -139,7 +145,7 @@ _DIVIDES = "abs({0}) < np.inf and {1} != 0.0"
 # Functions of `math` that are called directly, and the condition under which they raise nothing;
 # otherwise CPython's text runs. Some take fewer arguments than in Python; those since 3.11 are
 # added where they exist.
-CALLED: dict[Any, str] = {
+CALLED: dict[Function, str] = {
     math.erf: "",
     math.erfc: "",
     math.hypot: "",
@@ -185,12 +191,12 @@ NUMBERS = frozenset(type(sample) for sample in SAMPLES.values())
 class Functions(ArrayFunctions):
     """The results of functions of single numbers in a scalar loop."""
 
-    def is_compiled(self, f: Any, args: list[Any]) -> bool:
+    def is_compiled(self, f: Function, args: list[Any]) -> bool:
         """Return whether `f`, one of numpy's functions of arrays, has a form for these numbers."""
         count = {np.round: 1, np.where: 3, np.clip: 3}.get(f, getattr(f, "nin", 0))
         return len(args) == count and all(isinstance(a, Num) for a in args)
 
-    def of_numbers(self, f: Any, args: list[Any], node: ast.Call) -> Any:
+    def of_numbers(self, f: Function, args: list[Any], node: ast.Call) -> Any:
         """Return the result of a function of Python or numpy, the latter also of whole regions."""
         make = self._make_of(f, args, node)
         is_ufunc = f is abs or isinstance(f, np.ufunc)
@@ -229,7 +235,7 @@ class Functions(ArrayFunctions):
             self.spend(NUMPYS.get(name, name), "float32", data=data)
         return Num(slots, form.format(*(a.py for a in nums)), tag, data, bound=bound)
 
-    def _make_of(self, f: Any, args: list[Any], node: ast.AST) -> Make | None:
+    def _make_of(self, f: Function, args: list[Any], node: ast.AST) -> Make | None:
         """Return the function that writes the compiled text, or None if there is no form."""
         if f in EXACT:
             return lambda ts, xs: self._exact(f, ts[0], xs[0], node)
@@ -259,23 +265,25 @@ class Functions(ArrayFunctions):
             return lambda ts, xs: self._rounded(f, args, ts, node)
         return (lambda ts, xs: self._math(f, ts, xs, node)) if f in MATH else None
 
-    def _logical(self, f: Any, ts: list[str], xs: list[str], node: ast.AST) -> tuple[str, str]:
+    def _logical(self, f: Function, ts: list[str], xs: list[str], node: ast.AST) -> tuple[str, str]:
         """Return (type, text) of a function in LOGICAL."""
         truths = (self.convert(x, t, "b1", node) for x, t in zip(xs, ts, strict=True))
         return "b1", LOGICAL[f].format(*truths)
 
-    def _rounded(self, f: Any, args: list[Num], ts: list[str], node: ast.AST) -> tuple[str, str]:
+    def _rounded(
+        self, f: Function, args: list[Num], ts: list[str], node: ast.AST
+    ) -> tuple[str, str]:
         """Return (type, text) of round() to a number of decimals."""
         return self._python_only(f, [a.const or t for a, t in zip(args, ts, strict=True)], node)
 
-    def _python_only(self, f: Any, operands: list[Any], node: ast.AST) -> tuple[str, str]:
+    def _python_only(self, f: Function, operands: list[Any], node: ast.AST) -> tuple[str, str]:
         """Return the type and a placeholder for a result that only CPython's text computes."""
         r = self.type_of(f, operands, node)
         self.refuse_if(r not in SAMPLES, node, f"{text_of(f)} of {operands[0]}")
         self.require_python(node)
         return r, ZERO[SLOT[r]]
 
-    def _exact(self, f: Any, t: str, x: str, node: ast.AST) -> tuple[str, str]:
+    def _exact(self, f: Function, t: str, x: str, node: ast.AST) -> tuple[str, str]:
         """Return (type, text) of a function in EXACT."""
         r = self.type_of(f, [t], node)
         self.refuse_if(
@@ -292,7 +300,7 @@ class Functions(ArrayFunctions):
                 return r, x if r[0] == "u" and g == "abs" else f"{g}({x})"
         return r, self.wrapped(f"{g}({x})", r)
 
-    def _test(self, f: Any, t: str, x: str, node: ast.AST) -> tuple[str, str]:
+    def _test(self, f: Function, t: str, x: str, node: ast.AST) -> tuple[str, str]:
         """Return (type, text) of a function in TESTS."""
         r = self.type_of(f, [t], node)
         if t not in FLOATS:
@@ -305,14 +313,16 @@ class Functions(ArrayFunctions):
         """Leave a NaN to CPython's text: its sign depends on the code that computed it."""
         self.bail(f"{x} != {x}", node)
 
-    def _with_sign(self, f: Any, ts: list[str], xs: list[str], node: ast.AST) -> tuple[str, str]:
+    def _with_sign(
+        self, f: Function, ts: list[str], xs: list[str], node: ast.AST
+    ) -> tuple[str, str]:
         """Return (type, text) of copysign."""
         r = self.type_of(f, ts, node)
         a, b = (self.put(x, t, r, node) for x, t in zip(xs, ts, strict=True))
         self._bail_if_nan(b, node)
         return r, f"np.copysign({a}, {b})"
 
-    def _extreme(self, f: Any, ts: list[str], xs: list[str], node: ast.AST) -> tuple[str, str]:
+    def _extreme(self, f: Function, ts: list[str], xs: list[str], node: ast.AST) -> tuple[str, str]:
         """Return (type, text) of a function in EXTREMES."""
         r = self.type_of(f, ts, node)
         a, b = (self.convert(x, t, r, node) for x, t in zip(xs, ts, strict=True))
@@ -342,7 +352,7 @@ class Functions(ArrayFunctions):
         return r, f"({a} if {self.convert(xs[0], ts[0], 'b1', node)} else {b})"
 
     def _by_numpy_loop(
-        self, f: Any, args: list[Num], ts: list[str], xs: list[str], node: ast.AST
+        self, f: Function, args: list[Num], ts: list[str], xs: list[str], node: ast.AST
     ) -> tuple[str, str]:
         """Return (type, text) of a function in BY_LOOP."""
         if f is np.power and not set(ts) & FLOATS:
@@ -360,12 +370,12 @@ class Functions(ArrayFunctions):
             f, r, [self.convert(x, t, r, node) for x, t in zip(xs, ts, strict=True)]
         )
 
-    def _whole(self, f: Any, t: str, x: str, node: ast.AST) -> tuple[str, str]:
+    def _whole(self, f: Function, t: str, x: str, node: ast.AST) -> tuple[str, str]:
         """Return (type, text) of a Python function that returns an integer."""
         r = self.type_of(f, [t], node)
         return r, self.put(f"{WHOLE[f]}({x})" if t in FLOATS else x, t, r, node)
 
-    def _called(self, f: Any, ts: list[str], xs: list[str], node: ast.AST) -> tuple[str, str]:
+    def _called(self, f: Function, ts: list[str], xs: list[str], node: ast.AST) -> tuple[str, str]:
         """Return (type, text) of a function in CALLED."""
         xs = [self.named(self.put(x, t, "wf", node)) for x, t in zip(xs, ts, strict=True)]
         if CALLED[f]:
@@ -373,7 +383,7 @@ class Functions(ArrayFunctions):
         loop = self.loop_at(f, f"{'d' * len(xs)}->d")
         return "wf", f"call_double{len(xs)}({loop}, {', '.join(xs)})"
 
-    def _math(self, f: Any, ts: list[str], xs: list[str], node: ast.AST) -> tuple[str, str]:
+    def _math(self, f: Function, ts: list[str], xs: list[str], node: ast.AST) -> tuple[str, str]:
         """Return (type, text) of a function in MATH."""
         xs = [self.put(x, t, "wf", node) for x, t in zip(xs, ts, strict=True)]
         text = f"np.sqrt({xs[0]})" if f is math.sqrt else f"math.{f.__name__}({', '.join(xs)})"
@@ -390,7 +400,7 @@ def chosen_number(condition: Any, a: Any, b: Any) -> Any:
     return np.where(condition, a, b)[()]
 
 
-def text_of(f: Any) -> str:
+def text_of(f: Function) -> str:
     """Return the name of a function in CPython's text."""
     if f in (abs, int, float, bool, round):
         return str(f.__name__)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+Function = Callable[..., Any]  # one of numbers or arrays, Python's or numpy's
 SAMPLES: dict[str, Any] = {
     "wb": True,
     "wi": 1,
@@ -59,7 +60,7 @@ def kind_of(value: Any) -> str:
 
 
 @lru_cache(None, typed=True)
-def gives(f: Any, *operands: Any) -> str:
+def gives(f: Function, *operands: Any) -> str:
     """Return the type of `f` of operands of these types, by example.
 
     An operand may also be a number.

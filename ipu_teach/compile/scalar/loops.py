@@ -12,7 +12,7 @@ from typing import Any
 
 from ipu_teach.compile.scalar.calls import stored_names
 from ipu_teach.compile.scalar.expressions import place_of
-from ipu_teach.compile.scalar.kinds import BOOLS, INTS
+from ipu_teach.compile.scalar.kinds import BOOLS, INTS, Function
 from ipu_teach.compile.scalar.operations import Block, Leave
 from ipu_teach.compile.scalar.statements import Statements, Substitution, mark_generated
 from ipu_teach.compile.scalar.values import (
@@ -257,7 +257,7 @@ class Loops(Statements):
         }
         return module
 
-    def reduction_loop(self, f: Any, node: ast.Call, named: dict[str, ast.expr]) -> Num:
+    def reduction_loop(self, f: Function, node: ast.Call, named: dict[str, ast.expr]) -> Num:
         """Return sum, any, all, max or min of an iterable, written as a loop."""
         generator = node.args[0]
         prefix = self.new("g_")

@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any, NoReturn
 
-from ipu_teach.compile.scalar.kinds import CODES, SLOT, ZERO, dtype_of, gives, held_dtype
+from ipu_teach.compile.scalar.kinds import CODES, SLOT, ZERO, Function, dtype_of, gives, held_dtype
 from ipu_teach.compile.scalar.operations import Block, Count, CountRegion, Line, Operation
 from ipu_teach.compile.scalar.values import (
     ConstantTable,
@@ -69,7 +69,7 @@ class Writer:
     fork: Callable[[ast.expr, Callable[[], None], Callable[[], None]], None]
     branch: Callable[[Num, Callable[[], None], Callable[[], None]], None]
     block: Callable[[list[ast.stmt]], None]
-    reduction_loop: Callable[[Any, ast.Call, dict[str, ast.expr]], Num]
+    reduction_loop: Callable[[Function, ast.Call, dict[str, ast.expr]], Num]
 
     def __init__(self, codelet: type[Vertex], lists: frozenset[str]) -> None:
         self.codelet = codelet
@@ -77,7 +77,7 @@ class Writer:
         self.multi = codelet.context == "multi"
         self.tagged: set[str] = set()  # tags of variables that have several types somewhere
         self.slots: dict[str, str] = {}
-        self.loops: list[tuple[Any, str]] = []  # numpy's own loops, called by address
+        self.loops: list[tuple[Function, str]] = []  # numpy's own loops, called by address
         self.tables: dict[str, ConstantTable] = {}
         self.boxes: dict[str, set[str]] = {}  # the types of numbers, by list or table
         # attributes of the vertex that a function of its class assigns
@@ -204,7 +204,7 @@ class Writer:
         if condition:
             self.refuse(node, why, instead)
 
-    def type_of(self, f: Any, operands: Sequence[Any], node: ast.AST) -> str:
+    def type_of(self, f: Function, operands: Sequence[Any], node: ast.AST) -> str:
         """Return the type of `f` of some operands: see `gives`."""
         try:
             return gives(f, *operands)

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from ipu_teach.compile.trace import Op, Ref, Trace, layout_independent
 from ipu_teach.engine.backend import Call
 from ipu_teach.engine.batch import batch_plan
+from ipu_teach.engine.batch.buffers import BufferKey
 from ipu_teach.engine.batch.chunk import Chunk
 from ipu_teach.engine.batch.last_use import last_uses, live_bytes
 from ipu_teach.engine.batch.placement import GroupPlacement
@@ -87,7 +87,7 @@ class _Pieces:
         self._site = site
         self._regions = regions
         self._plans: dict[int, batch_plan.BatchPlan] = {}
-        self._pool: dict[Any, list[Array]] = defaultdict(list)
+        self._pool: dict[BufferKey, list[Array]] = defaultdict(list)
         self.calls: list[Call] = []
         trace = site.group.trace
         samples = [np.asarray(trace.samples[i]) for i in regions]

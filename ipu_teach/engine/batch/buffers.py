@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.compile.trace import Op, Ref, Trace, layout_independent
+from ipu_teach.engine.backend import Backend
 from ipu_teach.types import Array
+
+BufferKey = tuple[np.dtype[Any], int]  # (dtype, elements per vertex)
 
 
 def by_stride(strides: Iterable[int]) -> list[int]:
@@ -24,14 +27,14 @@ class Buffers:
     `side_by_side`: the same element of all vertices is contiguous.
     """
 
-    def __init__(self, xp: Any, trace: Trace, last: dict[int, int], side_by_side: bool) -> None:
+    def __init__(self, xp: Backend, trace: Trace, last: dict[int, int], side_by_side: bool) -> None:
         self._xp = xp
         self._trace = trace
         self._last = last
         self._side_by_side = side_by_side
         self.capacity = 1
-        self.pool: dict[Any, list[Array]] = defaultdict(list)
-        self._held: dict[int, tuple[Any, Array]] = {}
+        self.pool: dict[BufferKey, list[Array]] = defaultdict(list)
+        self._held: dict[int, tuple[BufferKey, Array]] = {}
         self._released: dict[int, list[int]] = defaultdict(list)
         for root, number in last.items():
             self._released[number].append(root)

@@ -8,8 +8,7 @@ become a single product. BLAS then sums in another order. So this is done only w
 
 from __future__ import annotations
 
-from typing import Any
-
+from ipu_teach.engine.backend import Backend
 from ipu_teach.types import Array
 
 # A narrow product gains nothing from its length: its blocks fit a cache, the joined matrix does
@@ -18,7 +17,7 @@ NARROW = 16
 MOST_ELEMENTS = 1 << 20
 
 
-def join_products(xp: Any, a: Array, b: Array, out: Array) -> tuple[Array, Array, Array]:
+def join_products(xp: Backend, a: Array, b: Array, out: Array) -> tuple[Array, Array, Array]:
     """Return (a, b, out) with as many leading axes joined as possible.
 
     The products are (…, m, k) @ (…, k, n) into (…, m, n), before and after.
@@ -59,7 +58,7 @@ def _follows(array: Array, axis: int, inner: int, n: int) -> bool:
     )
 
 
-def _joined(xp: Any, array: Array, axis: int, inner: int) -> Array:
+def _joined(xp: Backend, array: Array, axis: int, inner: int) -> Array:
     """Return the array with `axis` joined to the matrix's axis `inner`."""
     shape, strides = list(array.shape), list(array.strides)
     if shape[inner] == 1:

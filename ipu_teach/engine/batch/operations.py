@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.compile.trace import ELEMENTWISE, Op, Ref, Trace, layout_independent
-from ipu_teach.engine.backend import Call
+from ipu_teach.engine.backend import Backend, Call
 from ipu_teach.engine.batch.kernels import apply, call_dense, call_each, call_rows
 from ipu_teach.engine.batch.last_use import alone_or_backwards, along_an_axis, by_rows
 from ipu_teach.engine.batch.products import Products
@@ -27,7 +27,7 @@ class Operations:
     """
 
     def __init__(
-        self, xp: Any, trace: Trace, products: Products, calls: list[Call], axes: int
+        self, xp: Backend, trace: Trace, products: Products, calls: list[Call], axes: int
     ) -> None:
         self.xp = xp
         self.trace = trace

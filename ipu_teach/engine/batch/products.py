@@ -8,11 +8,10 @@ own order for halves (`half_products`), otherwise by BLAS.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from ipu_teach.engine.backend import Call
+from ipu_teach.engine.backend import Backend, Call
 from ipu_teach.engine.batch.half_products import HalfProducts
 from ipu_teach.engine.batch.joined_products import join_products
 from ipu_teach.types import Array
@@ -24,7 +23,7 @@ class Products:
     With `exact`, they have the bits of the plain vertex loop.
     """
 
-    def __init__(self, xp: Any, exact: bool) -> None:
+    def __init__(self, xp: Backend, exact: bool) -> None:
         self._xp = xp
         self._exact = exact
 

@@ -52,7 +52,7 @@ class StochasticRounding:
         workers = self._vertices % words.shape[1] if self._workers is None else self._workers
         self.keys[...] = generator.key(words[self._tiles, workers], self._vertices)
 
-    def rounded(self, values: Array, members: Any, worker: int, first: Any) -> Array:
+    def rounded(self, values: Array, members: Array | slice, worker: int, first: int) -> Array:
         """Return `values` (vertices, ...) as halves.
 
         The vertices are `members` of the group, and their words start at `first`.
@@ -111,7 +111,7 @@ class RoundedStores:
         members = rows if self._running is None else self._running[rows]
         return self._store, (place, source, members, self._words[number])
 
-    def _store(self, place: Array, source: Array, members: Any, first: int) -> None:
+    def _store(self, place: Array, source: Array, members: Array | slice, first: int) -> None:
         values = np.broadcast_to(source, place.shape).reshape(
             len(self._rounding.chosen[members]), -1
         )

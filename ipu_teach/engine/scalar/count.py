@@ -11,7 +11,14 @@ from ipu_teach.compile.scalar import ScalarCode
 from ipu_teach.compile.workers import race_of
 from ipu_teach.cost.traced import UNIT, UNKNOWN
 from ipu_teach.engine.fp.vertex_floats import VertexFloats
-from ipu_teach.engine.scalar.fields import elements, first_conflict, index_of, mark_of, parts_of
+from ipu_teach.engine.scalar.fields import (
+    FieldArrays,
+    elements,
+    first_conflict,
+    index_of,
+    mark_of,
+    parts_of,
+)
 from ipu_teach.engine.scalar.functions import FOREVER, program_of
 from ipu_teach.engine.site import Site
 
@@ -35,7 +42,7 @@ class Counting:
     def vertex(
         self,
         number: int,
-        regions: Mapping[str, Any],
+        regions: Mapping[str, FieldArrays],
         places: Mapping[str, Any],
         numbers: VertexFloats | None,
     ) -> None:
@@ -76,15 +83,15 @@ class Counting:
 
 
 def marks_for(
-    code: ScalarCode, regions: Mapping[str, Any], workers: int
-) -> tuple[dict[str, Any], dict[str, Any]]:
+    code: ScalarCode, regions: Mapping[str, FieldArrays], workers: int
+) -> tuple[dict[str, FieldArrays], dict[str, FieldArrays]]:
     """Return two dicts of arrays, by name, for the regions of one vertex.
 
     Stores are marked in the first; in the second, reads by the workers of a MultiVertex.
     """
     size_of_mark = 1 if workers <= 8 else 8  # bytes; a bit for each worker
 
-    def zeros(name: str) -> Any:
+    def zeros(name: str) -> FieldArrays:
         size = size_of_mark if code.multi else code.fields[name].dtype.size
         arrays = [np.zeros(part.shape, f"u{size}") for part in parts_of(regions[name])]
         return arrays if isinstance(regions[name], list) else arrays[0]

@@ -21,6 +21,8 @@ from ipu_teach.engine.tile_arrays import Memory
 from ipu_teach.engine.views import regions_of
 from ipu_teach.types import Array
 
+FieldArrays = Array | list[Array]  # a field of one vertex: a region, or a list of them
+
 
 class FieldPlace:
     """One field of every vertex, with its place in a buffer.
@@ -83,7 +85,7 @@ class FieldPlace:
         """Whether the last axis has stride 1."""
         return all(step == 1 for _, step in self.dims[-1:])
 
-    def view(self, flat: Array, vertex: int) -> Any:
+    def view(self, flat: Array, vertex: int) -> FieldArrays:
         """Return the region of one vertex in `flat`, an array like the buffer."""
         if self.rows:
             return [
@@ -171,8 +173,10 @@ class Fields:
             view = self.places[name].view(flat, vertex)
             # Python stores a single element faster through a memoryview; that of a matrix has no
             # rows.
-            is_flat = isinstance(view, np.ndarray) and view.ndim < 2 and not self.code.vectors
-            arguments.append(view.data if is_flat else view)
+            if isinstance(view, np.ndarray) and view.ndim < 2 and not self.code.vectors:
+                arguments.append(view.data)
+            else:
+                arguments.append(view)
         return arguments
 
     def load(self) -> None:
@@ -226,12 +230,12 @@ class Fields:
         return None
 
 
-def parts_of(region: Any) -> list[Array]:
+def parts_of(region: FieldArrays) -> list[Array]:
     """Return the arrays of a field: one, or those of a list."""
     return region if isinstance(region, list) else [region]
 
 
-def index_of(element: int, region: Any) -> list[int]:
+def index_of(element: int, region: FieldArrays) -> list[int]:
     """Return the index of an element, from its number among all of a field."""
     for k, part in enumerate(parts_of(region)):
         if element < part.size:

@@ -58,7 +58,7 @@ class CodeletFunctions:
         regions: list[Any],
         numbers: VertexFloats | None,
         limit: int,
-        longer: Any = int,
+        longer: Callable[[int], int] = int,
     ) -> Caller:
         """Return a function that runs a vertex by CPython's text.
 
