@@ -161,7 +161,8 @@ class CupyBackend(Backend):
         return product
 
     def _vecdot(self, a: Array, b: Array, out: Array) -> Array:
-        rows, columns = a[..., None, :], b[..., None]
+        rows = a[..., None, :]
+        columns = b[..., None]
         product: Array = self._cupy.matmul(rows, columns, out=out[..., None, None])
         return product
 

@@ -10,8 +10,8 @@ plain loop runs it and raises the error.
 
 `values` defines the values in a walk, and `operations` its result; `writer` collects the
 operations. `arithmetic`, `variable_walk`, `regions`, `arrays`, `array_functions`, `functions`,
-`calls`, `expressions`, `statements` and `loops` each add the part of the language that they are
-named after.
+`calls`, `expressions`, `statements`, `loops` and `comprehensions` each add the part of the language
+that they are named after.
 
 A number is *free* if it consists of constants, lengths, worker ids, loop counters and state that
 nothing assigns: work on it costs nothing, as in a trace. It is *data* if it comes from memory, or
@@ -30,8 +30,8 @@ from types import FunctionType
 from typing import Any
 
 from ipu_teach.compile.scalar.calls import outside, scope_of, tree_of
+from ipu_teach.compile.scalar.comprehensions import Comprehensions
 from ipu_teach.compile.scalar.kinds import Function
-from ipu_teach.compile.scalar.loops import Loops
 from ipu_teach.compile.scalar.operations import Operation
 from ipu_teach.compile.scalar.values import ConstantTable, Num, Refused
 from ipu_teach.compile.scalar.writer import PieceRate, PricedPiece, Spot
@@ -161,7 +161,7 @@ def _code(codelet: type[Vertex], compute: Any, walk: _Walk) -> ScalarCode | str:
     return f"{place(codelet, line)}: {reason} does not run as a scalar loop{advice}"
 
 
-class _Walk(Loops):
+class _Walk(Comprehensions):
     """The walk over a whole codelet."""
 
     def run(self, compute: FunctionType) -> ScalarCode:

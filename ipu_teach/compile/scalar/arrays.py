@@ -342,18 +342,7 @@ class Arrays(Regions):
                 q if isinstance(q, Arr) else self._materialised(v, False)
                 for q, v in ((a, x), (b, y))
             )
-            loop = self.loop_at(np.matmul, f"{letter}{letter}->{letter}")
-            n = self.named(x.dims[-1])
-            m, p = ((*dims, "1", "1") if len(x.dims) > 1 else ("1", *dims, "1"))[:2]
-            self.bail(f"{n} != {y.dims[0]} or {m} * {n} * {p} == 0", node)
-            xs = [s for _, s in left.dims]
-            ys = [s for _, s in right.dims]
-            steps = ", ".join(
-                (*(xs if len(xs) > 1 else (n, *xs)), *(ys if len(ys) > 1 else (*ys, "1")), p)
-            )
-            self.empty(name, f"{m} * {p}", t)
-            at = f"{left.buf}, {left.off}, {right.buf}, {right.off}, {name}"
-            self.emit(f"product_loop({loop}, {at}, {m}, {n}, {p}, {steps})")
+            self._emit_product((x, left), (y, right), name, t, node)
         if not dims:
             return Num({t: self.named(f"{name}[0]")}, name, data=True, bound=reach([t]))
         return Arr(
@@ -365,10 +354,31 @@ class Arrays(Regions):
             local=True,
         )
 
-    def end_loop(self, result: Vec | None = None) -> None:
-        """Count the end of a loop over vectors; with `each`, one loop per element of a result."""
-        self.spend_on_all("vec", result, LOOP, result.type) if result is not None else self.spend(
-            LOOP
+    def _emit_product(
+        self, left: tuple[Vec, Arr], right: tuple[Vec, Arr], name: str, t: str, node: ast.AST
+    ) -> None:
+        """Write the call of numpy's loop for a product of type t into the new array `name`."""
+        (x, a), (y, b) = left, right
+        letter = np.dtype(t).char
+        loop = self.loop_at(np.matmul, f"{letter}{letter}->{letter}")
+        n = self.named(x.dims[-1])
+        dims = (*x.dims[:-1], *y.dims[1:])
+        m, p = ((*dims, "1", "1") if len(x.dims) > 1 else ("1", *dims, "1"))[:2]
+        self.bail(f"{n} != {y.dims[0]} or {m} * {n} * {p} == 0", node)
+        xs = [s for _, s in a.dims]
+        ys = [s for _, s in b.dims]
+        steps = ", ".join(
+            (*(xs if len(xs) > 1 else (n, *xs)), *(ys if len(ys) > 1 else (*ys, "1")), p)
         )
+        self.empty(name, f"{m} * {p}", t)
+        ends = f"{a.buf}, {a.off}, {b.buf}, {b.off}, {name}"
+        self.emit(f"product_loop({loop}, {ends}, {m}, {n}, {p}, {steps})")
+
+    def end_loop(self, result: Vec | None = None) -> None:
+        """Count the end of a loop over vectors; with `result`, of one loop per element of it."""
+        if result is None:
+            self.spend(LOOP)
+        else:
+            self.spend_on_all("vec", result, LOOP, result.type)
         self.loops_over += 1
         self.loaded.clear()
