@@ -228,7 +228,7 @@ class CupyBackend(Backend):
         ), (array,)
 
     def _overlap(self, value: Any, out: Any) -> bool:
-        """Return whether two arrays share memory, unless they are equal element by element."""
+        """Return whether two arrays share memory and are not the same view."""
         if not isinstance(value, self._cupy.ndarray) or not self.may_share_memory(value, out):
             return False
         is_same_view = (

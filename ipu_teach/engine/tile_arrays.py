@@ -39,8 +39,8 @@ class Memory:
         """Return the whole memory as elements of `dtype`."""
         if dtype not in self._flat:
             length = len(self.bytes) // dtype.size * dtype.numpy.itemsize
-            # float64 in place of FLOAT or HALF is longer, and has an array of its own: see
-            # lessons/precision.py
+            # If checks put float64 in place of FLOAT or HALF, its array is longer than the memory,
+            # and separate.
             row = self.bytes if length <= len(self.bytes) else np.zeros(length, np.uint8)
             self._flat[dtype] = row[:length].view(dtype.numpy)
         return self._flat[dtype]

@@ -164,7 +164,7 @@ def _renamed_parts(
 ) -> tuple[dict[str, ast.expr], list[ast.expr]]:
     """Return (names, conditions) of a comprehension or generator.
 
-    `names` maps T to its variables, E to its element, I to its iterable, and each letter of `more`
+    `names` maps T to its variables, E to its element, I to its iterable, and each of `letters`
     to a new variable. All these variables begin with `prefix`.
     """
     (part,) = generator.generators
