@@ -1,8 +1,8 @@
 """Functions of single numbers, Python's and numpy's, with the same bits in the compiled text.
 
-- A function whose result IEEE fixes is written as an expression. - For other numpy functions,
-numpy's own loop is called, as numpy calls it for one number. - For other functions of `math`, the
-function itself is called, as a C function of doubles.
+* A function whose result IEEE fixes is written as an expression.
+* For other numpy functions, numpy's own loop is called, as numpy calls it for one number.
+* For other functions of `math`, the function itself is called, as a C function of doubles.
 """
 
 from __future__ import annotations

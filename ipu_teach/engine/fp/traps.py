@@ -5,15 +5,17 @@ stop the run at an invalid operation, a division by zero, an overflow. With NANO
 receives NaN instead of infinity where halves overflow. Three options of the engine set these bits
 when a program is loaded, and `set_floating_point_behaviour` while it runs:
 
-- debug.floatPointOpException: INV, DIV0 and OFLO; - debug.nanOverflowMode: NANOO; -
-debug.nanOverflowException: NANOO, and the store stops the run.
+* debug.floatPointOpException: INV, DIV0 and OFLO
+* debug.nanOverflowMode: NANOO
+* debug.nanOverflowException: NANOO, and the store stops the run
 
 The exceptions are those that numpy reports, vertex by vertex. Differences and limits:
 
-- A NaN that is only passed on does not stop the run, as it does on the chip. - Integers never stop
-a batch. If vertices with FLOAT or HALF fields run one by one, a single integer that overflows does,
-and integers divided by zero always do. - If one assignment stores both an infinity and an overflow,
-both become NaN. - Copies, streams and vertices that draw random numbers are not checked.
+* A NaN that is only passed on does not stop the run; on the chip, it does.
+* The overflow of integers stops the run only for a single integer, in vertices with FLOAT or HALF
+  fields that run one by one. A division of integers by zero always stops it.
+* If one assignment stores both an infinity and an overflow, both become NaN.
+* Copies, streams and vertices that draw random numbers are not checked.
 """
 
 from __future__ import annotations
