@@ -297,7 +297,7 @@ class CostModel:
         searched: set[type] = set()  # a codelet may be in many compute sets
         for compute_set in self.compiled.graph.compute_sets:
             for group in self.groups[compute_set.id]:
-                if group.at_once or not group.trace.stopped:  # poprand's have generators of a tile
+                if group.is_bulk or not group.trace.stopped:  # poprand's have generators of a tile
                     continue
                 codelet, stopped = group.table.codelet, group.trace.stopped
                 source = next((s for s in (RANDOM, CLOCK) if stopped.endswith(s.reason)), None)
