@@ -536,11 +536,11 @@ WRONG: dict[str, tuple[Any, str]] = {
     ),
     "shape": (
         lambda: perceptron().fit(X, Y, 16),
-        r"'x' was fed \[16, 8, 8\], and a run takes \[16, 64\]",
+        r"'x' was fed \[16, 8, 8\], but a run takes \[16, 64\]",
     ),
     "class": (
         lambda: perceptron().fit(X.reshape(160, 64), Y + (Y == 9), 16, verbose=0),
-        "'y' was fed the number 10, and takes 0 to 9",
+        "'y' was fed the number 10, but takes 0 to 9",
     ),
     "over": (
         lambda: perceptron(1, 4).fit(X.reshape(160, 64)[:150], Y[:150], 8, verbose=0),

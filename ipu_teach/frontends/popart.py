@@ -34,15 +34,15 @@ from ipu_teach.frontends.ir import Ir, Run, Value
 from ipu_teach.frontends.ir.saved import MODEL, loaded, written
 from ipu_teach.frontends.ir.values import misuse
 from ipu_teach.frontends.session import (
+    CheckedOptions,
     Group,
-    Known,
     Training,
     Version,
-    among,
-    below,
-    chosen,
+    checked_name,
+    input_of,
     machine,
-    needed,
+    select_outputs,
+    without_unused,
 )
 from ipu_teach.saving.archive import read_whole, write_whole
 from ipu_teach.schedules import SCHEDULES
@@ -165,7 +165,7 @@ def _nll(
     """Of probabilities, or of their logarithms. The loss of what a softmax made is that of its
     scores, in FLOAT: PopART takes the logarithm of no less than 1e-7, which ends at 16.1."""
     how: Any = {"reduction": reduction.lower(), "ignored": ignoreIndex}
-    before = below(g, x, "log_softmax" if inputIsLogProbability else "softmax")
+    before = input_of(g, x, "log_softmax" if inputIsLogProbability else "softmax")
     if before is not None:
         return ir.cross_entropy(g, before, labels, **how)
     return ir.nll(g, x if inputIsLogProbability else _logarithms(g, x), labels, **how)
@@ -244,7 +244,7 @@ class Opset:
     def __getattr__(self, name: str) -> Callable[..., str]:
         if name.startswith("_"):
             raise AttributeError(name)
-        make = self._table[among("an opset", name, self._table)]
+        make = self._table[checked_name("an opset", name, self._table)]
 
         def operation(args: Sequence[str], debugContext: str = "", **attributes: Any) -> str:
             check(name, "debugContext", debugContext, str, misuse)
@@ -366,14 +366,14 @@ class Builder:
 
 
 @dataclass
-class ExecutionPhaseSettings(Known):
+class ExecutionPhaseSettings(CheckedOptions):
     """How many phases a model has; 0 for none."""
 
     phases: Natural = 0
 
 
 @dataclass
-class TensorLocationSettings(Known):
+class TensorLocationSettings(CheckedOptions):
     """Whether something lies in streaming memory, and whether replicas have a share each."""
 
     offChip: bool = False
@@ -388,7 +388,7 @@ SCHEDULED = f"give {' or '.join(map(repr, SCHEDULES))}."
 
 
 @dataclass
-class SessionOptions(Known):
+class SessionOptions(CheckedOptions):
     """What a session does with a model."""
 
     virtualGraphMode: Annotated[str, Among(("Off", "Manual", "ExecutionPhases"))] = "Off"
@@ -432,7 +432,7 @@ class DeviceManager:
     def createIpuModelDevice(self, options: Mapping[str, Any]) -> Device:
         """A device of so many IPUs and tiles."""
         for name, value in options.items():
-            kind = MACHINE[among("createIpuModelDevice", name, MACHINE)]
+            kind = MACHINE[checked_name("createIpuModelDevice", name, MACHINE)]
             check("createIpuModelDevice", name, value, kind, misuse)
         version = options.get("ipuVersion", "ipu2")
         tiles, ipus = options.get("tilesPerIPU", 0), options.get("numIPUs", 1)
@@ -458,7 +458,9 @@ class SGD:
 
     def __init__(self, options: Mapping[str, tuple[Rate, bool]]) -> None:
         known = ["defaultLearningRate", "lossScaling", *self.names]
-        given = {among(type(self).__name__, n, known): float(v[0]) for n, v in options.items()}
+        given = {
+            checked_name(type(self).__name__, n, known): float(v[0]) for n, v in options.items()
+        }
         scale, call = given.get("lossScaling", 1.0), type(self).__name__
         check(call, "lossScaling", scale, Positive, misuse)
         self.rate = given.pop("defaultLearningRate", 0.1)
@@ -554,7 +556,7 @@ class InferenceSession:
 
     def _graph(self) -> Ir:
         wanted = {n: self._value(n) for n in self._flow.anchors}
-        return needed(self._model.but(outputs=wanted))
+        return without_unused(self._model.but(outputs=wanted))
 
     def prepareDevice(self) -> None:
         """Compile for the device."""
@@ -611,7 +613,7 @@ class InferenceSession:
     def _returned(self, name: str, found: Any) -> Any:
         kind = self._flow.anchors[name]
         rows = found.reshape((self._ready.factors["steps"], -1, *found.shape[1:]))
-        rows = chosen(rows, kind.kind.lower(), kind.n)
+        rows = select_outputs(rows, kind.kind.lower(), kind.n)
         return rows.reshape((*self._lead(kind), *found.shape[1:]))
 
     def run(self, io: PyStepIO | PyStepIOCallback) -> None:
@@ -678,7 +680,7 @@ class TrainingSession(InferenceSession):
             place.offChip,
             o.executionPhaseSettings.phases > 0,
             o.pipelineSchedule.lower() if o.enablePipelining else "",
-        ).of(self._model.but(outputs={**kept, self._loss: loss}), loss)
+        ).transform(self._model.but(outputs={**kept, self._loss: loss}), loss)
         return step.but(outputs={n: step.outputs[n] for n in kept})
 
     def updateOptimizerFromHost(self, optimizer: SGD) -> None:

@@ -64,7 +64,13 @@ from ipu_teach.frontends.pytorch.paths import with_paths
 from ipu_teach.frontends.pytorch.reads import Reads
 from ipu_teach.frontends.pytorch.rows.likelihoods import IGNORED
 from ipu_teach.frontends.pytorch.tensors import filled, tensor_of
-from ipu_teach.frontends.session import Training, chosen, compiled, rate_of, spelt
+from ipu_teach.frontends.session import (
+    Training,
+    batch_product,
+    compile_graph,
+    rate_of,
+    select_outputs,
+)
 from ipu_teach.graph.source import caller, in_words
 from ipu_teach.schedules import GROUPED, SCHEDULES
 
@@ -310,7 +316,11 @@ def DataLoader(
     count = batch_size * prod(factors.values())
     settings |= {"shuffle": shuffle, "num_workers": num_workers}
     return Loader(
-        dataset, count, spelt("batch_size", batch_size, factors), bool(drop_last), **settings
+        dataset,
+        count,
+        batch_product("batch_size", batch_size, factors),
+        bool(drop_last),
+        **settings,
     )
 
 
@@ -645,7 +655,7 @@ class PoplarExecutor(WithoutSome):
                     next:  give at least one example.""")
             if count > 1 and (not tensor.dim() or tensor.shape[0] % count):
                 raise ModelError(f"""{name!r} was given as {list(tensor.shape)}, and its batch is no
-                    multiple of {spelt("batch_size", 1, factors)}.
+                    multiple of {batch_product("batch_size", 1, factors)}.
                     next:  give batches of a poptorch.DataLoader, which are all of one size.""")
         if self._shapes is None or call.shapes == self._shapes:
             return count
@@ -665,7 +675,7 @@ class PoplarExecutor(WithoutSome):
         old = self._shapes[name]
         batch = old[0][0] // count if old[0] else 1
         raise ModelError(f"""{name!r} was given as {_said(call.shapes[name])}, and was compiled for
-            {_said(old)}: {spelt("batch_size", batch, factors)}.
+            {_said(old)}: {batch_product("batch_size", batch, factors)}.
             next:  give batches of one size (drop_last=True of a DataLoader), or destroy() the
             executor, which compiles for the next one.""")
 
@@ -713,7 +723,7 @@ class PoplarExecutor(WithoutSome):
             }
             settings = {n: value for n, value in asked.items() if value is not None}
             steps = 1 if step.schedule and not self.training else self.options.iterations
-            run = compiled("", step, self.options.model, steps, settings)
+            run = compile_graph("", step, self.options.model, steps, settings)
         mirror = Mirror(run, self.module, self.optimizer, captured.counters)
         _refuse_overlaps(self.module, mirror)
         self._seed = self._read_seed()  # of the program before
@@ -752,7 +762,9 @@ class PoplarExecutor(WithoutSome):
             sharded=where.optimizer.shared,
             off_chip=not where.optimizer.on_chip,
             schedule=options.strategy.schedule if captured.graph.stages > 1 else "",
-        ).of(captured.graph, None, [v for v in captured.trained if v.name in names], captured.grads)
+        ).transform(
+            captured.graph, None, [v for v in captured.trained if v.name in names], captured.grads
+        )
 
     # --- calls ---
 
@@ -810,7 +822,7 @@ class PoplarExecutor(WithoutSome):
         if mode is OutputMode.Sum and out.dtype.kind in "iu":
             out = out.astype(np.int64)
         by_replica = out.reshape(out.shape[0] // replicas, replicas, *out.shape[1:])
-        by_replica = chosen(by_replica, mode.value, self.options.every)
+        by_replica = select_outputs(by_replica, mode.value, self.options.every)
         count = by_replica.shape[0] * replicas
         if count == 1:
             return by_replica.reshape(out.shape[1:])

@@ -10,7 +10,7 @@ import numpy as np
 
 from ipu_teach.arguments import Between, Count, Extended, Natural, Numbers, check_calls, is_numeric
 from ipu_teach.errors import ModelError, shown
-from ipu_teach.frontends.ir.values import MOST_ELEMENTS, misuse
+from ipu_teach.frontends.ir.values import MAX_ELEMENTS, misuse
 from ipu_teach.frontends.keras import layers
 
 
@@ -93,7 +93,7 @@ def to_categorical(classes: Numbers, num_classes: Count | None = None) -> Any:
     if not numbers.size:
         return np.zeros((0, num_classes or 0), np.float32)
     count = int(numbers.max()) + 1 if num_classes is None else num_classes
-    if numbers.size * count > MOST_ELEMENTS:
+    if numbers.size * count > MAX_ELEMENTS:
         raise misuse(
             f"to_categorical() was to make {numbers.size:,} rows of {count:,} classes.",
             "give fewer classes.",

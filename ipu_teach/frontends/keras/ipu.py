@@ -11,11 +11,11 @@ from typing import Any
 from ipu_teach.arguments import Count, Natural, check_calls
 from ipu_teach.errors import ModelError, shown
 from ipu_teach.frontends.ir.values import misuse
-from ipu_teach.frontends.session import Known, Version
+from ipu_teach.frontends.session import CheckedOptions, Version
 
 
 @dataclass
-class IPUModelOptions(Known):
+class IPUModelOptions(CheckedOptions):
     """Of the simulated machine: its `version`, and how many tiles each IPU has; 0 for all."""
 
     version: Version = "ipu2"
@@ -23,14 +23,14 @@ class IPUModelOptions(Known):
 
 
 @dataclass
-class PoplarOptions(Known):
+class PoplarOptions(CheckedOptions):
     """Options of the library's products or convolutions."""
 
     poplar_options: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
-class IPUConfig(Known):
+class IPUConfig(CheckedOptions):
     """The machine: how many IPUs, and which. A model of one stage has a replica on each."""
 
     auto_select_ipus: Count = 1

@@ -9,7 +9,7 @@ from ipu_teach.errors import ModelError
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Value
 from ipu_teach.frontends.ir.values import misuse
-from ipu_teach.frontends.session import among, below
+from ipu_teach.frontends.session import checked_name, input_of
 from ipu_teach.types import FLOAT, UNSIGNED_INT
 
 EPSILON = 1e-7  # keras.backend.epsilon(): probabilities are clipped to [EPSILON, 1 - EPSILON]
@@ -37,7 +37,7 @@ class Loss:
     def scores(self, g: Ir, out: Value, kind: str) -> Value | None:
         """Return the scores, in FLOAT; None if the outputs are probabilities of another origin.
         Raises `ModelError` for outputs of which nothing says that they are."""
-        scores = out if self.from_logits else below(g, out, kind)
+        scores = out if self.from_logits else input_of(g, out, kind)
         if scores is None and self.from_logits is None:
             raise ModelError(f"""{type(self).__name__} was given what no {kind} made.
                 next:  end the model with Activation({kind!r}), or say from_logits=True, or
@@ -110,7 +110,7 @@ LOSSES: dict[str, type[Loss]] = {
 
 def loss_of(given: Any) -> Loss:
     """A loss by its name, or as it is. Raises `ModelError`."""
-    return given if isinstance(given, Loss) else LOSSES[among("loss", given, [*LOSSES])]()
+    return given if isinstance(given, Loss) else LOSSES[checked_name("loss", given, [*LOSSES])]()
 
 
 def accuracy(g: Ir, out: Value, y: Value) -> Value:

@@ -34,11 +34,11 @@ from ipu_teach.frontends.keras.optimizers import optimizer_of
 from ipu_teach.frontends.session import (
     Group,
     Training,
-    compiled,
+    batch_product,
+    checked_count,
+    compile_graph,
     machine,
-    needed,
-    spelt,
-    whole,
+    without_unused,
 )
 from ipu_teach.schedules import GROUPED, SCHEDULES
 
@@ -176,7 +176,7 @@ class Model:
         out = values[self.outputs]
         if mode == PREDICT:
             graph.output("predictions", out)
-            return needed(graph)
+            return without_unused(graph)
         loss = self._compiled(mode)
         with graph.at(path="loss", stage=max(self.get_pipeline_stage_assignment())):
             y = loss.target(graph, out)
@@ -184,7 +184,7 @@ class Model:
         for name in self._metrics:
             with graph.at(path=name, stage=max(self.get_pipeline_stage_assignment())):
                 graph.output(name, METRICS[name](graph, out, y))
-        return needed(graph)
+        return without_unused(graph)
 
     def _compiled(self, mode: str) -> Loss:
         if self._loss is None:
@@ -224,7 +224,9 @@ class Model:
         self._compiled(mode)
         k = self._options["accumulation"]
         ipus = self._config.auto_select_ipus if self._config else 1
-        replicas = whole("replicas", ipus // (1 + max(self.get_pipeline_stage_assignment())))
+        replicas = checked_count(
+            "replicas", ipus // (1 + max(self.get_pipeline_stage_assignment()))
+        )
         steps = self._steps or k * replicas
         if steps % (k * replicas):
             raise ModelError(f"""steps_per_execution is {steps}, and an update takes
@@ -242,9 +244,9 @@ class Model:
                 replicas=factors["replicas"],
                 **self._options,
             )
-            graph = how.of(graph, graph.outputs["loss"], self._learnable(graph))
+            graph = how.transform(graph, graph.outputs["loss"], self._learnable(graph))
         model = machine(config.ipu_model.version, config.ipu_model.tiles_per_ipu)
-        run = compiled(mode, graph, model, factors["steps"], config.options)
+        run = compile_graph(mode, graph, model, factors["steps"], config.options)
         target = run.engine.report.target
         self.compiles.append(
             f"Compiled {mode} for batches of {batch}, {counted(target.num_ipus, 'IPU')} with "
@@ -511,7 +513,7 @@ def _steps(factors: dict[str, int], data: Dataset, wanted: int | None) -> int:
     batches, over = divmod(data.samples, data.size)
     over = 0 if data.drop else over
     per = prod(factors.values())
-    steps = whole(
+    steps = checked_count(
         "the number of steps", batches * min(data.times, 1) if wanted is None else wanted, 0
     )
     each = per * data.size
@@ -520,7 +522,7 @@ def _steps(factors: dict[str, int], data: Dataset, wanted: int | None) -> int:
     fits = min(batches // per * per, steps // per * per or per)
     asked = counted(steps, "batch", "batches") + (f", and {over} are over" if over else "")
     raise ModelError(f"""{counted(data.samples, "sample")} were to be {asked}; a run takes
-        {each:,}: {spelt("batch", data.size, factors)}.
+        {each:,}: {batch_product("batch", data.size, factors)}.
         next:  give a multiple of {each:,}, as in x[:{fits * data.size}];
         Dataset.batch({data.size}, drop_remainder=True) leaves out what is over.""")
 

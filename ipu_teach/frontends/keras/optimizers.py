@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from ipu_teach.arguments import Between, Fraction, Positive, Taken, check, check_calls
 from ipu_teach.frontends.ir.values import misuse
-from ipu_teach.frontends.session import among
+from ipu_teach.frontends.session import checked_name
 
 Rate = Annotated[float, Between(0)]
 Decay = Annotated[float, Between(0)]
@@ -94,7 +94,7 @@ def optimizer_of(given: Any) -> Optimizer:
     """An optimiser by its name, or as it is. Raises `ModelError`."""
     if isinstance(given, Optimizer):
         return given
-    made: Optimizer = OPTIMIZERS[among("optimizer", given, [*OPTIMIZERS])]()
+    made: Optimizer = OPTIMIZERS[checked_name("optimizer", given, [*OPTIMIZERS])]()
     return made
 
 

@@ -250,7 +250,7 @@ class Lowerer:
         return self.graph.constant(number, results.dtype, results.shape)
 
     def _place(self) -> dict[str, str]:
-        here = self.graph.here
+        here = self.graph.context
         return {"where": here["path"] or self.name, "line": in_words(here["line"])}
 
     # --- values ---

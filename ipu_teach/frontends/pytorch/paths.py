@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ipu_teach.frontends.ir import OPS, Ir, Op
-from ipu_teach.frontends.session import needed
+from ipu_teach.frontends.session import without_unused
 
 LOSS = "loss"
 
@@ -20,7 +20,9 @@ def with_paths(graph: Ir, backward: Sequence[Op], name: str, loss: str | None) -
     """
     last = max((i for i, op in enumerate(graph.ops) if op.path and not _changes(op)), default=-1)
     rest = {n: v for n, v in graph.outputs.items() if n != loss}
-    others = set(map(id, needed(graph.but(outputs=rest)).ops)) if loss is not None else set()
+    others = (
+        set(map(id, without_unused(graph.but(outputs=rest)).ops)) if loss is not None else set()
+    )
     lines: dict[str, set[tuple[str, int]]] = {LOSS: set(), name: set()}
     ops = []
     for i, op in enumerate(graph.ops):

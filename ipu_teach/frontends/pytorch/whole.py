@@ -24,7 +24,7 @@ import torch
 from ipu_teach.errors import ModelError, shown
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import OPS, Ir, Op, Value
-from ipu_teach.frontends.ir.autodiff import swept
+from ipu_teach.frontends.ir.autodiff import add_gradients
 from ipu_teach.frontends.pytorch import private
 from ipu_teach.frontends.pytorch.markers import LIBRARY as _library, LOWERINGS
 from ipu_teach.frontends.pytorch.private import pytree
@@ -112,7 +112,7 @@ class Capture:
     ) -> list[Value]:
         pairs = zip(outs, gradients, strict=True)
         grads = {out: g for out, g in pairs if g.number != 0}
-        swept(graph, self.made[outs[0]], grads, {v for v in inputs if v.floating})
+        add_gradients(graph, self.made[outs[0]], grads, {v for v in inputs if v.floating})
         zeros = (graph.constant(0, v.dtype, v.shape) for v in inputs)
         return [grads.get(v, zero) for v, zero in zip(inputs, zeros, strict=True)]
 

@@ -28,7 +28,7 @@ def class_numbers(graph: Ir, labels: Value, classes: int, ignored: int) -> tuple
     """
     rows = graph.op("reshape", labels, shape=(labels.size,)) if len(labels.shape) != 1 else labels
     numbers = graph.op("reinterpret", rows, dtype=UNSIGNED_INT) if rows.dtype is INT else rows
-    fed = graph.fed(numbers)
+    fed = graph.fed_input(numbers)
     if fed is not None:
         fed.below = classes if fed.below is None else min(classes, fed.below)
         if ignored == IGNORED and not getattr(fed, "marked", False):
