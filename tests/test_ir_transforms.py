@@ -365,10 +365,16 @@ def test_stages_by_the_path_of_modules() -> None:
     ("wrong", "text"),
     [
         (lambda: ir.recompute(net()[0], "all"), "was told to keep 'all'"),
-        (lambda: ir.recompute(net()[0], [net()[1]]), "which is not made in the forward of the graph"),
+        (
+            lambda: ir.recompute(net()[0], [net()[1]]),
+            "which is not made in the forward of the graph",
+        ),
         (lambda: ir.accumulate(net()[0], 0), "accumulate() was given 0"),
         (lambda: ir.replicate(net()[0], 1.5), "replicate() was given 1.5"),
-        (lambda: ir.off_chip(net()[0], ["wieght"]), "'wieght', but the graph has no such variables"),
+        (
+            lambda: ir.off_chip(net()[0], ["wieght"]),
+            "'wieght', but the graph has no such variables",
+        ),
         (lambda: ir.pipelined(ir.accumulate(net(stages=(1, 1))[0], 3)), "4 or more"),
         (lambda: ir.pipelined(net()[0], "fast"), "'fast'"),
     ],
