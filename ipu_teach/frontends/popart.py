@@ -401,7 +401,7 @@ class Builder:
             try:
                 return self._register(make(self._graph, *values, **attributes))
             except (TypeError, ValueError, LookupError, ArithmeticError) as error:
-                raise ModelError(f"""{name}() does not accept {len(values)} tensors and
+                raise ModelError(f"""{name}() does not accept {counted(len(values), "tensor")} and
                     {", ".join(attributes) or "no attributes"}: {error}.
                     next:  give it the inputs and attributes that ONNX has for it.""") from None
 
