@@ -1,7 +1,7 @@
-"""The content of containers, by the methods of the built-in types.
+"""Read containers by the methods of the built-in types.
 
-A registry of a library may make an object for each key that is asked for, and a queue may lose
-what is taken from it: reading them by their own methods would change them.
+A library's registry may make an object for each key that is read, and a queue may lose elements
+that are read: their own methods would change them.
 """
 
 from __future__ import annotations

@@ -8,11 +8,12 @@ from typing import Any
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Value
 from ipu_teach.frontends.pytorch.rows.registry import (
+    Dims,
     Results,
     as_bool,
     as_dtype,
-    counted,
     dimensions,
+    numeric,
     reshaped,
     row,
 )
@@ -21,7 +22,7 @@ from ipu_teach.types import FLOAT, HALF, INT
 NAN = float("nan")
 
 
-def reduced(graph: Ir, results: Results, kind: str, x: Value, dim: Any, empty: float) -> Value:
+def reduced(graph: Ir, results: Results, kind: str, x: Value, dim: Dims, empty: float) -> Value:
     """Return x reduced over dimensions, in the result's shape; `empty` if x has no elements."""
     if not x.size:
         return graph.constant(empty, x.dtype, results.shape)
@@ -31,25 +32,25 @@ def reduced(graph: Ir, results: Results, kind: str, x: Value, dim: Any, empty: f
 
 @row("sum")
 def _sum(
-    graph: Ir, results: Results, x: Value, dim: Any = None, keepdim: bool = False, **_: Any
+    graph: Ir, results: Results, x: Value, dim: Dims = None, keepdim: bool = False, **_: object
 ) -> Value:
     return reduced(graph, results, "sum", as_dtype(graph, x, results.dtype), dim, 0)
 
 
 @row("prod")
 def _prod(
-    graph: Ir, results: Results, x: Value, dim: Any = None, keepdim: bool = False, **_: Any
+    graph: Ir, results: Results, x: Value, dim: Dims = None, keepdim: bool = False, **_: object
 ) -> Value:
     x = as_dtype(graph, x, results.dtype)
     return graph.cast(reduced(graph, results, "reduce_prod", widened(graph, x), dim, 1), x.dtype)
 
 
 def widened(graph: Ir, x: Value) -> Value:
-    """Return halves as FLOAT: what is summed or multiplied is rounded once, at the end."""
+    """Return HALF as FLOAT, so that a sum or product is rounded only once, at the end."""
     return graph.cast(x, FLOAT) if x.dtype is HALF else x
 
 
-def _total(graph: Ir, results: Results, x: Value, dim: Any, count: float) -> Value:
+def _total(graph: Ir, results: Results, x: Value, dim: Dims, count: float) -> Value:
     """Return the sum over dimensions divided by a count, which may be 0."""
     total = reduced(graph, results, "sum", x, dim, 0)
     return graph.op("mul", total, 1 / count) if count else graph.op("div", total, 0.0)
@@ -57,7 +58,7 @@ def _total(graph: Ir, results: Results, x: Value, dim: Any, count: float) -> Val
 
 @row("mean")
 def _mean(
-    graph: Ir, results: Results, x: Value, dim: Any = None, keepdim: bool = False, **_: Any
+    graph: Ir, results: Results, x: Value, dim: Dims = None, keepdim: bool = False, **_: object
 ) -> Value:
     x = as_dtype(graph, x, results.dtype)
     if not x.size:
@@ -75,9 +76,9 @@ def _size(shape: tuple[int, ...]) -> int:
 
 def _extreme(kind: str) -> Callable[..., Value]:
     def extreme(
-        graph: Ir, results: Results, x: Value, dim: Any = None, keepdim: bool = False
+        graph: Ir, results: Results, x: Value, dim: Dims = None, keepdim: bool = False
     ) -> Value:
-        y = reduced(graph, results, kind, counted(graph, x), dim, 0)
+        y = reduced(graph, results, kind, numeric(graph, x), dim, 0)
         return as_dtype(graph, y, results.dtype)
 
     return extreme
@@ -88,13 +89,13 @@ row("amin")(_extreme("reduce_min"))
 
 
 @row("any")
-def _any(graph: Ir, results: Results, x: Value, dim: Any = None, keepdim: bool = False) -> Value:
+def _any(graph: Ir, results: Results, x: Value, dim: Dims = None, keepdim: bool = False) -> Value:
     count = reduced(graph, results, "sum", graph.cast(as_bool(graph, x), INT), dim, 0)
     return as_dtype(graph, graph.op("gt", count, 0), results.dtype)
 
 
 @row("all")
-def _all(graph: Ir, results: Results, x: Value, dim: Any = None, keepdim: bool = False) -> Value:
+def _all(graph: Ir, results: Results, x: Value, dim: Dims = None, keepdim: bool = False) -> Value:
     fails = graph.cast(graph.op("logical_not", as_bool(graph, x)), INT)
     count = reduced(graph, results, "sum", fails, dim, 0)
     return as_dtype(graph, graph.op("eq", count, 0), results.dtype)
@@ -102,20 +103,22 @@ def _all(graph: Ir, results: Results, x: Value, dim: Any = None, keepdim: bool =
 
 @row("var", kept=True)
 def _var(
-    graph: Ir, results: Results, x: Value, dim: Any = None, unbiased: Any = None,
-    keepdim: bool = False, *, correction: Any = None,
+    graph: Ir, results: Results, x: Value, dim: Dims = None, unbiased: bool | None = None,
+    keepdim: bool = False, *, correction: float | None = None,
 ) -> Value:  # fmt: skip
-    """The mean square distance from the mean; NaN or infinite if no degree of freedom is left."""
-    if isinstance(dim, bool):  # var(x, unbiased)
-        dim, unbiased = None, dim
+    """Return the mean squared distance from the mean; NaN or infinite if no degree of freedom is
+    left."""
+    if isinstance(dim, bool):  # the call is var(x, unbiased)
+        unbiased = dim
+        dim = None
     if correction is None:
         correction = 0 if unbiased is False else 1
     if not x.size:
         return graph.constant(NAN, x.dtype, results.shape)
-    dims, x = dimensions(x, dim), widened(graph, x)
-    centred = (
-        graph.op("sub", x, ir.mean(graph, x, dims, True)) if x.shape else graph.op("sub", x, x)
-    )
+    dims = dimensions(x, dim)
+    x = widened(graph, x)
+    mean = ir.mean(graph, x, dims, True) if x.shape else x
+    centred = graph.op("sub", x, mean)
     count = max(x.size / _size(results.shape) - float(correction), 0.0)
     total = _total(graph, results, graph.op("square", centred), dim, count)
     return graph.cast(total, results.dtype)
@@ -134,15 +137,17 @@ def _std(graph: Ir, results: Results, x: Value, *rest: Any, **options: Any) -> V
 
 @row("linalg_vector_norm")
 def _vector_norm(
-    graph: Ir, results: Results, x: Value, ord: float = 2, dim: Any = None, keepdim: bool = False,
-    **_: Any,
+    graph: Ir, results: Results, x: Value, ord: float = 2, dim: Dims = None, keepdim: bool = False,
+    **_: object,
 ) -> Value:  # fmt: skip
-    """(Σ |x|ᵖ)^(1/p); the number of elements that are not 0 for p = 0; extremes for infinite p."""
+    """Return (Σ |x|ᵖ)^(1/p), for p = 0 the number of nonzero elements, for infinite p an
+    extreme."""
     magnitude = graph.op("abs", widened(graph, as_dtype(graph, x, results.dtype)))
     return graph.cast(_norm_of(graph, results, magnitude, float(ord), dim), results.dtype)
 
 
-def _norm_of(graph: Ir, results: Results, magnitude: Value, ord: float, dim: Any) -> Value:
+def _norm_of(graph: Ir, results: Results, magnitude: Value, ord: float, dim: Dims) -> Value:
+    """Return the norm of magnitudes."""
     if ord in (float("inf"), -float("inf")):
         kind = "reduce_max" if ord > 0 else "reduce_min"
         return reduced(graph, results, kind, magnitude, dim, 0)
@@ -164,7 +169,7 @@ def _dist(graph: Ir, results: Results, a: Value, b: Value, p: float = 2) -> Valu
 
 
 def _along(kind: str) -> Callable[..., Value]:
-    def along(graph: Ir, results: Results, x: Value, dim: int, *_: Any) -> Value:
+    def along(graph: Ir, results: Results, x: Value, dim: int, *_: object) -> Value:
         x = as_dtype(graph, x, results.dtype)
         if not x.size:
             return x
