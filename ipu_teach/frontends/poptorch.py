@@ -28,11 +28,10 @@ from contextlib import nullcontext
 from dataclasses import replace
 from enum import Enum
 from math import prod
-from typing import Annotated, Any, Literal, NoReturn, SupportsIndex
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, SupportsIndex
 from weakref import WeakSet
 
 import numpy as np
-import torch
 
 from ipu_teach._support.interrupts import Interrupts
 from ipu_teach._support.progress import working
@@ -76,6 +75,9 @@ from ipu_teach.graph.source import caller, in_words
 from ipu_teach.program import Program
 from ipu_teach.schedules import GROUPED, SCHEDULES
 from ipu_teach.types import Array
+
+if TYPE_CHECKING:
+    import torch
 
 __all__ = [
     "BeginBlock",
@@ -361,7 +363,7 @@ def isRunningOnIpu() -> bool:
     return markers.is_capturing()
 
 
-def identity_loss(x: Tensor, reduction: Literal["mean", "sum", "none"] = "mean") -> torch.Tensor:
+def identity_loss(x: Tensor, reduction: Literal["mean", "sum", "none"] = "mean") -> Tensor:
     """Mark the loss of a module: the "mean" or "sum" of x, or with "none" x itself. Return it.
 
     Forward may return it at any place; without a mark, the last output is the loss. If several
@@ -374,7 +376,7 @@ def identity_loss(x: Tensor, reduction: Literal["mean", "sum", "none"] = "mean")
     return loss
 
 
-def ipu_print_tensor(x: Tensor, title: str = "tensor") -> torch.Tensor:
+def ipu_print_tensor(x: Tensor, title: str = "tensor") -> Tensor:
     """Return x, which is printed on each run in which it is used."""
     return markers.printed(x, title)
 
@@ -384,7 +386,7 @@ def nop(x: Any) -> Any:
     return x
 
 
-def recomputationCheckpoint(*tensors: Tensor) -> torch.Tensor | tuple[torch.Tensor, ...]:
+def recomputationCheckpoint(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
     """Return the tensors, and save them for the backward pass.
 
     A module with such calls recomputes all other values. One tensor is returned itself, several as
@@ -401,7 +403,7 @@ def custom_op(
     domain_version: int = 1,
     example_outputs: Sequence[Tensor] = (),
     attributes: Mapping[str, Any] | None = None,
-) -> list[torch.Tensor]:
+) -> list[Tensor]:
     """Return the results of the operation `name`, which `ir.register(name, Row(…))` defines.
 
     They have the shapes and dtypes of `example_outputs`. In plain torch, which does not know the
@@ -428,7 +430,7 @@ class Block:
         """Do nothing: operations after the block stay on its IPU."""
 
 
-def BeginBlock(layer: Layer, user_id: Any = None, ipu_id: Ipu | None = None) -> torch.nn.Module:
+def BeginBlock(layer: Layer, user_id: Any = None, ipu_id: Ipu | None = None) -> Layer:
     """Begin a block on an IPU with a layer, and return the layer.
 
     Operations after the layer stay on that IPU until another block begins.
