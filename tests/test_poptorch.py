@@ -835,7 +835,7 @@ def test_calls_that_cannot_be() -> None:
     data = torch.utils.data.TensorDataset(torch.zeros(50, 1))
     ragged = said(lambda: poptorch.DataLoader(opts, data, batch_size=2, drop_last=False))
     assert (
-        f"50 examples end in a batch of 2, and each run takes 48: batch_size 2 * {product}48"
+        f"50 examples end in a batch of 2, but each run takes 48: batch_size 2 * {product}48"
         in ragged
     )
     assert len(poptorch.DataLoader(opts, data, batch_size=2)) == 1

@@ -356,8 +356,8 @@ class Ir:
             array = np.asarray(None)
         if dtype not in (FLOAT, HALF) and not np.array_equal(array, numbers):
             raise ModelError(f"""The constant {shown(value)} cannot be {dtype.__name__}.
-                next:  give integers in its range, or cast the other tensor: graph.op('cast', x,
-                dtype=FLOAT).""")
+                next:  give integers in the range of {dtype.__name__}, or cast the other tensor:
+                graph.op('cast', x, dtype=FLOAT).""")
         sizes = array.shape if shape is None else tuple(map(int, shape))
         self._check_size("constant()", sizes)
         return Value(sizes, dtype, "constant", CONSTANT, array)
