@@ -575,8 +575,8 @@ class PoplarExecutor(WithoutSome):
             if names:
                 quoted = ", ".join(map(repr, sorted(set(names))[:4]))
                 ellipsis = ", ..." if len(set(names)) > 4 else ""
-                raise ModelError(f"""The {self.name} cannot be attached while the {peer.name} is
-                    attached: they share {quoted}{ellipsis}, and each device would change a copy.
+                raise ModelError(f"""The {self.name} cannot be attached while the {peer.name} is,
+                    because they share {quoted}{ellipsis}, and each device would change a copy.
                     next:  call detachFromDevice() of the {peer.name} first.""")
 
     def detachFromDevice(self) -> None:

@@ -38,8 +38,8 @@ class Loader(torch.utils.data.DataLoader):  # type: ignore[misc]
         **options: Any,
     ) -> None:
         if options.get("batch_sampler") is not None:
-            raise ModelError(f"""DataLoader was given a batch_sampler, but the size of a batch is
-                fixed: {product}.
+            raise ModelError(f"""DataLoader was given a batch_sampler, but the options determine the
+                size of a batch, {product}.
                 next:  give batch_size, and sampler= for the order of the examples.""")
         examples = len(dataset) if hasattr(dataset, "__len__") else None
         if examples is not None and examples % count and not drop_last:
