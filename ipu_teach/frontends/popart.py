@@ -56,7 +56,7 @@ TYPES |= {"UINT32": UNSIGNED_INT}
 Type = Annotated[str, Among(TYPES)]
 Size = Annotated[int, Between(1, 2**24)]
 Switch = bool | Annotated[int, Between(0, 1)]
-ATTRIBUTES: dict[str, Any] = {  # annotations by name; an attribute is the same in all operations
+ATTRIBUTES: dict[str, object] = {  # annotations by name; an attribute is the same in all operations
     "alpha": float,
     "axes": Ints | None,
     "axis": int,
@@ -104,10 +104,10 @@ class TensorInfo:
 # --- operations -----------------------------------------------------------------------------------
 
 
-def _pads(pads: Ints) -> dict[str, Ints | int]:
-    """Return ONNX's pads as the padding before and after the field; () means none."""
+def _pads(pads: Ints) -> tuple[Ints | int, Ints | int]:
+    """Return ONNX's pads as (padding before, padding after) the field; () means none."""
     half = len(pads) // 2
-    return {"lower": pads[:half] or 0, "upper": pads[half:] or 0}
+    return pads[:half] or 0, pads[half:] or 0
 
 
 def _pool(kind: str) -> Callable[..., Value]:
@@ -122,10 +122,17 @@ def _pool(kind: str) -> Callable[..., Value]:
         pads: Ints = (),
         strides: Ints = (),
     ) -> Value:
-        margins: Any = _pads(pads)
+        lower, upper = _pads(pads)
         count_padding = bool(count_include_pad)
         return ir.pool(
-            g, kind, x, kernel_shape, strides or 1, **margins, count_padding=count_padding
+            g,
+            kind,
+            x,
+            kernel_shape,
+            strides or 1,
+            lower=lower,
+            upper=upper,
+            count_padding=count_padding,
         )
 
     return pool
@@ -137,14 +144,16 @@ def _conv(
     w: Value,
     b: Value | None = None,
     *,
-    dilations: Any = 1,
+    dilations: Ints | int = 1,
     group: int = 1,
     kernel_shape: Ints = (),
     pads: Ints = (),
-    strides: Any = 1,
+    strides: Ints | int = 1,
 ) -> Value:
-    margins: Any = _pads(pads)
-    return ir.conv(g, x, w, b, strides or 1, **margins, dilation=dilations or 1, groups=group)
+    lower, upper = _pads(pads)
+    return ir.conv(
+        g, x, w, b, strides or 1, lower=lower, upper=upper, dilation=dilations or 1, groups=group
+    )
 
 
 def _batch_norm(
@@ -521,7 +530,7 @@ class DataFlow:
     anchors: Mapping[str, AnchorReturnType]
 
 
-MACHINE: dict[str, Any] = {"numIPUs": Count, "tilesPerIPU": Natural, "ipuVersion": Version}
+MACHINE: dict[str, object] = {"numIPUs": Count, "tilesPerIPU": Natural, "ipuVersion": Version}
 
 
 class DeviceManager:
@@ -607,9 +616,9 @@ class PyStepIOCallback:
     """
 
     input: Callable[[str, bool], Any]
-    input_complete: Callable[[str], Any]
+    input_complete: Callable[[str], object]
     output: Callable[[str], Any]
-    output_complete: Callable[[str], Any]
+    output_complete: Callable[[str], object]
 
 
 @dataclass(frozen=True)
@@ -784,7 +793,11 @@ class TrainingSession(InferenceSession):
     def _graph(self) -> Ir:
         """Return the graph with its update, by the options."""
         options = self._options
-        kept_values: dict[str, Any] = {"None": None, "Standard": "standard", "RecomputeAll": ()}
+        kept_values: dict[str, str | tuple[()] | None] = {
+            "None": None,
+            "Standard": "standard",
+            "RecomputeAll": (),
+        }
         location = options.optimizerStateTensorLocationSettings
         loss = self._value(self._loss)
         outputs = super()._graph().outputs

@@ -224,7 +224,7 @@ class _Precision(_OptionSet):
         self.stochastic = bool(yes)
         return self
 
-    def setPartialsType(self, dtype: Any) -> _Precision:
+    def setPartialsType(self, dtype: object) -> _Precision:
         """Set the dtype of partial sums: torch.float or torch.half. Raises `InvalidOptionError`."""
         names = {"float32": "float", "float16": "half", "float": "float", "half": "half"}
         name = str(dtype).removeprefix("torch.")
@@ -418,7 +418,7 @@ class Block:
     Use it as `with Block("second", ipu_id=1):`.
     """
 
-    def __init__(self, user_id: Any = None, ipu_id: Ipu | None = None) -> None:
+    def __init__(self, user_id: object = None, ipu_id: Ipu | None = None) -> None:
         self.user_id = user_id
         self.ipu_id = 0 if ipu_id is None else ipu_id
 
@@ -430,7 +430,7 @@ class Block:
         """Do nothing: operations after the block stay on its IPU."""
 
 
-def BeginBlock(layer: Layer, user_id: Any = None, ipu_id: Ipu | None = None) -> Layer:
+def BeginBlock(layer: Layer, user_id: object = None, ipu_id: Ipu | None = None) -> Layer:
     """Begin a block on an IPU with a layer, and return the layer.
 
     Operations after the layer stay on that IPU until another block begins.
@@ -450,7 +450,9 @@ _attached: WeakSet[PoplarExecutor] = WeakSet()
 
 
 def trainingModel(
-    module: Any, options: Options | None = None, optimizer: Any = None
+    module: torch.nn.Module,
+    options: Options | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
 ) -> PoplarExecutor:
     """Return an executor that trains a module on the device: a call returns the outputs of forward.
 
@@ -468,7 +470,7 @@ def trainingModel(
     return PoplarExecutor(module, options or Options(), optimizer)
 
 
-def inferenceModel(module: Any, options: Options | None = None) -> PoplarExecutor:
+def inferenceModel(module: torch.nn.Module, options: Options | None = None) -> PoplarExecutor:
     """Return an executor that runs a module on the device, in eval mode: a call returns its
     outputs.
 
@@ -507,7 +509,9 @@ class PoplarExecutor(WithoutSome):
         ),
     }
 
-    def __init__(self, module: Any, options: Options, optimizer: Any) -> None:
+    def __init__(
+        self, module: torch.nn.Module, options: Options, optimizer: torch.optim.Optimizer | None
+    ) -> None:
         self.module = module
         self.options = options.clone()
         self.optimizer = optimizer
@@ -618,9 +622,10 @@ class PoplarExecutor(WithoutSome):
         raise ModelError(f"""The {self.name} cannot be copied or saved.
             next:  {PoplarExecutor.not_here["save"].replace("torch.save of", "torch.save")}""")
 
-    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+    def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
         """Return the module's `state_dict`."""
-        return self.module.state_dict(*args, **kwargs)
+        state: dict[str, Tensor] = self.module.state_dict(*args, **kwargs)
+        return state
 
     def _check_attached(self) -> None:
         """Raise `ModelError` unless the device has the weights."""
@@ -661,7 +666,7 @@ class PoplarExecutor(WithoutSome):
             return self._seed
         return [int(n) for n in self.run.read("seed")]
 
-    def setOptimizer(self, optimizer: Any) -> None:
+    def setOptimizer(self, optimizer: torch.optim.Optimizer) -> None:
         """Use the rates of this optimiser, and the state of the previous one where this one has
         none.
 

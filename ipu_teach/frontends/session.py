@@ -30,8 +30,8 @@ Schedule = Annotated[str, Among(("", *SCHEDULES))]
 class CheckedOptions:
     """A base of dataclasses of options: setting an unknown name raises `ModelError`."""
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        known: Mapping[str, Any] = vars(type(self))["__dataclass_fields__"]
+    def __setattr__(self, name: str, value: object) -> None:
+        known: Mapping[str, object] = vars(type(self))["__dataclass_fields__"]
         if name not in known:
             raise ModelError(f"""{type(self).__name__} has no option {name!r}.
                 next:  {did_you_mean(name, known)}there are {", ".join(known)}.""")
@@ -40,7 +40,7 @@ class CheckedOptions:
 
 
 @cache
-def _hints(function: Callable[..., Any]) -> Mapping[str, Any]:
+def _hints(function: Callable[..., object]) -> Mapping[str, object]:
     """Return the annotations of a function by name."""
     return hints_of(function)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 from ipu_teach.arguments import (
     Among,
@@ -39,7 +39,7 @@ Sizes = Sequence[Count]
 Margins = Sequence[Natural]
 Keep = Annotated[float, Between(0, 1, is_above=True)]
 Word = Annotated[int, Between(0, 2**32 - 1)]
-ATTRIBUTES: dict[str, Any] = {
+ATTRIBUTES: dict[str, object] = {
     "begin": Natural,
     "beta1": Fraction,
     "beta2": Fraction,
@@ -86,7 +86,7 @@ class Attributes(NamedTuple):
 
 
 @cache
-def attributes_of(shape: Callable[..., Any], lower: Callable[..., Any]) -> Attributes:
+def attributes_of(shape: Callable[..., object], lower: Callable[..., object]) -> Attributes:
     """Return the attributes of a row, from the signatures of its `shape` and its `lower`."""
     is_of_kit = getattr(shape, "__module__", "").startswith("ipu_teach.")
     hints = {**(ATTRIBUTES if is_of_kit else {}), **hints_of(shape)}
@@ -107,7 +107,7 @@ _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONL
 
 
 def misfit(
-    attributes: Attributes, row_hints: Mapping[str, Any], values: Mapping[str, Any]
+    attributes: Attributes, row_hints: Mapping[str, object], values: Mapping[str, object]
 ) -> tuple[str, str] | None:
     """Return (what is wrong with attributes, as the end of a sentence, and what to do).
 

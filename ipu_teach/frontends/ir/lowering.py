@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -37,6 +37,9 @@ from ipu_teach.program import Copy, Program, Repeat, Sequence as Programs
 from ipu_teach.register_steps import set_stochastic_rounding
 from ipu_teach.schedules import GROUPED, INTERLEAVED, Stage, pipeline, pipeline_schedule
 from ipu_teach.types import UNSIGNED_INT, Array, DType
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 Body = list[Op]
 Result = TypeVar("Result")
@@ -570,7 +573,7 @@ class Run:
         """The number of micro-batches in a run: the product of `factors`."""
         return int(np.prod(list(self.factors.values())))
 
-    def fed(self, value: Value, numbers: Any) -> Array:
+    def fed(self, value: Value, numbers: ArrayLike) -> Array:
         """Return the host's data for an input as a flat array of its dtype, as the stream takes it.
 
         Raises `ModelError` for another shape, for floats where the input takes integers, and for
@@ -624,15 +627,15 @@ class Run:
             wide = np.where(wide == value.ignored, popops.MASKED_LABEL_CODE, wide)
         return wide
 
-    def __call__(self, **fed: Any) -> dict[str, Array]:
+    def __call__(self, **fed: ArrayLike) -> dict[str, Array]:
         """Run once, and return the outputs by name."""
-        for name, value in fed.items():
-            check("a run", name, value, Numbers, misuse)
+        for name, numbers in fed.items():
+            check("a run", name, numbers, Numbers, misuse)
         streamed = {value.name for value in self.low.streams.values()}
         if streamed - set(fed) or set(fed) - set(self.ir.inputs):
             raise ModelError(f"""A run was fed {", ".join(fed) or "nothing"}.
                 next:  feed {", ".join(self.ir.inputs) or "nothing"}.""")
-        arrays = {n: self.fed(self.ir.inputs[n], v) for n, v in fed.items()}
+        arrays = {n: self.fed(self.ir.inputs[n], numbers) for n, numbers in fed.items()}
         for handle, value in self.low.streams.items():
             self.engine.connect_stream(handle, arrays[value.name])
         outs = {}

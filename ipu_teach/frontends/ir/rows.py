@@ -26,7 +26,7 @@ InputGrads = list[Value | None]
 Ints = Sequence[int]
 Kind = type[DType]
 Shaper = Callable[..., Out]  # see Row.shape
-Lower = Callable[..., Any]  # see Row.lower
+Lower = Callable[..., Tensor | Sequence[Tensor] | None]  # see Row.lower
 Grad = Callable[..., InputGrads]  # see Row.grad
 Operand = Tensor | float  # an input of `lower` in a row with `numbers`
 CAST = "cast: graph.op('cast', x, dtype=FLOAT)."
@@ -137,7 +137,7 @@ def passed(ir: Ir, op: Op, g: Value) -> InputGrads:
     return [g]
 
 
-def calls(function: Callable[..., Any]) -> Lower:
+def calls(function: Callable[..., Tensor | Sequence[Tensor] | None]) -> Lower:
     """Return a `lower` that calls a library's function with the tensors and attributes."""
     return lambda low, *tensors, **attrs: low.call(function, *tensors, **attrs)
 
@@ -152,7 +152,7 @@ def fused(expression: Callable[..., expr.Expr]) -> Lower:
     return lower
 
 
-def view(shape: Callable[..., Out | None], lower: Lower, grad: Grad) -> Row:
+def view(shape: Shaper, lower: Lower, grad: Grad) -> Row:
     """Return a row whose result shares memory with its input."""
     return Row(shape, lower, grad, view=True)
 
@@ -485,6 +485,11 @@ def _put(low: Lowering, x: Tensor, shape: Shape, **slice_attrs: int) -> Tensor:
     return result
 
 
+def _reverse_shape(x: Value, dim: int) -> Out:
+    axes(x, [dim])
+    return like(x)
+
+
 def _concat_shape(*values: Value, dim: int) -> Out:
     check_dtypes(*values)
     (axis,) = axes(values[0], [dim])
@@ -543,7 +548,7 @@ OPS |= {
     "slice": view(_slice_shape, _sliced, _slice_grad),
     "put": Row(shaped, _put, _put_grad),
     "reverse": view(
-        lambda x, dim: like(x) if axes(x, [dim]) else None,
+        _reverse_shape,
         lambda low, x, dim: x.reverse(dim % x.rank),
         lambda ir, op, g: [ir.op("reverse", g, dim=op.attrs["dim"])],
     ),
@@ -670,7 +675,7 @@ OPS |= {
 # `modifier` draw different numbers from one seed.
 
 
-def _random_shape(seed: Value, shape: Shape, dtype: Kind = FLOAT, **_: Any) -> Out:
+def _random_shape(seed: Value, shape: Shape, dtype: Kind = FLOAT, **_: object) -> Out:
     is_valid = seed.dtype is UNSIGNED_INT and seed.shape == (2,)
     need(is_valid, "its seed is not UNSIGNED_INT[2]", "give ir.seed(graph).")
     return Out(tuple(shape), dtype)
@@ -717,7 +722,7 @@ def _own_share(low: Lowering, x: Tensor, count: int) -> Tensor:
     return low.call(popops.dynamic_slice, rows, low.replica(), [0], [1]).flatten()
 
 
-def _share_shape(x: Value, count: int, **_: Any) -> Out:
+def _share_shape(x: Value, count: int, **_: object) -> Out:
     return Out((-(-x.size // count),), x.dtype)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
@@ -28,6 +28,10 @@ from ipu_teach.poplibs import poplin, popnn, popops, poputil
 from ipu_teach.poplibs.popnn.softmax_loss import softmax_cross_entropy
 from ipu_teach.poplibs.popops import expr
 from ipu_teach.types import FLOAT, INT, UNSIGNED_INT, DType
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 
 # --- products -------------------------------------------------------------------------------------
 
@@ -106,6 +110,16 @@ OPS["matmul"] = Row(_matmul_shape, _matmul, _matmul_grad, lays=_matmul_lays)
 # --- convolutions ---------------------------------------------------------------------------------
 
 
+class ConvSizes(TypedDict):
+    """The attributes of a convolution."""
+
+    stride: Ints
+    lower: Ints
+    upper: Ints
+    dilation: Ints
+    groups: int
+
+
 def _params(
     x: Value | Tensor,
     w: Value | Tensor,
@@ -134,7 +148,7 @@ def _params(
     )
 
 
-def _conv_shape(x: Value, w: Value, **attrs: Any) -> Out:
+def _conv_shape(x: Value, w: Value, **attrs: Unpack[ConvSizes]) -> Out:
     check_dtypes(x, w)
     r.floats(x)
     advice = "give [batch, channels, *field] and [out, channels / groups, *kernel]."
@@ -144,7 +158,7 @@ def _conv_shape(x: Value, w: Value, **attrs: Any) -> Out:
     return Out(_params(x, w, **attrs).output_shape, x.dtype)
 
 
-def _conv(low: Lowering, x: Tensor, w: Tensor, **attrs: Any) -> Tensor:
+def _conv(low: Lowering, x: Tensor, w: Tensor, **attrs: Unpack[ConvSizes]) -> Tensor:
     params = _params(x, w, **attrs)
     weights = w.reshape(params.weights_shape)
     return low.call(poplin.convolution, x, weights, params, options=low.options)
@@ -163,14 +177,16 @@ def _conv_lays(low: Lowering, op: Op, place: int) -> Tensor:
     return operand.reshape(op.inputs[place].shape)
 
 
-def _input_grad_shape(g: Value, w: Value, field: Ints, **attrs: Any) -> Out:
+def _input_grad_shape(g: Value, w: Value, field: Ints, **attrs: Unpack[ConvSizes]) -> Out:
     expected = list(_params(Value(tuple(field), g.dtype), w, **attrs).output_shape)
     why = f"{list(g.shape)} is no gradient of {expected}"
     need(expected == list(g.shape), why, "give a gradient of that shape.")
     return Out(tuple(field), g.dtype)
 
 
-def _input_grad(low: Lowering, g: Tensor, w: Tensor, field: Ints, **attrs: Any) -> Tensor:
+def _input_grad(
+    low: Lowering, g: Tensor, w: Tensor, field: Ints, **attrs: Unpack[ConvSizes]
+) -> Tensor:
     params = _params(Value(tuple(field), g.dtype), w, **attrs)
     weights = w.reshape(params.weights_shape)
     return low.call(poplin.convolution_input_gradient, g, weights, params, options=low.options)
@@ -183,7 +199,9 @@ def _input_grad_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
     return [by_y, ir.op("conv_weight_grad", y, g, shape=w.shape, **attrs)]
 
 
-def _weight_grad(low: Lowering, g: Tensor, x: Tensor, shape: Ints, **attrs: Any) -> Tensor:
+def _weight_grad(
+    low: Lowering, g: Tensor, x: Tensor, shape: Ints, **attrs: Unpack[ConvSizes]
+) -> Tensor:
     params = _params(x, Value(tuple(shape), g.dtype), **attrs)
     grads = low.call(poplin.calculate_weight_deltas, g, x, params, options=low.options)
     return grads.reshape(tuple(shape))
@@ -199,6 +217,15 @@ OPS |= {
 # --- pools ----------------------------------------------------------------------------------------
 
 MAX_FIELD = 4096  # of a pooled field, because each place of each window is counted
+
+
+class PoolSizes(TypedDict):
+    """The attributes of a pool."""
+
+    kernel: Ints
+    stride: Ints
+    lower: Ints
+    upper: Ints
 
 
 def _pool(
@@ -224,18 +251,23 @@ def _pool(
 def _pool_row(kind: str, grad: Callable[..., InputGrads]) -> Row:
     """Return the row of a pool of the kind "MAX" or "AVG"."""
 
-    def lower(low: Lowering, x: Tensor, **attrs: Any) -> Tensor:
+    def shape(x: Value, **attrs: Unpack[PoolSizes]) -> Out:
+        return Out(_pool(kind, x, **attrs).output_shape, x.dtype)
+
+    def lower(low: Lowering, x: Tensor, **attrs: Unpack[PoolSizes]) -> Tensor:
         return low.call(popnn.pooling.pool, _pool(kind, x, **attrs), x)
 
-    return Row(lambda x, **attrs: Out(_pool(kind, x, **attrs).output_shape, x.dtype), lower, grad)
+    return Row(shape, lower, grad)
 
 
-def _max_pool_grad(low: Lowering, x: Tensor, y: Tensor, g: Tensor, **attrs: Any) -> Tensor:
+def _max_pool_grad(
+    low: Lowering, x: Tensor, y: Tensor, g: Tensor, **attrs: Unpack[PoolSizes]
+) -> Tensor:
     params = _pool("MAX", x, **attrs)
     return low.call(popnn.pooling.pool_input_gradient, params, x, y, g, ties="first")
 
 
-def _avg_pool_grad(low: Lowering, g: Tensor, shape: Ints, **attrs: Any) -> Tensor:
+def _avg_pool_grad(low: Lowering, g: Tensor, shape: Ints, **attrs: Unpack[PoolSizes]) -> Tensor:
     params = _pool("AVG", Value(tuple(shape), g.dtype), **attrs)
     return low.call(popnn.pooling.pool_input_gradient, params, None, None, g)
 

@@ -93,18 +93,18 @@ def _attribute(part: s.HeaderValue, depth: int = MAX_DEPTH) -> Any:
     return value
 
 
-def _as_json(value: Any, out: Any = None) -> Any:
+def _as_json(value: object, out: s.Columns) -> Any:
     """Return an attribute as JSON; `out` collects the values of a graph in it."""
     if isinstance(value, type) and issubclass(value, DType):
         return {"dtype": value.__name__}
     if isinstance(value, Ir):
         return {"graph": _GRAPH.write(value, out)}
     if isinstance(value, (list, tuple)):
-        return [_as_json(item) for item in value]
+        return [_as_json(item, out) for item in value]
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _write_initial(array: Array, out: s.Columns) -> list[Any]:
+def _write_initial(array: Array, out: s.Columns) -> list[object]:
     """Return [shape, column] of an array; the column contains its elements as unsigned bits."""
     bits = np.ascontiguousarray(array).reshape(-1).view(f"u{array.dtype.itemsize}")
     return [list(array.shape), out.add(bits)]

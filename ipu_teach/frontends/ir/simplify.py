@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import copysign
-from typing import Any
 
 import numpy as np
 
@@ -76,7 +75,7 @@ def _key(op: Op) -> Hashable:
     return op.kind, inputs, _bits_key(dict(op.attrs)), op.stage
 
 
-def _bits_key(item: Any) -> Hashable:
+def _bits_key(item: object) -> Hashable:
     """Return a key that is equal for attributes and constants of equal type and bits."""
     if isinstance(item, Value):
         return item.dtype, item.shape, _bits_key(item.initial)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from math import prod
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -26,15 +26,19 @@ from ipu_teach.arguments import (
 )
 from ipu_teach.errors import ModelError, PoplibsError, UnknownOperationError, did_you_mean, shown
 from ipu_teach.frontends.ir.attributes import Element, attributes_of, misfit
+from ipu_teach.graph import Tensor
 from ipu_teach.graph.source import caller, in_words
 from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, Array, DType
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 Shape = tuple[int, ...]
 MADE, VARIABLE, INPUT, CONSTANT = "made", "variable", "input", "constant"
 FORWARD, BACKWARD, UPDATE = PARTS = "forward", "backward", "update"
 DTYPES: dict[str, type[DType]] = {d.__name__: d for d in (FLOAT, HALF, INT, UNSIGNED_INT, BOOL)}
 MAX_ELEMENTS = 2**32  # of a value: more than fits into the memory of any machine
-CONTEXT: dict[str, Any] = {
+CONTEXT: dict[str, object] = {
     "stage": Natural,
     "part": Annotated[str, Among(PARTS)],
     "phase": Natural,
@@ -189,19 +193,24 @@ class Row:
         attributes: annotations for attributes whose meaning differs from `attributes.ATTRIBUTES`.
     """
 
-    shape: Callable[..., Any]
-    lower: Callable[..., Any]
+    shape: Callable[..., Out | list[Out]]
+    lower: Callable[..., Tensor | Sequence[Tensor] | None]
     grad: Callable[..., list[Value | None]] | None = None
     view: bool = False
     in_place: bool = False
     numbers: bool = False
-    lays: Callable[..., Any] | None = None
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    lays: Callable[..., Tensor | None] | None = None
+    attributes: Mapping[str, object] = field(default_factory=dict)
 
 
 OPS: dict[str, Row] = {}
 REGISTERED: set[str] = set()  # the names that `register` has added to OPS
-FOLDS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}
+FOLDS: dict[str, Callable[..., float]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+}
 # With a constant of equal elements, these views return a constant of the same number.
 UNIFORM_VIEWS = ("expand", "reshape", "permute", "slice", "reverse")
 
@@ -393,11 +402,11 @@ class Ir:
         finally:
             self.context = context_before
 
-    def op(self, kind: str, /, *inputs: Any, **attrs: Any) -> Value:
+    def op(self, kind: str, /, *inputs: Value | ArrayLike, **attrs: Any) -> Value:
         """Add an operation, and return its result. Numbers among the inputs become constants."""
         return self.emit(kind, *inputs, **attrs)[0]
 
-    def emit(self, kind: str, /, *inputs: Any, **attrs: Any) -> tuple[Value, ...]:
+    def emit(self, kind: str, /, *inputs: Value | ArrayLike, **attrs: Any) -> tuple[Value, ...]:
         """Add an operation, and return all its results. Numbers among the inputs become constants.
 
         Raises `ModelError`, which names the inputs, the module's path and the learner's line.
@@ -431,7 +440,7 @@ class Ir:
         self.ops.append(replace(op, outs=results))
         return results
 
-    def _as_values(self, kind: str, inputs: Sequence[Any]) -> tuple[Value, ...]:
+    def _as_values(self, kind: str, inputs: Sequence[object]) -> tuple[Value, ...]:
         """Return the inputs of an operation, numbers as constants.
 
         A constant gets the dtype of the first value that is not BOOL. Raises `ModelError`.
@@ -451,8 +460,8 @@ class Ir:
 
     def _folded(self, kind: str, inputs: tuple[Value, ...], outs: list[Out]) -> tuple[Value, ...]:
         """Return the result of an operation on numbers as a constant; () if it is no constant."""
-        numbers: list[Any] = [v.number for v in inputs]
-        if None in numbers or not numbers or kind not in (*FOLDS, *UNIFORM_VIEWS):
+        numbers = [v.number for v in inputs if v.number is not None]
+        if len(numbers) < len(inputs) or not numbers or kind not in (*FOLDS, *UNIFORM_VIEWS):
             return ()
         value = FOLDS[kind](*numbers) if kind in FOLDS else numbers[0]
         return (self.constant(value, outs[0].dtype, tuple(outs[0].shape)),)
@@ -503,7 +512,7 @@ class Ir:
 
 
 @cache
-def _fields() -> dict[str, Any]:
+def _fields() -> Mapping[str, object]:
     """Return the annotations of the fields of a graph, by name."""
     return hints_of(Ir.__init__)
 

@@ -29,7 +29,7 @@ class Dataset:
     times: Extended = 1
 
     @classmethod
-    def from_tensor_slices(cls, arrays: Any) -> Dataset:
+    def from_tensor_slices(cls, arrays: object) -> Dataset:
         """Return a dataset of one array, or of a tuple of arrays with as many samples each.
 
         Raises `ModelError`.

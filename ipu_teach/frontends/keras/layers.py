@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, prod, sqrt
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from ipu_teach.frontends.ir.values import misuse
 from ipu_teach.frontends.keras.ipu import current_stage
 from ipu_teach.graph.source import caller
 from ipu_teach.types import FLOAT, HALF, Array
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Shape = tuple[int, ...]
 Size = Annotated[int, Between(1, 2**24)]
@@ -101,6 +104,20 @@ class Node:
 def Input(shape: Sequence[Size]) -> Node:
     """Return the input of a model, whose `shape` is without the batch."""
     return Node(tuple(shape))
+
+
+class CommonOptions(TypedDict, total=False):
+    """Arguments of all layers."""
+
+    name: str
+    trainable: bool
+    dtype: str | None
+
+
+class LayerOptions(CommonOptions, total=False):
+    """Arguments of all layers, with the shape of the input for the first one."""
+
+    input_shape: Sequence[int] | None
 
 
 @advised("give a layer, as Dense(10).")
@@ -206,8 +223,8 @@ def activate(g: Ir, name: str, x: Value) -> Value:
 class Activation(Layer):
     """An activation, by its name."""
 
-    def __init__(self, activation: Activated | None, **more: Any) -> None:
-        super().__init__(**more)
+    def __init__(self, activation: Activated | None, **layer_options: Unpack[LayerOptions]) -> None:
+        super().__init__(**layer_options)
         self.activation = activation or "linear"
 
     def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
@@ -224,9 +241,9 @@ class _Weighed(Activation):
         use_bias: bool = True,
         kernel_initializer: Initializer = "glorot_uniform",
         bias_initializer: Initializer = "zeros",
-        **more: Any,
+        **layer_options: Unpack[LayerOptions],
     ) -> None:
-        super().__init__(activation, **more)
+        super().__init__(activation, **layer_options)
         self.units = units
         self.use_bias = use_bias
         self.initializers = kernel_initializer, bias_initializer
@@ -295,9 +312,9 @@ class Conv2D(_Weighed):
         dilation_rate: Pair = 1,
         groups: Count = 1,
         activation: Activated | None = None,
-        **more: Any,
+        **layer_options: Unpack[LayerOptions],
     ) -> None:
-        super().__init__(filters, activation, **more)
+        super().__init__(filters, activation, **layer_options)
         self.kernel_size = _pair(kernel_size)
         self.strides = _pair(strides)
         self.dilation = _pair(dilation_rate)
@@ -334,9 +351,9 @@ class _Pool(Layer):
         pool_size: Pair = 2,
         strides: Pair | None = None,
         padding: Padding = "valid",
-        **more: Any,
+        **layer_options: Unpack[LayerOptions],
     ) -> None:
-        super().__init__(**more)
+        super().__init__(**layer_options)
         self.pool_size = _pair(pool_size)
         self.strides = self.pool_size if strides is None else _pair(strides)
         self.padding = padding
@@ -379,8 +396,8 @@ class Dropout(Layer):
     """Dropout in training: elements are 0 with probability `rate`, and the others divided by 1 -
     rate."""
 
-    def __init__(self, rate: Fraction, **more: Any) -> None:
-        super().__init__(**more)
+    def __init__(self, rate: Fraction, **layer_options: Unpack[LayerOptions]) -> None:
+        super().__init__(**layer_options)
         self.rate = rate
 
     def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
@@ -390,8 +407,8 @@ class Dropout(Layer):
 class _Norm(Layer):
     """A norm with a scale `gamma` and a shift `beta` for each channel."""
 
-    def __init__(self, epsilon: Epsilon = 1e-3, **more: Any) -> None:
-        super().__init__(**more)
+    def __init__(self, epsilon: Epsilon = 1e-3, **layer_options: Unpack[LayerOptions]) -> None:
+        super().__init__(**layer_options)
         self.epsilon = epsilon
 
     def build(self, shape: Shape) -> None:
@@ -408,8 +425,10 @@ class BatchNormalization(_Norm):
 
     fixed = ("moving_mean", "moving_variance")
 
-    def __init__(self, momentum: Share = 0.99, epsilon: Epsilon = 1e-3, **more: Any) -> None:
-        super().__init__(epsilon, **more)
+    def __init__(
+        self, momentum: Share = 0.99, epsilon: Epsilon = 1e-3, **layer_options: Unpack[LayerOptions]
+    ) -> None:
+        super().__init__(epsilon, **layer_options)
         self.momentum = momentum
 
     def build(self, shape: Shape) -> None:
@@ -437,8 +456,10 @@ class BatchNormalization(_Norm):
 class GroupNormalization(_Norm):
     """Normalises each group of channels of a sample by its mean and variance."""
 
-    def __init__(self, groups: Count = 32, epsilon: Epsilon = 1e-3, **more: Any) -> None:
-        super().__init__(epsilon, **more)
+    def __init__(
+        self, groups: Count = 32, epsilon: Epsilon = 1e-3, **layer_options: Unpack[LayerOptions]
+    ) -> None:
+        super().__init__(epsilon, **layer_options)
         self.groups = groups
 
     def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
@@ -468,8 +489,8 @@ class Add(Layer):
 class InputLayer(Layer):
     """The first layer of a Sequential, which defines the shape of the input."""
 
-    def __init__(self, input_shape: Sequence[Size], **more: Any) -> None:
-        super().__init__(input_shape=input_shape, **more)
+    def __init__(self, input_shape: Sequence[Size], **layer_options: Unpack[CommonOptions]) -> None:
+        super().__init__(input_shape=input_shape, **layer_options)
 
     def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
         return x[0]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ipu_teach.arguments import check_calls
 from ipu_teach.errors import ModelError
 from ipu_teach.frontends import ir
@@ -111,7 +109,7 @@ LOSSES: dict[str, type[Loss]] = {
 }
 
 
-def loss_of(loss: Any) -> Loss:
+def loss_of(loss: object) -> Loss:
     """Return a loss by its name, or `loss` itself if it is one. Raises `ModelError`."""
     return loss if isinstance(loss, Loss) else LOSSES[checked_name("loss", loss, [*LOSSES])]()
 

@@ -117,8 +117,8 @@ class Model:
 
     def compile(
         self,
-        optimizer: Any = "sgd",
-        loss: Any = None,
+        optimizer: object = "sgd",
+        loss: object = None,
         metrics: Sequence[Metric] = (),
         steps_per_execution: Count | None = None,
     ) -> None:
@@ -334,7 +334,7 @@ class Model:
             )
             if validation_data is not None:
                 inputs, targets = _input_and_target(validation_data)
-                figures = self.evaluate(inputs, targets, data.size, 0, return_dict=True)
+                figures = self._evaluate(_dataset(inputs, targets, data.size, False))
                 logs |= {f"val_{name}": value for name, value in figures.items()}
             if verbose:
                 listed = ", ".join(f"{name} {value:.4f}" for name, value in logs.items())
@@ -368,19 +368,24 @@ class Model:
         verbose: Verbose = 0,
         steps: Count | None = None,
         return_dict: bool = False,
-    ) -> Any:
+    ) -> float | list[float] | dict[str, float]:
         """Return the loss, or with metrics a list of the loss and the metrics. Raises `ModelError`.
 
         With `return_dict`, return all by name.
         """
-        data = _dataset(x, y, batch_size, False)
-        count = _steps(self._factors(EVALUATE), data, steps)
-        run = self._run(EVALUATE, data.size, verbose)
-        logs = _means([*self._outputs(run, data.batches(), count, EVALUATE)])
+        logs = self._evaluate(_dataset(x, y, batch_size, False), verbose, steps)
         if return_dict:
             return logs
         figures = list(logs.values())
         return figures[0] if len(figures) == 1 else figures
+
+    def _evaluate(
+        self, data: Dataset, verbose: bool | int | str = 0, steps: int | None = None
+    ) -> dict[str, float]:
+        """Return the loss and the metrics by name."""
+        count = _steps(self._factors(EVALUATE), data, steps)
+        run = self._run(EVALUATE, data.size, verbose)
+        return _means([*self._outputs(run, data.batches(), count, EVALUATE)])
 
     def predict(self, x: Samples, batch_size: Count = 32, verbose: Verbose = 0) -> Array:
         """Return the output for each sample.
@@ -471,7 +476,7 @@ class Model:
         """Return the number of elements in all weights."""
         return sum(layer.count for layer in self.layers)
 
-    def summary(self, print_fn: Callable[[str], Any] = print) -> None:
+    def summary(self, print_fn: Callable[[str], object] = print) -> None:
         """Print the layers with their shapes, numbers of weights and stages."""
         fixed = sum(w.size for a in self.layers for s, w in a.weights.items() if s in a.fixed)
         shapes = {n.layer: (None, *n.shape) for n in self._nodes if n.layer is not None}
@@ -546,12 +551,12 @@ def _in_order(last: Node) -> list[Node]:
     return list(ordered)
 
 
-def _input_and_target(data: Any) -> tuple[Any, Any]:
+def _input_and_target(data: Pairs) -> tuple[Samples, Numbers | None]:
     """Return (x, y) of validation data, or (dataset, None)."""
     return (data, None) if isinstance(data, Dataset) else tuple(data)
 
 
-def _dataset(x: Any, y: Any, batch: int, shuffle: bool) -> Dataset:
+def _dataset(x: Samples, y: Numbers | None, batch: int, shuffle: bool) -> Dataset:
     """Return the arguments of a call as a dataset in batches. Raises `ModelError`."""
     if not isinstance(x, Dataset):
         arrays = (x,) if y is None else (x, y)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 
 from ipu_teach.arguments import Between, Fraction, Positive, Taken, check, check_calls
 from ipu_teach.frontends.ir.values import misuse
@@ -85,7 +85,7 @@ class AdamW(Adam):
 
 
 def LossScaleOptimizer(
-    inner_optimizer: Any, dynamic: Static = False, initial_scale: Positive = 1024.0
+    inner_optimizer: object, dynamic: Static = False, initial_scale: Positive = 1024.0
 ) -> Optimizer:
     """Return the optimiser, with a constant loss scale, `initial_scale`. Raises `ModelError`."""
     optimizer = optimizer_of(inner_optimizer)
@@ -96,7 +96,7 @@ def LossScaleOptimizer(
 OPTIMIZERS: dict[str, Callable[[], Optimizer]] = {"sgd": SGD, "adam": Adam, "adamw": AdamW}
 
 
-def optimizer_of(optimizer: Any) -> Optimizer:
+def optimizer_of(optimizer: object) -> Optimizer:
     """Return an optimiser by its name, or `optimizer` itself if it is one. Raises `ModelError`."""
     if isinstance(optimizer, Optimizer):
         return optimizer

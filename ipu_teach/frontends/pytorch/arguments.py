@@ -125,7 +125,7 @@ def has_tensor(value: object, depth: int = _DEPTH) -> bool:
     return any(has_tensor(v, depth - 1) for v in attributes.values())
 
 
-def refuse_hidden_outputs(module: str, leaves: Sequence[Any]) -> None:
+def refuse_hidden_outputs(module: str, leaves: Sequence[object]) -> None:
     """Raise `ModelError` for an output of forward that hides tensors from `pytree`."""
     for leaf in leaves:
         if not isinstance(leaf, torch.Tensor) and has_tensor(leaf):
@@ -223,7 +223,7 @@ def _named(
     yield from kwargs.items()
 
 
-def _defaults(parameters: Iterable[inspect.Parameter], present: set[str]) -> dict[str, Any]:
+def _defaults(parameters: Iterable[inspect.Parameter], present: set[str]) -> dict[str, object]:
     """Return the defaults of the parameters that a call leaves out."""
     empty = inspect.Parameter.empty
     return {

@@ -53,7 +53,7 @@ class DeviceGradient(torch.Tensor):  # type: ignore[misc]
             "module; to use them in plain PyTorch, detachFromDevice() first.",
         )
 
-    def __repr__(self, **_: Any) -> str:
+    def __repr__(self, **_: object) -> str:
         return "<a gradient on the device>"
 
 

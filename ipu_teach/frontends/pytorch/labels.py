@@ -127,7 +127,7 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
             self.is_recomputed = frame.f_code.co_filename == torch.utils.checkpoint.__file__
             frame = frame.f_back  # type: ignore[assignment]
 
-    def note(self, results: Any) -> None:
+    def note(self, results: object) -> None:
         """Label the nodes of autograd that made the results, unless they have a label."""
         tensors = [t for t in pytree.tree_leaves(results) if isinstance(t, torch.Tensor)]
         waiting = [t.grad_fn for t in tensors]
@@ -141,10 +141,10 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
     def in_modules(self) -> Iterator[None]:
         """Track which module runs."""
 
-        def enter(part: torch.nn.Module, args: tuple[Any, ...]) -> None:
+        def enter(part: torch.nn.Module, args: object) -> None:
             self._paths.append(self._names.get(id(part), self._paths[-1]))
 
-        def leave(part: torch.nn.Module, args: tuple[Any, ...], result: Any) -> None:
+        def leave(part: torch.nn.Module, args: object, result: object) -> None:
             self.note(result)
             self._paths.pop()
 

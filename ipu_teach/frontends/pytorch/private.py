@@ -120,12 +120,12 @@ def memory(tensor: torch.Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
 
 
-def gradient_hooks(tensor: torch.Tensor) -> list[Callable[..., Any]]:
+def gradient_hooks(tensor: torch.Tensor) -> list[Callable[..., object]]:
     """Return the functions that were passed to `tensor.register_hook`."""
     return list((tensor._backward_hooks or {}).values())
 
 
-def accumulation_hooks(tensor: torch.Tensor) -> list[Callable[..., Any]]:
+def accumulation_hooks(tensor: torch.Tensor) -> list[Callable[..., object]]:
     """Return the functions that were passed to `register_post_accumulate_grad_hook`."""
     return list((tensor._post_accumulate_grad_hooks or {}).values())
 

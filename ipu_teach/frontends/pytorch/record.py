@@ -106,7 +106,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
             self._note(node, tensor)
         return node
 
-    def _note(self, node: torch.fx.Node, result: Any) -> None:
+    def _note(self, node: torch.fx.Node, result: object) -> None:
         """Label a node, and store it as the maker of its tensors. Raises `ModelError`."""
         self.labels[node] = label = self._label()
         if isinstance(result, torch.Tensor):

@@ -8,7 +8,6 @@ that changes its attributes is traced a second time, and both graphs are compare
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Any
 
 import torch
 
@@ -57,14 +56,14 @@ class Description:
                     self.constants[value.memory] = self._known[node]
         return [self._known[node]] if private.is_mutable(node.target) or is_random else []
 
-    def _attribute(self, value: Any) -> Hashable:
+    def _attribute(self, value: object) -> Hashable:
         if isinstance(value, private.FakeTensor):
             return self._constants_before.get(private.memory(value), object())
         if isinstance(value, torch.Tensor):
             return hash((value.shape, value.dtype, value.detach().cpu().numpy().tobytes()))
         return repr(value)
 
-    def _argument(self, argument: Any) -> Hashable:
+    def _argument(self, argument: object) -> Hashable:
         if isinstance(argument, torch.fx.Node):
             return self._known[argument]
         if isinstance(argument, (list, tuple)):

@@ -28,7 +28,7 @@ _LARGEST = 1 << 24  # bytes; larger arrays are not copied
 _LIBRARIES = {"torch", "numpy", "builtins", *sys.stdlib_module_names} - {"__main__"}
 _INNER = ("_modules", "_parameters", "_buffers")  # dicts that a learner does not see as attributes
 
-Named = tuple[str, Any]
+Named = tuple[str, object]
 
 
 class Snapshot:
@@ -36,7 +36,7 @@ class Snapshot:
 
     def __init__(self, module: torch.nn.Module) -> None:
         self._records: list[_Record] = []
-        self._visited: dict[int, Any] = {}  # by id, which is not reused while a value is alive
+        self._visited: dict[int, object] = {}  # by id, which is not reused while a value is alive
         tensors = [*module.parameters(), *module.buffers()]
         hooks = [h for t in tensors for h in (*gradient_hooks(t), *accumulation_hooks(t))]
         waiting: list[Named] = [*(("", hook) for hook in hooks), ("", module)]
@@ -56,7 +56,7 @@ class Snapshot:
             if record.changed():
                 record.restore()
 
-    def _visit(self, name: str, value: Any) -> Iterable[Named]:
+    def _visit(self, name: str, value: object) -> Iterable[Named]:
         """Record a value, and return the values in it, with names."""
         if isinstance(value, FunctionType):
             return self._function(value) if _is_users(value.__module__) else ()
@@ -175,7 +175,7 @@ class _Dict(_Record):
         self.before = before
         self.is_object = is_object
 
-    def name_of(self, key: Any) -> str:
+    def name_of(self, key: object) -> str:
         """Return the name of a member in an error, such as `layer.weight` or `cache['x']`."""
         if self.is_object:
             attribute = "" if key in _INNER else str(key)
@@ -217,7 +217,7 @@ class _Array(_Record):
 class _Cell(_Record):
     """A variable of an enclosing function."""
 
-    def __init__(self, name: str, cell: CellType, before: Any) -> None:
+    def __init__(self, name: str, cell: CellType, before: object) -> None:
         self.name = name
         self.cell = cell
         self.before = before
@@ -232,7 +232,7 @@ class _Cell(_Record):
 class _Variable(_Record):
     """A global variable."""
 
-    def __init__(self, name: str, variables: dict[str, Any], before: Any) -> None:
+    def __init__(self, name: str, variables: dict[str, object], before: object) -> None:
         self.name = name
         self.variables = variables
         self.before = before
@@ -262,7 +262,7 @@ def _global_names(code: CodeType) -> set[str]:
     return {*code.co_names, *(name for part in inner for name in _global_names(part))}
 
 
-def _content(cell: CellType) -> Any:
+def _content(cell: CellType) -> object:
     """Return the value of an enclosing variable; None if it is not assigned yet."""
     try:
         return cell.cell_contents

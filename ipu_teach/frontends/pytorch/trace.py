@@ -358,5 +358,5 @@ def _table_without(names: frozenset[str]) -> dict[Target, Callable[..., Any]]:
     return whole.decompositions(decompositions)
 
 
-def _zeros(size: Sequence[int], dtype: torch.dtype | None = None, **_: Any) -> torch.Tensor:
+def _zeros(size: Sequence[int], dtype: torch.dtype | None = None, **_: object) -> torch.Tensor:
     return torch.zeros(size, dtype=dtype)
