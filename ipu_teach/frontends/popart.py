@@ -345,7 +345,7 @@ class Opset:
             raise AttributeError(name)
         make = self._table[checked_name("an opset", name, self._table)]
 
-        def operation(args: Sequence[str], debugContext: str = "", **attributes: Any) -> str:
+        def operation(args: Sequence[str], debugContext: str = "", **attributes: object) -> str:
             check(name, "debugContext", debugContext, str, misuse)
             return self._builder._add(name, make, args, debugContext, attributes)
 
@@ -389,7 +389,7 @@ class Builder:
         make: Callable[..., Value],
         args: Sequence[str],
         context: str,
-        attributes: dict[str, Any],
+        attributes: dict[str, object],
     ) -> str:
         """Add an operation, and return the id of its result. Raises `ModelError`."""
         if isinstance(args, str):

@@ -337,7 +337,7 @@ def DataLoader(
     shuffle: bool | None = False,
     num_workers: Natural = 0,
     drop_last: bool = True,
-    **settings: Any,
+    **settings: object,
 ) -> Loader:
     """Return torch's DataLoader, with batches for a call: `batch_size` for each micro-batch.
 
@@ -546,7 +546,7 @@ class PoplarExecutor(WithoutSome):
         """Return whether the device has the weights."""
         return self in _attached
 
-    def compile(self, *args: Any, **kwargs: Any) -> None:
+    def compile(self, *args: object, **kwargs: object) -> None:
         """Capture and compile for arguments like these, with the batch of a whole call.
 
         Raises `ModelError`, and the errors of the libraries.
@@ -868,7 +868,7 @@ class PoplarExecutor(WithoutSome):
 
     # --- calls ---
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """Return the outputs of forward, for the micro-batches that the output mode selects.
 
         Raises `ModelError`, and the errors of the libraries.

@@ -111,7 +111,9 @@ def add_gradients(ir: Ir, ops: Sequence[Op], grads: Gradients, targets: set[Valu
                 f"{op.kind} has no gradient, but the loss depends on a parameter through it.",
                 "use another operation, or give its row one: Row(shape, lower, grad).",
             )
-        with ir.at(**{**op.context, "part": BACKWARD}):
+        context = op.context
+        context["part"] = BACKWARD
+        with ir.at(**context):
             for value, g in zip(op.inputs, grad(ir, op, *result_grads), strict=True):
                 if g is None or value not in reached:
                     continue

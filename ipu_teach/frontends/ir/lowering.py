@@ -50,9 +50,13 @@ def body_ops(op: Op) -> Body:
 
     They get its stage, part, phase and path. For any other operation, the list is empty.
     """
-    place = {name: value for name, value in op.context.items() if name != "line"}
     body = op.attrs.get("body")
-    return [replace(inner, **place) for inner in body.ops] if isinstance(body, Ir) else []
+    if not isinstance(body, Ir):
+        return []
+    return [
+        replace(inner, stage=op.stage, part=op.part, phase=op.phase, path=op.path)
+        for inner in body.ops
+    ]
 
 
 class Lowering:

@@ -296,7 +296,9 @@ NORMS: dict[str, ModuleType] = {
 }
 
 
-def _norm_call(low: Lowering, kind: str, name: str, *operands: Any, **options: Any) -> Any:
+def _norm_call(
+    low: Lowering, kind: str, name: str, *operands: Tensor | float, **options: int | str
+) -> Any:
     """Call the function `name` of the library for a kind of norm, as in `group_norm_gradients`."""
     function = f"{kind}_{name}" if name == "normalise" else f"{kind}_norm_{name}"
     if kind == "group" and name != "param_gradients":

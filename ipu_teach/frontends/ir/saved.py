@@ -93,7 +93,7 @@ def _attribute(part: s.HeaderValue, depth: int = MAX_DEPTH) -> Any:
     return value
 
 
-def _as_json(value: object, out: s.Columns) -> Any:
+def _as_json(value: object, out: s.Columns) -> object:
     """Return an attribute as JSON; `out` collects the values of a graph in it."""
     if isinstance(value, type) and issubclass(value, DType):
         return {"dtype": value.__name__}

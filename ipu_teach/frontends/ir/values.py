@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from math import prod
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, Array, DType
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+    from typing_extensions import Unpack
 
 Shape = tuple[int, ...]
 MADE, VARIABLE, INPUT, CONSTANT = "made", "variable", "input", "constant"
@@ -106,6 +107,16 @@ class Value:
         return f"{self.name}: {self.dtype.__name__}{list(self.shape)}"
 
 
+class Context(TypedDict, total=False):
+    """Where an operation belongs; see `Op`."""
+
+    stage: int
+    part: str
+    phase: int
+    path: str
+    line: tuple[str, int]
+
+
 @dataclass(frozen=True, eq=False)
 class Op:
     """An operation: the name of a row of `OPS`, with inputs, results and attributes.
@@ -135,9 +146,11 @@ class Op:
         return f"{self.path}/{self.kind}" if self.path else self.kind
 
     @property
-    def context(self) -> dict[str, Any]:
+    def context(self) -> Context:
         """The stage, part, phase, path and line of the operation, as `Ir.at` takes them."""
-        return {n: getattr(self, n) for n in ("stage", "part", "phase", "path", "line")}
+        return Context(
+            stage=self.stage, part=self.part, phase=self.phase, path=self.path, line=self.line
+        )
 
     @property
     def where(self) -> str:
@@ -388,7 +401,7 @@ class Ir:
         return value
 
     @contextmanager
-    def at(self, **context: Any) -> Iterator[None]:
+    def at(self, **context: Unpack[Context]) -> Iterator[None]:
         """Give operations added within this block a `stage`, `part`, `phase`, `path` or `line`."""
         for name, value in context.items():
             if name not in CONTEXT:

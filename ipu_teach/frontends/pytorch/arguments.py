@@ -36,12 +36,12 @@ class Arguments:
     """
 
     def __init__(
-        self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+        self, module: torch.nn.Module, args: tuple[object, ...], kwargs: Mapping[str, object]
     ) -> None:
         flat, self._spec = pytree.tree_flatten((args, dict(kwargs)))
         self._flat = flat
         self.tensors: dict[str, torch.Tensor] = {}
-        self.values: dict[str, Any] = {}
+        self.values: dict[str, object] = {}
         signature = _signature(module)
         named = dict(_named(type(module).__name__, signature, args, kwargs))
         parameters = signature.parameters.values()
@@ -95,7 +95,7 @@ class Arguments:
             arrays[name] = values.reshape((count, *batch))
         return arrays
 
-    def micro_batch(self, count: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def micro_batch(self, count: int) -> tuple[tuple[object, ...], dict[str, object]]:
         """Return the arguments and keywords with the first of `count` parts of each tensor."""
         parts = [_part(v, count) if isinstance(v, torch.Tensor) else v for v in self._flat]
         args, kwargs = pytree.tree_unflatten(parts, self._spec)
@@ -206,8 +206,11 @@ def _positional(signature: inspect.Signature, count: int) -> list[str]:
 
 
 def _named(
-    module: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> Iterator[tuple[str, Any]]:
+    module: str,
+    signature: inspect.Signature,
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
+) -> Iterator[tuple[str, object]]:
     """Yield (name, value) of the arguments. Raises `ModelError` if forward does not take them."""
     try:
         signature.bind(*args, **kwargs)

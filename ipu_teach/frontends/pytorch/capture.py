@@ -6,7 +6,6 @@ import logging
 import random
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 import torch
@@ -26,8 +25,8 @@ __all__ = ["Captured", "captured"]
 
 def captured(
     module: torch.nn.Module,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any] | None = None,
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object] | None = None,
     marked: Collection[int] = (),
     training: bool = False,
     scale: float = 1.0,
@@ -86,7 +85,7 @@ def _traced(module: torch.nn.Module, tracer: Tracer, training: bool, scale: floa
     return joint
 
 
-def _random_states() -> tuple[Any, ...]:
+def _random_states() -> tuple[object, ...]:
     """Return the states of Python's and numpy's random numbers, in a form that can be compared."""
     kind, keys, *rest = np.random.get_state()
     return random.getstate(), kind, np.asarray(keys).tobytes(), *rest

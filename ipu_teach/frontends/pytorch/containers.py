@@ -12,17 +12,17 @@ from typing import Any
 _KINDS = (OrderedDict, dict, list, deque, set, frozenset, tuple)
 
 
-def builtin_type(container: Any) -> Any:
+def builtin_type(container: object) -> Any:
     """Return the built-in type that a container inherits from, or its own type."""
     return next((kind for kind in _KINDS if isinstance(container, kind)), type(container))
 
 
-def members(container: Any) -> dict[Any, Any]:
+def members(container: object) -> dict[object, object]:
     """Return the keys and values of a mapping."""
     kind = builtin_type(container)
     return {key: kind.__getitem__(container, key) for key in kind.__iter__(container)}
 
 
-def elements(container: Any) -> list[Any]:
+def elements(container: object) -> list[object]:
     """Return the elements of a list, deque, set or tuple."""
     return [*builtin_type(container).__iter__(container)]

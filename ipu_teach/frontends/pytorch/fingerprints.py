@@ -13,7 +13,6 @@ from enum import Enum
 from functools import partial
 from hashlib import blake2b
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
-from typing import Any
 from weakref import ref
 
 import numpy as np
@@ -114,7 +113,7 @@ def fingerprint(value: object, memo: dict[int, Hashable] | None = None) -> Hasha
     return (kind if kind.__eq__ is not object.__eq__ else _Identity(value)), content
 
 
-def attributes_of(value: object) -> dict[str, Any] | None:
+def attributes_of(value: object) -> dict[str, object] | None:
     """Return the attributes of an object; None if objects of its class have none."""
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: getattr(value, f.name, None) for f in fields(value)}
@@ -131,7 +130,7 @@ def _slots(kind: type) -> Sequence[str]:
     return [n for n in names if not n.startswith("__")]
 
 
-def _parts(module: torch.nn.Module) -> tuple[list[dict[str, Any]], list[torch.Tensor]]:
+def _parts(module: torch.nn.Module) -> tuple[list[dict[str, object]], list[torch.Tensor]]:
     """Return the attributes and tensors of a module that is an attribute of another object."""
     tensors = [*module.parameters(), *module.buffers()]
     return [private.attributes_of_module(part) for part in module.modules()], tensors

@@ -6,11 +6,11 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import torch
 import torch.utils.checkpoint
@@ -23,8 +23,11 @@ from torch.overrides import TorchFunctionMode
 from ipu_teach.frontends.ir.values import BACKWARD, FORWARD
 from ipu_teach.frontends.pytorch import whole
 from ipu_teach.frontends.pytorch.markers import Marks
-from ipu_teach.frontends.pytorch.private import Target, operation_name, pytree
+from ipu_teach.frontends.pytorch.private import Function, Target, operation_name, pytree
 from ipu_teach.graph.source import NOWHERE, Line
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _TORCH = str(Path(torch.__file__).parent) + os.sep
 _PYTHON = str(Path(contextlib.__file__).parent) + os.sep
@@ -68,6 +71,15 @@ class Label:
     part: str = FORWARD
 
 
+class Changes(TypedDict, total=False):
+    """Changed fields of a label."""
+
+    path: str
+    line: Line
+    stage: int
+    part: str
+
+
 class Labels(TorchFunctionMode):  # type: ignore[misc]
     """Follows the origin of the operations of a module while this mode is on.
 
@@ -80,7 +92,7 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
         self,
         module: torch.nn.Module,
         marks: Marks,
-        spellings: Mapping[Target, Callable[..., Any]],
+        spellings: Mapping[Target, Function],
     ) -> None:
         super().__init__()
         self.marks = marks
@@ -91,7 +103,7 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
         self._of_autograd: dict[torch.autograd.graph.Node, Label] = {}
         self.is_recomputed = False
 
-    def set(self, **changes: Any) -> None:
+    def set(self, **changes: Unpack[Changes]) -> None:
         """Change the label of the nodes that follow."""
         self.label = replace(self.label, **changes)
 
@@ -172,7 +184,7 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
                 continue
             visited.add(node)
             label = self._of_autograd.get(node, Label())
-            changes = {"path": label.path, "line": label.line, "stage": label.stage}
+            changes = Changes(path=label.path, line=label.line, stage=label.stage)
             hooks.append(node.register_prehook(lambda _, changes=changes: self.set(**changes)))
             waiting += [following for following, _ in node.next_functions]
         self.set(part=BACKWARD, path="", line=NOWHERE)

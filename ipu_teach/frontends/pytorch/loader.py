@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sized
-from typing import Any
 
 import torch
 
@@ -35,7 +34,7 @@ class Loader(torch.utils.data.DataLoader):  # type: ignore[misc]
         count: int,
         product: str,
         drop_last: bool,
-        **options: Any,
+        **options: object,
     ) -> None:
         if options.get("batch_sampler") is not None:
             raise ModelError(f"""DataLoader was given a batch_sampler, but the options determine the

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import NoReturn
 
 import torch
 
@@ -15,7 +15,7 @@ from ipu_teach.frontends.pytorch.fingerprints import fingerprint
 from ipu_teach.frontends.pytorch.mirror import tensors_of
 
 
-def check_kind(function: str, module: Any) -> None:
+def check_kind(function: str, module: object) -> None:
     """Raise `ModelError` for anything that is not a module of Python code. `function` is the
     caller."""
     if isinstance(module, torch.export.ExportedProgram):
@@ -46,7 +46,7 @@ def check_kind(function: str, module: Any) -> None:
             _refuse(function, f"{place}a module of torch.compile", advice)
 
 
-def _refuse(function: str, description: str, advice: str) -> None:
+def _refuse(function: str, description: str, advice: str) -> NoReturn:
     raise ModelError(f"{function}() was given {description}.", next_step=advice)
 
 

@@ -28,6 +28,7 @@ __all__ = [
     "PLAIN_RESULTS",
     "VALUE_NEEDED",
     "FakeTensor",
+    "Function",
     "Operation",
     "Target",
     "UnsupportedOperatorException",
@@ -62,7 +63,8 @@ __all__ = [
 
 # the `__torch_function__` of a subclass of Tensor whose operations return plain tensors
 PLAIN_RESULTS = torch._C._disabled_torch_function_impl
-Target: TypeAlias = "Operation | Callable[..., Any]"  # of a node, in torch.fx
+Function: TypeAlias = Callable[..., Any]  # a function of torch, or one with the same arguments
+Target: TypeAlias = "Operation | Function"  # of a node, in torch.fx
 VALUE_NEEDED = DataDependentOutputException, DynamicOutputShapeException
 
 
@@ -171,7 +173,7 @@ def has_gradient(operation: Operation) -> bool:
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, "Autograd"))
 
 
-def respell(operation: Operation, function: Callable[..., Any]) -> None:
+def respell(operation: Operation, function: Function) -> None:
     """Make Python's dispatcher, which a capture uses, call `function` for a composite operation.
 
     `as_torch_spells(operation, …)` still calls torch's own composition.
@@ -199,10 +201,10 @@ def cross_entropy_loss(*args: torch.Tensor | float | None) -> torch.Tensor:
     return loss
 
 
-def recurrent(kind: str) -> Callable[..., Any]:
+def recurrent(kind: str) -> Function:
     """Return the function that `torch.nn.LSTM`, GRU and RNN call for "lstm", "gru" or
     "rnn_tanh"."""
-    function: Callable[..., Any] = getattr(torch._VF, kind)
+    function: Function = getattr(torch._VF, kind)
     return function
 
 
@@ -211,7 +213,7 @@ def is_compiled(module: torch.nn.Module) -> bool:
     return hasattr(module, "_orig_mod") or module._compiled_call_impl is not None
 
 
-def attributes_of_module(module: torch.nn.Module) -> dict[str, Any]:
+def attributes_of_module(module: torch.nn.Module) -> dict[str, object]:
     """Return a module's attributes, including hooks, but without parameters, buffers and
     submodules."""
     left_out = ("_parameters", "_buffers", "_modules")

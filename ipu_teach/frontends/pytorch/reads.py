@@ -31,13 +31,13 @@ def recorded() -> Iterator[Reads]:
         del torch.nn.Module.__getattribute__
 
 
-def values(module: torch.nn.Module, names: set[str]) -> dict[str, Any]:
+def values(module: torch.nn.Module, names: set[str]) -> dict[str, object]:
     """Return the attributes with these names, of the module or of its class.
 
     Methods, parameters, buffers and submodules are left out.
     """
     attributes = private.attributes_of_module(module)
-    result = {}
+    result: dict[str, object] = {}
     for name in sorted(names):
         if name in attributes:
             result[name] = attributes[name]

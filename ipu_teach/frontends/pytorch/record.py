@@ -15,6 +15,7 @@ from ipu_teach.frontends.pytorch import private
 from ipu_teach.frontends.pytorch.labels import Label
 from ipu_teach.frontends.pytorch.private import (
     FakeTensor,
+    Function,
     Operation,
     Target,
     WeakTensorKeyDictionary,
@@ -33,9 +34,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
     replace operations.
     """
 
-    def __init__(
-        self, table: Mapping[Target, Callable[..., Any]], label: Callable[[], Label]
-    ) -> None:
+    def __init__(self, table: Mapping[Target, Function], label: Callable[[], Label]) -> None:
         super().__init__()
         self.graph = torch.fx.Graph()
         self.constants: dict[str, torch.Tensor] = {}

@@ -148,7 +148,7 @@ class _Record:
 class _Container(_Record):
     """The elements of a list, deque or set."""
 
-    def __init__(self, name: str, value: Any, before: list[Any]) -> None:
+    def __init__(self, name: str, value: Any, before: list[object]) -> None:
         self.name = name
         self.value = value
         self.before = before
@@ -168,7 +168,7 @@ class _Dict(_Record):
     """The members of a dict, or the attributes of an object."""
 
     def __init__(
-        self, name: str, value: dict[Any, Any], before: dict[Any, Any], is_object: bool
+        self, name: str, value: dict[object, object], before: dict[object, object], is_object: bool
     ) -> None:
         self.name = name
         self.value = value

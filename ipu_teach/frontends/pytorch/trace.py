@@ -22,7 +22,7 @@ from ipu_teach.frontends.pytorch import losses, private, respelled, whole
 from ipu_teach.frontends.pytorch.arguments import refuse_hidden_outputs
 from ipu_teach.frontends.pytorch.labels import Label, Labels, innermost_line
 from ipu_teach.frontends.pytorch.markers import LOWERINGS, Marks, capturing
-from ipu_teach.frontends.pytorch.private import Target, pytree
+from ipu_teach.frontends.pytorch.private import Function, Target, pytree
 from ipu_teach.frontends.pytorch.record import Recorder
 from ipu_teach.frontends.pytorch.rows import KEPT
 from ipu_teach.graph.source import NOWHERE, in_words
@@ -78,8 +78,8 @@ class Tracer:
     def __init__(
         self,
         module: torch.nn.Module,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
         names: list[str],
     ) -> None:
         self.module = module
@@ -140,7 +140,10 @@ class Tracer:
         return joint
 
     def _record(
-        self, joint: JointGraph, function: Callable[..., Any], label: Callable[[], Label]
+        self,
+        joint: JointGraph,
+        function: Callable[..., list[torch.Tensor]],
+        label: Callable[[], Label],
     ) -> None:
         """Record a function of the states and the inputs."""
         tensors = [*self.states.values(), *(self._flat[i] for i in self._places)]
@@ -248,7 +251,7 @@ class _Step(torch.nn.Module):  # type: ignore[misc]
         self.marks = marks
         self.scale = scale
 
-    def forward(self, *args: Any, **kwargs: Any) -> list[torch.Tensor]:
+    def forward(self, *args: object, **kwargs: object) -> list[torch.Tensor]:
         """Return the tensors among the module's outputs."""
         joint = self.joint
         labels = self.labels
@@ -339,12 +342,12 @@ def _without_fast_attention() -> ExitStack:
     return stack
 
 
-def _table() -> dict[Target, Callable[..., Any]]:
+def _table() -> dict[Target, Function]:
     return _table_without(frozenset(LOWERINGS))
 
 
 @cache
-def _table_without(names: frozenset[str]) -> dict[Target, Callable[..., Any]]:
+def _table_without(names: frozenset[str]) -> dict[Target, Function]:
     """Return torch's table of decompositions, without these names and those of the kit's rows."""
     # if "detach" were decomposed, the results that autograd saves would contain themselves, and
     # would never be freed

@@ -29,7 +29,7 @@ from ipu_teach.frontends.ir import OPS, Ir, Op, Value
 from ipu_teach.frontends.ir.autodiff import add_gradients
 from ipu_teach.frontends.pytorch import private
 from ipu_teach.frontends.pytorch.markers import LIBRARY as _library, LOWERINGS
-from ipu_teach.frontends.pytorch.private import Operation, Target, pytree
+from ipu_teach.frontends.pytorch.private import Function, Operation, Target, pytree
 from ipu_teach.frontends.pytorch.rows.likelihoods import (
     IGNORED,
     class_numbers,
@@ -40,7 +40,6 @@ from ipu_teach.frontends.pytorch.rows.likelihoods import (
 from ipu_teach.frontends.pytorch.rows.registry import KEPT_IF, concatenated
 
 Tensors = Sequence[torch.Tensor]
-Function = Callable[..., Any]  # of torch, or one with the same arguments
 WHOLE, BACKWARD = "ipu_teach::whole", "ipu_teach::whole_backward"
 LEARNERS = "lowering "  # the prefix of an operation that a learner lowers
 
@@ -61,7 +60,7 @@ for _name, _shapes in (("whole", _like_examples), ("whole_backward", _like_input
     torch.library.register_fake(f"ipu_teach::{_name}", _shapes, lib=_library)
 
 
-def _save(ctx: FunctionCtx, inputs: tuple[Any, ...], output: Tensors) -> None:
+def _save(ctx: FunctionCtx, inputs: tuple[Tensors, str, str, Tensors], output: Tensors) -> None:
     """Save the inputs and results of `whole` for its backward."""
     ctx.inputs = len(inputs[0])
     ctx.examples = len(inputs[3])
@@ -99,7 +98,9 @@ class Capture:
         graph."""
         return self._backward(graph, *args) if name == BACKWARD else self._forward(graph, *args)
 
-    def _forward(self, graph: Ir, inputs: list[Value], name: str, how: str, _: Any) -> list[Value]:
+    def _forward(
+        self, graph: Ir, inputs: list[Value], name: str, how: str, _: object
+    ) -> list[Value]:
         start = len(graph.ops)
         with graph.at(part="forward"):
             if name.startswith(LEARNERS):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Value
@@ -125,14 +124,33 @@ def _var(
 
 
 @row("var_mean")
-def _var_mean(graph: Ir, results: Results, x: Value, *rest: Any, **options: Any) -> list[Value]:
-    dim = rest[0] if rest and not isinstance(rest[0], bool) else options.get("dim")
-    return [_var(graph, results, x, *rest, **options), _mean(graph, results, x, dim)]
+def _var_mean(
+    graph: Ir,
+    results: Results,
+    x: Value,
+    dim: Dims = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> list[Value]:
+    variance = _var(graph, results, x, dim, unbiased, keepdim, correction=correction)
+    return [variance, _mean(graph, results, x, None if isinstance(dim, bool) else dim)]
 
 
 @row("std")
-def _std(graph: Ir, results: Results, x: Value, *rest: Any, **options: Any) -> Value:
-    return graph.op("sqrt", _var(graph, results, x, *rest, **options))
+def _std(
+    graph: Ir,
+    results: Results,
+    x: Value,
+    dim: Dims = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> Value:
+    variance = _var(graph, results, x, dim, unbiased, keepdim, correction=correction)
+    return graph.op("sqrt", variance)
 
 
 @row("linalg_vector_norm")
