@@ -208,7 +208,7 @@ class Lowering:
         if self.options.pop("stochasticRounding", False):
             set_stochastic_rounding(self.whole, self.copies_program, True)
         if ir.schedule:
-            micro_batches: Program = self._pipelined(body)
+            micro_batches: Program = _Pipeline(self, body).program()
         else:
             micro_batch = Programs(name="micro-batch")
             self._lower(body, micro_batch)
@@ -404,15 +404,22 @@ class Lowering:
                 )
                 into.add(self.prog.add(Copy(tensor.flatten(), stream)))
 
-    # --- pipelines ---
 
-    def _pipelined(self, body: Body) -> Program:
-        """Return the pipeline: each stage on its own IPU, working on another micro-batch."""
-        ir = self.ir
-        stages = self.ir.stages
-        is_training = any(op.part == BACKWARD for op in body)
-        crossing = [self._crossing(body, s, FORWARD) for s in range(stages)]
-        grad_crossing = [self._crossing(body, s, BACKWARD) for s in range(stages)]
+class _Pipeline:
+    """The pipeline of a lowering: the stages of the operations `body`, each on its own IPU."""
+
+    def __init__(self, low: Lowering, body: Body) -> None:
+        self.low = low
+        self.body = body
+
+    def program(self) -> Program:
+        """Return the program of the pipeline, in which the stages work on different
+        micro-batches."""
+        ir = self.low.ir
+        stages = ir.stages
+        is_training = any(op.part == BACKWARD for op in self.body)
+        crossing = [self._crossing(s, FORWARD) for s in range(stages)]
+        grad_crossing = [self._crossing(s, BACKWARD) for s in range(stages)]
         forwards, backwards = [], []
         into: list[Tensor | None] = [None] * stages
         out: list[Tensor | None] = [None] * stages
@@ -421,12 +428,12 @@ class Lowering:
         for s in range(stages):
             if s and crossing[s - 1]:
                 into[s] = self._arrive(crossing[s - 1], s)
-            forwards.append(self._stage_program(body, s, FORWARD))
+            forwards.append(self._stage_program(s, FORWARD))
             out[s] = self._packed([self._at(v, s) for v in crossing[s]], crossing[s])
         for s in reversed(range(stages)):
             if s + 1 < stages and grad_crossing[s + 1]:
                 grad_out[s] = self._arrive(grad_crossing[s + 1], s)
-            backwards.append(self._stage_program(body, s, BACKWARD))
+            backwards.append(self._stage_program(s, BACKWARD))
             grad_into[s] = self._packed(
                 [self._at(v, s) for v in grad_crossing[s]], grad_crossing[s]
             )
@@ -434,31 +441,32 @@ class Lowering:
         pipeline_stages = []
         for s in range(stages):
             stage = Stage(forwards[s], into[s], out[s])
-            has_backward = any(op.part == BACKWARD and op.stage == s for op in body)
+            has_backward = any(op.part == BACKWARD and op.stage == s for op in self.body)
             if has_backward or grad_out[s] is not None:
                 stage = replace(
                     stage,
                     backward=backwards[s],
-                    keep=self._kept(body, s, into[s]),
+                    keep=self._kept(s, into[s]),
                     grad_out=grad_out[s],
                     grad_into=grad_into[s],
                 )
             pipeline_stages.append(stage)
         ticks = pipeline_schedule(stages, ir.accumulation, ir.schedule, is_training)
-        return pipeline(self.whole, pipeline_stages, ticks)
+        return pipeline(self.low.whole, pipeline_stages, ticks)
 
-    def _stage_program(self, body: Body, stage: int, part: str) -> Programs:
+    def _stage_program(self, stage: int, part: str) -> Programs:
         """Return the forward or the backward of a stage, with its outputs to the host."""
         program = Programs(name=f"stage {stage} {part}")
-        self._lower([op for op in body if op.part == part and op.stage == stage], program)
-        self._send(partial(self._is_made_in, stage, part), program)
+        ops = [op for op in self.body if op.part == part and op.stage == stage]
+        self.low._lower(ops, program)
+        self.low._send(partial(self._is_made_in, stage, part), program)
         return program
 
     def _is_made_in(self, stage: int, part: str, value: Value) -> bool:
         """Return whether a value is made in this part of this stage."""
-        return self._homes.get(value, 0) == stage and self._part(value) == part
+        return self.low._homes.get(value, 0) == stage and self.low._part(value) == part
 
-    def _crossing(self, body: Body, stage: int, part: str) -> list[Value]:
+    def _crossing(self, stage: int, part: str) -> list[Value]:
         """Return the values that stage `stage` sends to its neighbour.
 
         Forward, these are values made up to this stage and read in a later one, sent to stage + 1.
@@ -467,9 +475,9 @@ class Lowering:
         """
         sign = 1 if part == FORWARD else -1
         values: dict[Value, None] = {}
-        for op in body:
+        for op in self.body:
             for value in op.inputs:
-                maker = self._makers.get(value)
+                maker = self.low._makers.get(value)
                 if maker is None or maker.part != part:
                     continue
                 if maker.stage * sign <= stage * sign < op.stage * sign:
@@ -484,15 +492,16 @@ class Lowering:
 
     def _at(self, value: Value, stage: int) -> Tensor:
         """Return the tensor of a value in a stage: a copy if the stage has one."""
-        return self.copies[value, stage] if (value, stage) in self.copies else self.tensor[value]
+        copy = self.low.copies.get((value, stage))
+        return self.low.tensor[value] if copy is None else copy
 
     def _arrive(self, values: list[Value], stage: int) -> Tensor | None:
         """Add a variable in a stage for each value that it receives; return them as one tensor."""
         for value in values:
-            self.copies[value, stage] = poputil.clone_to_ipu(
-                self.whole, self.tensor[value], stage, f"{value.name}/arrived"
+            self.low.copies[value, stage] = poputil.clone_to_ipu(
+                self.low.whole, self.low.tensor[value], stage, f"{value.name}/arrived"
             )
-        return self._packed([self.copies[v, stage] for v in values], values)
+        return self._packed([self.low.copies[v, stage] for v in values], values)
 
     def _packed(self, tensors: list[Tensor], values: list[Value]) -> Tensor | None:
         """Return the tensors of `values` as one flat tensor, or None if there are none.
@@ -511,7 +520,7 @@ class Lowering:
             flat = [t.reinterpret(UNSIGNED_INT) for t in flat]
         return concat(flat) if len(flat) > 1 else flat[0]
 
-    def _kept(self, body: Body, stage: int, into: Tensor | None) -> list[Tensor]:
+    def _kept(self, stage: int, into: Tensor | None) -> list[Tensor]:
         """Return the tensors of a stage's forward that its backward reads.
 
         A view is replaced by the tensor that it is a view of. Values of earlier stages are all in
@@ -520,20 +529,20 @@ class Lowering:
         saved: dict[Value, None] = {}
 
         def add(value: Value) -> None:
-            maker = self._makers.get(value)
+            maker = self.low._makers.get(value)
             if maker is not None and maker.stage == stage and OPS[maker.kind].view:
                 for source in maker.inputs:
                     add(source)
             elif value.kind == INPUT or (maker is not None and maker.part == FORWARD):
                 saved[value] = None
 
-        for op in body:
+        for op in self.body:
             if op.part == BACKWARD and op.stage == stage:
                 for value in op.inputs:
-                    maker = self._makers.get(value)
+                    maker = self.low._makers.get(value)
                     if value.kind == INPUT or (maker and maker.part == FORWARD):
                         add(value)
-        received = [v for v in saved if v.kind == MADE and self._homes[v] != stage]
+        received = [v for v in saved if v.kind == MADE and self.low._homes[v] != stage]
         local = [self._at(v, stage) for v in saved if v not in received]
         return ([into] if received and into is not None else []) + local
 
