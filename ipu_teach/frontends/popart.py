@@ -185,7 +185,7 @@ def _batch_norm(
 def _group_norm(
     g: Ir, x: Value, gamma: Value, beta: Value, *, num_groups: int, epsilon: float = 1e-5
 ) -> Value:
-    return ir.norm(g, "group", x, gamma, beta, eps=epsilon, groups=num_groups)
+    return ir.norm(g, "group", x, gamma=gamma, beta=beta, eps=epsilon, groups=num_groups)
 
 
 def _l1_loss(g: Ir, x: Value, *, scale: float = 1.0) -> Value:
@@ -201,7 +201,7 @@ def _dropout(g: Ir, x: Value, *, num_outputs: int = 1, ratio: float = 0.5) -> Va
 
 
 def _sum(g: Ir, x: Value, dims: Ints | None = None, keep: bool = False) -> Value:
-    return ir.reduced(g, "sum", x, dims, keep)
+    return ir.reduced(g, "sum", x, dims, keep=keep)
 
 
 def _gemm(
@@ -266,9 +266,9 @@ def _nll(
     """
     scores = input_of(g, x, "log_softmax" if inputIsLogProbability else "softmax")
     if scores is not None:
-        return ir.cross_entropy(g, scores, labels, reduction.lower(), ignoreIndex)
+        return ir.cross_entropy(g, scores, labels, reduction.lower(), ignored=ignoreIndex)
     logarithms = x if inputIsLogProbability else _logarithms(g, x)
-    return ir.nll(g, logarithms, labels, reduction.lower(), ignoreIndex)
+    return ir.nll(g, logarithms, labels, reduction.lower(), ignored=ignoreIndex)
 
 
 def _logarithms(g: Ir, x: Value) -> Value:

@@ -797,7 +797,9 @@ class PoplarExecutor(WithoutSome):
             work.words = "graph"
             step = self._training_step(captured) if self.training else self._inference_step(graph)
             steps = 1 if step.schedule and not self.training else self.options.iterations
-            run = compile_graph("", step, self.options.model, steps, self._lowering_options())
+            run = compile_graph(
+                "", step, self.options.model, steps=steps, options=self._lowering_options()
+            )
         mirror = Mirror(run, self.module, self.optimizer, captured.counters)
         _refuse_overlaps(self.module, mirror)
         self._seed = self._read_seed()  # of the previous program
@@ -818,7 +820,9 @@ class PoplarExecutor(WithoutSome):
         args, kwargs = call.micro_batch(count)
         places = [i for i, n in enumerate(call.tensors) if n in marked]
         scale = float(getattr(self.optimizer, "loss_scaling", 1.0))
-        captured = capture.captured(self.module, args, kwargs, places, self.training, scale)
+        captured = capture.captured(
+            self.module, args, kwargs, marked=places, training=self.training, scale=scale
+        )
         if self.training and not captured.grads:
             raise ModelError(f"""The loss of {type(self.module).__name__} depends on no parameter
                 that requires a gradient.

@@ -161,7 +161,8 @@ def without_unused(graph: Ir) -> Ir:
 
     Operations that print or change a variable remain.
     """
-    read, ops = set(graph.outputs.values()), []
+    read = set(graph.outputs.values())
+    ops = []
     for op in reversed(graph.ops):
         if not op.outs or op.kind == "print" or read.intersection(op.outs):
             ops.append(op)

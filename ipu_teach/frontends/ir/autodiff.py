@@ -78,7 +78,8 @@ def _with_saved_state(ir: Ir, targets: set[Value]) -> list[Op]:
     same values as they did.
     """
     last = {op.inputs[0]: place for place, op in enumerate(ir.ops) if OPS[op.kind].in_place}
-    reached, ops = set(targets), []
+    reached = set(targets)
+    ops = []
     for place, op in enumerate(ir.ops):
         swaps: Swaps = {}
         if not OPS[op.kind].in_place and reached.intersection(op.inputs):
@@ -128,7 +129,8 @@ def add_gradients(ir: Ir, ops: Sequence[Op], grads: Gradients, targets: set[Valu
 
 def without_unused_backward(ir: Ir, targets: Iterable[Value]) -> list[Op]:
     """Return the operations, without those of the backward that no target and no output needs."""
-    needed, ops = {*targets, *ir.outputs.values()}, []
+    needed = {*targets, *ir.outputs.values()}
+    ops = []
     for op in reversed(ir.ops):
         if op.part != BACKWARD or needed.intersection(op.outs):
             needed.update(op.inputs)
@@ -191,7 +193,7 @@ def _add_state(ir: Ir, parameter: Value, name: str) -> Value:
     """Add a variable of zeros for an optimiser's state of a parameter, and return it."""
     shape = () if name == "step" else parameter.shape
     zeros = ir.constant(0, FLOAT).initial
-    state = Value(shape, FLOAT, f"{parameter.name}.{name}", "variable", zeros)
+    state = Value(shape, FLOAT, f"{parameter.name}.{name}", kind=VARIABLE, initial=zeros)
     ir.variables[state.name] = state
     return state
 

@@ -64,7 +64,7 @@ def reduced(ir: Ir, kind: Extreme, x: Value, dims: Ints | None = None, keep: boo
 def mean(ir: Ir, x: Value, dims: Ints | None = None, keep: bool = False) -> Value:
     """Return the mean over `dims`, or over all dimensions."""
     _axes("mean", x, () if dims is None else dims)
-    y = reduced(ir, "sum", x, dims, keep)
+    y = reduced(ir, "sum", x, dims, keep=keep)
     return ir.op("mul", y, max(y.size, 1) / max(x.size, 1))
 
 
@@ -363,7 +363,8 @@ def recurrent(
             "give h and c, [batch, hidden] each." if count == 2 else "give h, [batch, hidden].",
         )
     if kind != "gru" and b is not None and d is not None:
-        b, d = ir.op("add", b, d), None
+        b = ir.op("add", b, d)
+        d = None
 
     def step(g: Ir, x: list[Value], before: list[Value]) -> tuple[list[Value], list[Value]]:
         after = CELLS[kind](g, x[0], linear(g, before[0], r, d), *before)
@@ -432,7 +433,7 @@ def cross_entropy(
     count.
     """
     loss = partial(ir.op, "cross_entropy")
-    return _by_class(ir, loss, x, labels, reduction, ignored)
+    return _by_class(ir, loss, x, labels, reduction=reduction, ignored=ignored)
 
 
 def nll(
@@ -443,7 +444,7 @@ def nll(
     def loss(x: Value, labels: Value) -> Value:
         return ir.op("neg", ir.cast(ir.op("pick", x, labels), FLOAT))
 
-    return _by_class(ir, loss, x, labels, reduction, ignored)
+    return _by_class(ir, loss, x, labels, reduction=reduction, ignored=ignored)
 
 
 def squared_error(ir: Ir, x: Value, y: Value, reduction: Reduction = "mean") -> Value:

@@ -395,7 +395,7 @@ class Lowering:
         for name, value in self.ir.outputs.items():
             if value.size and is_sent(value):
                 stage = self._homes.get(value, 0)
-                op = Op("output", (value,), (), {}, stage)
+                op = Op("output", (value,), outs=(), attrs={}, stage=stage)
                 self.start(op)
                 self.prog = Programs(name="outputs")
                 tensor = self.get(value, op, 0)
@@ -621,7 +621,8 @@ class Run:
         advice = "integers of the device have 32 bits: give smaller ones, or floats."
         lowest, highest = int(info.min), int(info.max)
         if value.below is not None:
-            lowest, highest = 0, value.below - 1
+            lowest = 0
+            highest = value.below - 1
             advice = (
                 "number the classes from 0; a loss without weights and smoothing leaves out rows "
                 "whose label is its ignored number."

@@ -195,7 +195,8 @@ def _unpacked(
 
 def _lays(low: Lowering, op: Op, place: int) -> Tensor | None:
     """Return the preference of the body for an input that is the same in all steps."""
-    body, first_constant = op.attrs["body"], op.attrs["along"] + op.attrs["kept"]
+    body: Ir = op.attrs["body"]
+    first_constant = op.attrs["along"] + op.attrs["kept"]
     if place < first_constant:
         return None
     return low.preferred([*body.inputs.values()][place], op.stage)
@@ -223,7 +224,7 @@ def _grad(ir: Ir, op: Op, *gs: Value | None) -> InputGrads:
     outs = [*body.outputs.values()]
     out_grads = {i: g for i, g in enumerate(gs) if g is not None and i >= kept}
     float_states = [i for i in range(kept) if outs[i].floating]
-    back = _Backward(ir, op, body, out_grads, float_states)
+    back = _Backward(ir, op, out_grads, float_states)
     slots = back.close()
     # values of a step that the backward reads: xs, outer values, and results of operations
     rows = {v: x for v, x in zip(ins[:along], op.inputs, strict=False) if v in slots}
@@ -263,10 +264,11 @@ class _Backward:
     """
 
     def __init__(
-        self, ir: Ir, op: Op, body: Ir, out_grads: Mapping[int, Value], float_states: Sequence[int]
+        self, ir: Ir, op: Op, out_grads: Mapping[int, Value], float_states: Sequence[int]
     ) -> None:
         self.graph = back = Ir(family=ir.family)
         self.grads: Gradients = {}
+        body: Ir = op.attrs["body"]
         along: int = op.attrs["along"]
         kept: int = op.attrs["kept"]
         ins = [*body.inputs.values()]

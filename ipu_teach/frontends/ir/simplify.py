@@ -318,7 +318,8 @@ def _remove_copies(ir: Ir, later: Sequence[Op]) -> None:
     for op in ir.ops:
         if op.kind != "copy" or op.inputs[0].kind != VARIABLE or op.inputs[0] not in changes:
             continue
-        views, read = [op.outs[0]], []
+        views = [op.outs[0]]
+        read = []
         while views:
             view_readers = readers.get(views.pop(), [])
             read += [place[reader] for reader in view_readers]

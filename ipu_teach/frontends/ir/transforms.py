@@ -50,7 +50,8 @@ def staged(ir: Ir, stages: Mapping[str, Natural]) -> Ir:
     The longest prefix of an operation's path in `stages` decides; an operation without one has the
     stage of the operation before it.
     """
-    stage, ops = 0, []
+    stage = 0
+    ops = []
     for op in ir.ops:
         prefixes = [p for p in stages if op.path == p or op.path.startswith(f"{p}.") or not p]
         stage = stages[max(prefixes, key=len)] if prefixes else stage
@@ -116,7 +117,8 @@ def _missing(op: Op, maker: Mapping[Value, Op], saved: set[Value], swaps: Swaps)
 
     `saved` are available, and so are the keys of `swaps`, which have been recomputed before.
     """
-    wanted, missing = list(op.inputs), set()
+    wanted = list(op.inputs)
+    missing = set()
     while wanted:
         value = wanted.pop()
         source = maker.get(value)
@@ -187,7 +189,8 @@ def accumulate(
     sums, means = {}, {}
     for value, parameter in _gradients(ir).items():
         sums[value] = _variable(result, value, f"{parameter.name}.sum")
-        path, stage = parameter.name.rpartition(".")[0], ir.home(parameter)
+        path = parameter.name.rpartition(".")[0]
+        stage = ir.home(parameter)
         with result.at(part=BACKWARD, stage=stage, path=path, line=("", 0)):
             result.emit("accumulate", sums[value], value, parameter)
     for value, total in sums.items():

@@ -382,7 +382,7 @@ class Ir:
                 graph.op('cast', x, dtype=FLOAT).""")
         sizes = array.shape if shape is None else tuple(map(int, shape))
         self._check_size("constant()", sizes)
-        return Value(sizes, dtype, "constant", CONSTANT, array)
+        return Value(sizes, dtype, "constant", CONSTANT, initial=array)
 
     def cast(self, x: Value, dtype: Element) -> Value:
         """Return x in that dtype. A constant is converted at once."""

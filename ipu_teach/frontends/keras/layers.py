@@ -465,7 +465,7 @@ class GroupNormalization(_Norm):
     def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
         image = _channels_first(g, x[0])
         gamma, beta = w["gamma"], w["beta"]
-        y = ir.norm(g, "group", image, gamma, beta, eps=self.epsilon, groups=self.groups)
+        y = ir.norm(g, "group", image, gamma=gamma, beta=beta, eps=self.epsilon, groups=self.groups)
         return _channels_last(g, y)
 
 
@@ -473,7 +473,7 @@ class LayerNormalization(_Norm):
     """Normalises each row, the last dimension, by its mean and variance."""
 
     def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
-        return ir.norm(g, "layer", x[0], w["gamma"], w["beta"], eps=self.epsilon)
+        return ir.norm(g, "layer", x[0], gamma=w["gamma"], beta=w["beta"], eps=self.epsilon)
 
 
 class Add(Layer):

@@ -72,7 +72,9 @@ class CategoricalCrossentropy(Loss):
         scores = self.scores(g, out, "softmax")
         if scores is None:
             probabilities = g.cast(out, FLOAT)
-            shares = g.op("div", probabilities, ir.reduced(g, "sum", probabilities, (-1,), True))
+            shares = g.op(
+                "div", probabilities, ir.reduced(g, "sum", probabilities, (-1,), keep=True)
+            )
             logarithms = g.op("log", self.clipped(g, shares))
         else:
             logarithms = g.op("log_softmax", scores)

@@ -268,7 +268,7 @@ class Model:
             )
             graph = training.transform(graph, graph.outputs["loss"], self._learnable(graph))
         model = machine(config.ipu_model.version, config.ipu_model.tiles_per_ipu)
-        run = compile_graph(mode, graph, model, factors["steps"], config.options)
+        run = compile_graph(mode, graph, model, steps=factors["steps"], options=config.options)
         target = run.engine.report.target
         self.compiles.append(
             f"Compiled {mode} for batches of {batch}, {counted(target.num_ipus, 'IPU')} with "

@@ -338,7 +338,8 @@ class Lowerer:
         graph.ops = forward
         for variable, node in self._assignments():
             value = self._final(node)
-            path, stage = variable.name.rpartition(".")[0], homes.get(variable, 0)
+            path = variable.name.rpartition(".")[0]
+            stage = homes.get(variable, 0)
             if value is not variable:
                 with graph.at(path=path, line=NOWHERE, stage=stage, part=FORWARD):
                     graph.emit("assign", variable, graph.cast(value, variable.dtype))

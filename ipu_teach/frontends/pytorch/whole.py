@@ -175,7 +175,8 @@ def learners(function: Target, args: Sequence[Any], kwargs: Mapping[str, Any]) -
     is_tensor = isinstance(example, torch.Tensor)
     tensors = [v for v in flat if isinstance(v, torch.Tensor)]
     current.calls.append((operation, flat, form))
-    name, number = operation._schema.name, len(current.calls) - 1
+    name = operation._schema.name
+    number = len(current.calls) - 1
     examples = [example] if is_tensor else list(example)
     results = whole(LEARNERS + name, tensors, number, examples)
     return results[0] if is_tensor else results

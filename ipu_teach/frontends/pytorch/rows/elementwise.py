@@ -239,7 +239,7 @@ def _sinh(graph: Ir, x: Value) -> Value:
     magnitude = graph.op("abs", x)
     t = graph.op("expm1", magnitude)
     near = graph.op("mul", graph.op("add", t, graph.op("div", t, graph.op("add", t, 1.0))), 0.5)
-    return _odd(graph, x, near, graph.op("sub", *_halves_of_exp(graph, magnitude)), 1.0)
+    return _odd(graph, x, near, graph.op("sub", *_halves_of_exp(graph, magnitude)), limit=1.0)
 
 
 @composed("asinh")
@@ -250,7 +250,7 @@ def _asinh(graph: Ir, x: Value) -> Value:
     root = graph.op("add", graph.op("sqrt", graph.op("add", square, 1.0)), 1.0)
     near = graph.op("log1p", graph.op("add", magnitude, graph.op("div", square, root)))
     far = graph.op("add", graph.op("log", magnitude), log(2))
-    return _odd(graph, x, near, far, 100.0)
+    return _odd(graph, x, near, far, limit=100.0)
 
 
 @composed("acosh")
@@ -462,7 +462,7 @@ def _clamp(
 
 @row("clamp_max")
 def _clamp_max(graph: Ir, results: Results, x: Value, max: Operand) -> Value:
-    return _clamp(graph, results, x, None, max)
+    return _clamp(graph, results, x, max=max)
 
 
 @row("hypot")
@@ -483,7 +483,7 @@ def _hypot(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
 
 @row("hardtanh")
 def _hardtanh(graph: Ir, results: Results, x: Value, low: float = -1, high: float = 1) -> Value:
-    return _clamp(graph, results, x, low, high)
+    return _clamp(graph, results, x, min=low, max=high)
 
 
 @row("pow")

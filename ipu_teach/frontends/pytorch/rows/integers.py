@@ -83,7 +83,7 @@ def _div(
 
 @row("floor_divide")
 def _floor_divide(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
-    return _div(graph, results, a, b, "floor")
+    return _div(graph, results, a, b, rounding_mode="floor")
 
 
 @row("fmod")

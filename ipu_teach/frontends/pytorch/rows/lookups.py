@@ -360,7 +360,7 @@ def _scatter_reduce(
     ones = graph.constant(1.0, FLOAT, (index.size, 1))
     count = graph.op("scatter_add", graph.constant(0.0, FLOAT, rows.shape), places, ones)
     if reduce in ("sum", "mean"):
-        start = _unless_hit(graph, count, rows, 0, include_self)
+        start = _unless_hit(graph, count, rows, otherwise=0, include_self=include_self)
         y = _added(graph, start, places, updates)
         if reduce == "mean":
             count = graph.op("add", count, 1.0) if include_self else graph.op("max", count, 1.0)
@@ -374,7 +374,7 @@ def _scatter_reduce(
         if is_minimum:
             rows = _negated(graph, rows)
             updates = _negated(graph, updates)
-        start = _unless_hit(graph, count, rows, lowest, include_self)
+        start = _unless_hit(graph, count, rows, otherwise=lowest, include_self=include_self)
         y = graph.op("scatter_max", start, places, updates)
         y = _negated(graph, y) if is_minimum else y
     return reshaped(graph, y, results.shape)

@@ -91,7 +91,7 @@ def _topk(
     graph: Ir, results: Results, x: Value, k: int, dim: int = -1, largest: bool = True,
     sorted: bool = True,
 ) -> list[Value]:  # fmt: skip
-    return ranked(graph, x, k, dim, largest)
+    return ranked(graph, x, k, dim, largest=largest)
 
 
 @row("sort")
@@ -102,7 +102,7 @@ def _sort(graph: Ir, results: Results, x: Value, *arguments: Any, **options: Any
             arguments = arguments[1:]
     dim = options.get("dim", arguments[0] if arguments else -1)
     descending = options.get("descending", arguments[1] if len(arguments) > 1 else False)
-    return ranked(graph, x, size_along(x, dim), dim, descending)
+    return ranked(graph, x, size_along(x, dim), dim, largest=descending)
 
 
 def _ranked_at(graph: Ir, x: Value, place: int, dim: int) -> list[Value]:
@@ -110,7 +110,7 @@ def _ranked_at(graph: Ir, x: Value, place: int, dim: int) -> list[Value]:
     rows = as_rows(graph, numeric(graph, x), dim)
     values, places = ranked(graph, rows, place + 1, 1, largest=False)
     return [
-        reshaped(graph, sliced(graph, v, 1, place, place + 1), (rows.shape[0],))
+        reshaped(graph, sliced(graph, v, 1, start=place, end=place + 1), (rows.shape[0],))
         for v in (values, places)
     ]
 
@@ -147,7 +147,7 @@ def _nanmedian(
     """Return the median of the elements that are not NaN, the lower one of two; NaN if all are
     NaN."""
     if not x.floating:
-        return _median(graph, results, x, dim, keepdim)
+        return _median(graph, results, x, dim, keepdim=keepdim)
     rows = reshaped(graph, x, (1, x.size)) if dim is None else as_rows(graph, x, dim)
     values, places = ranked(graph, rows, rows.shape[1], 1, largest=False)  # NaN are last
     is_number = graph.op("logical_not", graph.op("is_nan", rows))
@@ -173,9 +173,9 @@ def running(graph: Ir, rows: Value, combine: Combine) -> Value:
     size = rows.shape[1]
     shift = 1
     while shift < size:
-        before = sliced(graph, rows, 1, 0, size - shift)
-        later = combine(before, sliced(graph, rows, 1, shift, size))
-        rows = graph.op("concat", sliced(graph, rows, 1, 0, shift), later, dim=1)
+        before = sliced(graph, rows, 1, end=size - shift)
+        later = combine(before, sliced(graph, rows, 1, start=shift))
+        rows = graph.op("concat", sliced(graph, rows, 1, end=shift), later, dim=1)
         shift *= 2
     return rows
 

@@ -180,7 +180,7 @@ def _max_pool_row(rank: int) -> None:
                 graph, full, results.shape[-rank:], kernel, stride, padding, dilation
             )
             return [reshaped(graph, v, results.shape) for v in windows.largest(full)]
-        options = _options(rank, full, kernel, stride, padding, ceil_mode)
+        options = _options(rank, full, kernel, stride, padding, ceil_mode=ceil_mode)
         y = ir.pool(graph, "max_pool", full, count_padding=False, **options)
         unread = graph.constant(0, INT, results.shapes[1])
         return [reshaped(graph, y, results.shape), unread]
@@ -195,7 +195,7 @@ def _max_pool_row(rank: int) -> None:
         if any(d != 1 for d in ir.sized(rank, d=dilation)["d"]):
             y = _to_places(graph, full, gradient, _batched(graph, places, rank))
         else:  # repeats the pool of the forward, because equal operations are merged
-            options = _options(rank, full, kernel, stride, padding, ceil_mode)
+            options = _options(rank, full, kernel, stride, padding, ceil_mode=ceil_mode)
             largest = ir.pool(graph, "max_pool", full, count_padding=False, **options)
             y = graph.op("max_pool_grad", full, largest, gradient, **options)
         return reshaped(graph, y, results.shape)
@@ -277,7 +277,7 @@ def _avg_pool_row(rank: int) -> None:
     """Add the rows of an average pool of that rank, forward and backward."""
 
     def options(x: Value, kernel: Ints, stride: Ints, padding: Ints) -> Sizes:
-        return _options(rank, x, kernel, stride, padding, False)
+        return _options(rank, x, kernel, stride, padding, ceil_mode=False)
 
     def is_plain(sizes: Sizes, x: Value, outputs: Ints, divisor: int | None) -> bool:
         """Return whether the device's own pool has these windows."""

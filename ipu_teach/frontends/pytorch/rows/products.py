@@ -55,7 +55,7 @@ def _addmv(
     graph: Ir, results: Results, c: Value, a: Value, b: Value, beta: float = 1, alpha: float = 1
 ) -> Value:
     c, b = (reshaped(graph, v, (*v.shape, 1)) if v.shape else v for v in (c, b))
-    return reshaped(graph, _addmm(graph, results, c, a, b, beta, alpha), results.shape)
+    return reshaped(graph, _addmm(graph, results, c, a, b, beta=beta, alpha=alpha), results.shape)
 
 
 @row("addbmm")
@@ -68,7 +68,7 @@ def _addbmm(
     wide = graph.op("permute", a, dims=(1, 0, 2))
     wide = reshaped(graph, wide, (rows, count * inner))
     tall = reshaped(graph, b, (count * inner, b.shape[2]))
-    return _addmm(graph, results, c, wide, tall, beta, alpha)
+    return _addmm(graph, results, c, wide, tall, beta=beta, alpha=alpha)
 
 
 # --- convolutions ---------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ def _convolution(
         return y if bias is None else graph.op("add", y, _per_channel(graph, bias, rank))
     if not transposed:
         return ir.conv(graph, x, weights, bias, groups=groups, **sizes)
-    y = _transposed(graph, x, weights, results.shape, groups, sizes)
+    y = _transposed(graph, x, weights, results.shape, groups=groups, sizes=sizes)
     return y if bias is None else graph.op("add", y, _per_channel(graph, bias, rank))
 
 

@@ -33,7 +33,7 @@ def reduced(graph: Ir, results: Results, kind: str, x: Value, dim: Dims, empty: 
 def _sum(
     graph: Ir, results: Results, x: Value, dim: Dims = None, keepdim: bool = False, **_: object
 ) -> Value:
-    return reduced(graph, results, "sum", as_dtype(graph, x, results.dtype), dim, 0)
+    return reduced(graph, results, "sum", as_dtype(graph, x, results.dtype), dim=dim, empty=0)
 
 
 @row("prod")
@@ -41,7 +41,9 @@ def _prod(
     graph: Ir, results: Results, x: Value, dim: Dims = None, keepdim: bool = False, **_: object
 ) -> Value:
     x = as_dtype(graph, x, results.dtype)
-    return graph.cast(reduced(graph, results, "reduce_prod", widened(graph, x), dim, 1), x.dtype)
+    return graph.cast(
+        reduced(graph, results, "reduce_prod", widened(graph, x), dim=dim, empty=1), x.dtype
+    )
 
 
 def widened(graph: Ir, x: Value) -> Value:
@@ -51,7 +53,7 @@ def widened(graph: Ir, x: Value) -> Value:
 
 def _total(graph: Ir, results: Results, x: Value, dim: Dims, count: float) -> Value:
     """Return the sum over dimensions divided by a count, which may be 0."""
-    total = reduced(graph, results, "sum", x, dim, 0)
+    total = reduced(graph, results, "sum", x, dim=dim, empty=0)
     return graph.op("mul", total, 1 / count) if count else graph.op("div", total, 0.0)
 
 
@@ -77,7 +79,7 @@ def _extreme(kind: str) -> Callable[..., Value]:
     def extreme(
         graph: Ir, results: Results, x: Value, dim: Dims = None, keepdim: bool = False
     ) -> Value:
-        y = reduced(graph, results, kind, numeric(graph, x), dim, 0)
+        y = reduced(graph, results, kind, numeric(graph, x), dim=dim, empty=0)
         return as_dtype(graph, y, results.dtype)
 
     return extreme
@@ -89,14 +91,14 @@ row("amin")(_extreme("reduce_min"))
 
 @row("any")
 def _any(graph: Ir, results: Results, x: Value, dim: Dims = None, keepdim: bool = False) -> Value:
-    count = reduced(graph, results, "sum", graph.cast(as_bool(graph, x), INT), dim, 0)
+    count = reduced(graph, results, "sum", graph.cast(as_bool(graph, x), INT), dim=dim, empty=0)
     return as_dtype(graph, graph.op("gt", count, 0), results.dtype)
 
 
 @row("all")
 def _all(graph: Ir, results: Results, x: Value, dim: Dims = None, keepdim: bool = False) -> Value:
     fails = graph.cast(graph.op("logical_not", as_bool(graph, x)), INT)
-    count = reduced(graph, results, "sum", fails, dim, 0)
+    count = reduced(graph, results, "sum", fails, dim=dim, empty=0)
     return as_dtype(graph, graph.op("eq", count, 0), results.dtype)
 
 
@@ -168,14 +170,14 @@ def _norm_of(graph: Ir, results: Results, magnitude: Value, ord: float, dim: Dim
     """Return the norm of magnitudes."""
     if ord in (float("inf"), -float("inf")):
         kind = "reduce_max" if ord > 0 else "reduce_min"
-        return reduced(graph, results, kind, magnitude, dim, 0)
+        return reduced(graph, results, kind, magnitude, dim=dim, empty=0)
     if ord == 0:
         magnitude = graph.cast(as_bool(graph, magnitude), magnitude.dtype)
     elif ord == 2:
         magnitude = graph.op("square", magnitude)
     elif ord != 1:
         magnitude = graph.op("pow", magnitude, ord)
-    total = reduced(graph, results, "sum", magnitude, dim, 0)
+    total = reduced(graph, results, "sum", magnitude, dim=dim, empty=0)
     if ord in (0, 1):
         return total
     return graph.op("sqrt", total) if ord == 2 else graph.op("pow", total, 1 / ord)

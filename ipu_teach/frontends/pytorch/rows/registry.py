@@ -187,7 +187,7 @@ def sliced(
 def corner(graph: Ir, x: Value, shape: Ints) -> Value:
     """Return the first elements along each dimension, so that the result has the given shape."""
     for dim, size in enumerate(shape):
-        x = sliced(graph, x, dim, 0, size)
+        x = sliced(graph, x, dim, end=size)
     return x
 
 

@@ -79,19 +79,21 @@ def _slice(
     if "narrow" in str(results.node.target):  # the arguments are a start and a length
         start = (start or 0) % (x.shape[dim] + 1)
         end = start + (end or 0)
-    return sliced(graph, x, dim, start, end, step)
+    return sliced(graph, x, dim, start=start, end=end, step=step)
 
 
 @row("select", "select_copy", moves=True)
 def _select(graph: Ir, results: Results, x: Value, dim: int, index: int) -> Value:
     begin = index % x.shape[dim]
-    return reshaped(graph, sliced(graph, x, dim, begin, begin + 1), results.shape)
+    return reshaped(graph, sliced(graph, x, dim, start=begin, end=begin + 1), results.shape)
 
 
 @row("split_with_sizes", "split_with_sizes_copy", moves=True)
 def _split(graph: Ir, results: Results, x: Value, sizes: Ints, dim: int = 0) -> list[Value]:
     ends = list(accumulate(sizes))
-    return [sliced(graph, x, dim, end - n, end) for n, end in zip(sizes, ends, strict=True)]
+    return [
+        sliced(graph, x, dim, start=end - n, end=end) for n, end in zip(sizes, ends, strict=True)
+    ]
 
 
 @row("flip", moves=True)
@@ -126,7 +128,7 @@ def _pad(graph: Ir, results: Results, x: Value, margins: Ints, value: float = 0.
     pairs = [(margins[i], margins[i + 1]) for i in range(0, len(margins), 2)][::-1]
     pairs = [(0, 0)] * (len(x.shape) - len(pairs)) + pairs
     for dim, (low, high) in enumerate(pairs):
-        x = sliced(graph, x, dim, max(-low, 0), x.shape[dim] - max(-high, 0))
+        x = sliced(graph, x, dim, start=max(-low, 0), end=x.shape[dim] - max(-high, 0))
     for dim, (low, high) in enumerate(pairs):
         shape = x.shape
         fills = [
@@ -254,8 +256,8 @@ def _slice_scatter(
     source = as_dtype(graph, source, x.dtype)
     source = expanded(graph, source, (*x.shape[:dim], written.size, *x.shape[dim + 1 :]))
     if step == 1:
-        before = sliced(graph, x, dim, 0, begin)
-        after = sliced(graph, x, dim, stop, size)
+        before = sliced(graph, x, dim, end=begin)
+        after = sliced(graph, x, dim, start=stop)
         return concatenated(graph, [before, source, after], dim)
     rows = graph.op("scatter_set", *_rows_first(graph, x, dim, written, source))
     return moved(graph, rows, 0, dim)
