@@ -42,6 +42,7 @@ from ipu_teach.frontends.session import (
     Version,
     checked_name,
     input_of,
+    is_schedule,
     machine,
     select_outputs,
     without_unused,
@@ -288,6 +289,26 @@ def _logarithms(g: Ir, x: Value) -> Value:
     return with_gradient_of(g.op("log", divisor), g.op("log", g.op("max", x, lowest)))
 
 
+def _reshape(g: Ir, x: Value, *, shape: Ints) -> Value:
+    return g.op("reshape", x, shape=tuple(shape))
+
+
+def _flatten(g: Ir, x: Value) -> Value:
+    return g.op("reshape", x, shape=(x.shape[0], -1))
+
+
+def _transpose(g: Ir, x: Value, *, perm: Ints) -> Value:
+    return g.op("permute", x, dims=tuple(perm))
+
+
+def _cast(g: Ir, x: Value, *, to: str) -> Value:
+    return g.op("cast", x, dtype=TensorInfo(to, ()).type)
+
+
+def _print(g: Ir, x: Value, *, title: str = "") -> Value:
+    return g.op("print", x, title=title)
+
+
 def _plain(kind: str) -> Callable[..., Value]:
     """Return an operation without attributes, of that kind."""
     return lambda g, *inputs: g.op(kind, *inputs)
@@ -295,7 +316,11 @@ def _plain(kind: str) -> Callable[..., Value]:
 
 def _along(kind: str) -> Callable[..., Value]:
     """Return an operation along the attribute `axis`, by default the last dimension."""
-    return lambda g, x, *, axis=-1: ir.along(g, kind, x, axis)
+
+    def along(g: Ir, x: Value, *, axis: int = -1) -> Value:
+        return ir.along(g, kind, x, axis)
+
+    return along
 
 
 UNARY = ("neg", "abs", "exp", "log", "sqrt", "relu", "sigmoid", "tanh", "gelu")
@@ -309,16 +334,16 @@ ONNX: dict[str, Callable[..., Value]] = {
     "conv": _conv,
     "maxpool": _pool("max_pool"),
     "averagepool": _pool("avg_pool"),
-    "reshape": lambda g, x, *, shape: g.op("reshape", x, shape=tuple(shape)),
-    "flatten": lambda g, x: g.op("reshape", x, shape=(x.shape[0], -1)),
-    "transpose": lambda g, x, *, perm: g.op("permute", x, dims=tuple(perm)),
+    "reshape": _reshape,
+    "flatten": _flatten,
+    "transpose": _transpose,
     "concat": lambda g, *x, axis: g.op("concat", *x, dim=axis),
     "slice": _slice,
     "gather": _gather,
     "reducesum": _reduced(_sum),
     "reducemean": _reduced(ir.mean),
     "argmax": lambda g, x: g.op("arg_max", x),
-    "cast": lambda g, x, *, to: g.op("cast", x, dtype=TensorInfo(to, ()).type),
+    "cast": _cast,
     "dropout": _dropout,
     "batchnormalization": _batch_norm,
 }
@@ -328,7 +353,7 @@ GRAPHCORE: dict[str, Callable[..., Value]] = {
     "identityloss": _identity_loss,
     "groupnormalization": _group_norm,
     "gelu": _plain("gelu"),
-    "printtensor": lambda g, x, *, title="": g.op("print", x, title=title),
+    "printtensor": _print,
 }
 
 
@@ -486,10 +511,6 @@ class TensorLocationSettings(CheckedOptions):
     replicatedTensorSharding: bool = False
 
 
-def _is_schedule(value: object) -> bool:
-    return isinstance(value, str) and value.lower() in SCHEDULES
-
-
 SCHEDULED = f"give {' or '.join(map(repr, SCHEDULES))}."
 
 
@@ -499,7 +520,7 @@ class SessionOptions(CheckedOptions):
 
     virtualGraphMode: Annotated[str, Among(("Off", "Manual", "ExecutionPhases"))] = "Off"
     enablePipelining: bool = False
-    pipelineSchedule: Annotated[str, Taken(_is_schedule, SCHEDULED)] = "grouped"
+    pipelineSchedule: Annotated[str, Taken(is_schedule, SCHEDULED)] = "grouped"
     executionPhaseSettings: ExecutionPhaseSettings = field(default_factory=ExecutionPhaseSettings)
     enableGradientAccumulation: bool = False
     accumulationFactor: Count = 1

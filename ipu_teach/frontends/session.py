@@ -27,6 +27,11 @@ Version = Annotated[str, Among(PRESETS)]
 Schedule = Annotated[str, Among(("", *SCHEDULES))]
 
 
+def is_schedule(value: object) -> bool:
+    """Return whether a value is the name of a schedule, in any case."""
+    return isinstance(value, str) and value.lower() in SCHEDULES
+
+
 class CheckedOptions:
     """A base of dataclasses of options: setting an unknown name raises `ModelError`."""
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.arguments import Extended
+from ipu_teach.arguments import Count, Extended
+from ipu_teach.frontends.ir.attributes import Element
 from ipu_teach.frontends.ir.lowering import Lowering
 from ipu_teach.frontends.ir.values import CONSTANT, OPS, Ir, Op, Out, Row, Shape, Unfit, Value
 from ipu_teach.graph import Tensor, concat
@@ -139,7 +140,11 @@ def passed(ir: Ir, op: Op, g: Value) -> InputGrads:
 
 def calls(function: Callable[..., Tensor | Sequence[Tensor] | None]) -> Lower:
     """Return a `lower` that calls a library's function with the tensors and attributes."""
-    return lambda low, *tensors, **attrs: low.call(function, *tensors, **attrs)
+
+    def lower(low: Lowering, *tensors: Tensor, **attrs: Any) -> Tensor | Sequence[Tensor] | None:
+        return low.call(function, *tensors, **attrs)
+
+    return lower
 
 
 def fused(expression: Callable[..., expr.Expr]) -> Lower:
@@ -226,7 +231,10 @@ def non_linearity(kind: str) -> Row:
         argument = op.inputs[0] if by_input else op.outs[0]
         return [ir.op("non_linearity_grad", argument, g, kind=kind)]
 
-    return Row(floats, lambda low, x: low.call(popnn.non_linearity, kind, x), grad)
+    def lower(low: Lowering, x: Tensor) -> Tensor:
+        return low.call(popnn.non_linearity, kind, x)
+
+    return Row(floats, lower, grad)
 
 
 def _m(ir: Ir, first: Value, *factors: Value | float) -> Value:
@@ -313,6 +321,10 @@ def _select_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
     return [None, unbroadcast(ir, by_a, a.shape), unbroadcast(ir, by_b, b.shape)]
 
 
+def _clamp(low: Lowering, x: Tensor, least: float, most: float) -> Tensor:
+    return low.call(popops.clamp, x, least, most)
+
+
 def _clamp_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
     (x,) = op.inputs
     is_above = ir.op("gteq", x, op.attrs["least"])
@@ -332,8 +344,20 @@ def _print(low: Lowering, x: Tensor, title: str) -> Tensor:
     return x
 
 
+def _non_linearity_grad(low: Lowering, y: Tensor, g: Tensor, kind: str) -> Tensor:
+    return low.call(popnn.non_linearity_input_gradient, kind, y, g)
+
+
+def _softplus_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
+    return [_m(ir, g, ir.op("sigmoid", op.inputs[0]))]
+
+
 def _erf_grad(ir: Ir, g: Value, x: Value, y: Value) -> Value:
     return _m(ir, g, ir.op("exp", _m(ir, x, x, -1.0)), 2 / sqrt(pi))
+
+
+def _cast(low: Lowering, x: Tensor, dtype: Kind) -> Tensor:
+    return low.call(popops.cast, x, dtype)
 
 
 def _cast_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
@@ -359,7 +383,7 @@ OPS |= {
     "softplus": Row(
         floats,
         fused(softplus),
-        lambda ir, op, g: [_m(ir, g, ir.op("sigmoid", op.inputs[0]))],
+        _softplus_grad,
     ),
     "signum": Row(numeric, calls(popops.signum), flat),
     **{
@@ -375,9 +399,7 @@ OPS |= {
     "gelu": non_linearity("GELU_ERF"),
     "gelu_tanh": non_linearity("GELU"),
     "silu": non_linearity("SWISH"),
-    "non_linearity_grad": Row(
-        keeps(1), lambda low, y, g, kind: low.call(popnn.non_linearity_input_gradient, kind, y, g)
-    ),
+    "non_linearity_grad": Row(keeps(1), _non_linearity_grad),
     "add": two(popops.add, lambda ir, g, a, b, y: (g, g)),
     "sub": two(popops.sub, lambda ir, g, a, b, y: (g, ir.op("neg", g))),
     "mul": two(popops.mul, lambda ir, g, a, b, y: (_m(ir, g, b), _m(ir, g, a))),
@@ -404,12 +426,12 @@ OPS |= {
     ),
     "clamp": Row(
         lambda x, least, most: numeric(x),
-        lambda low, x, least, most: low.call(popops.clamp, x, least, most),
+        _clamp,
         _clamp_grad,
     ),
     "cast": Row(
         lambda x, dtype: Out(x.shape, dtype),
-        lambda low, x, dtype: low.call(popops.cast, x, dtype),
+        _cast,
         _cast_grad,
     ),
     "reinterpret": view(_reinterpret_shape, lambda low, x, dtype: x.reinterpret(dtype), flat),
@@ -433,6 +455,14 @@ def _reshape_shape(x: Value, shape: Ints) -> Out:
     return Out(sizes, x.dtype)
 
 
+def _reshape(low: Lowering, x: Tensor, shape: Ints) -> Tensor:
+    return x.reshape(low.op.outs[0].shape)
+
+
+def _reshape_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
+    return [ir.op("reshape", g, shape=op.inputs[0].shape)]
+
+
 def _permute_shape(x: Value, dims: Ints) -> Out:
     rank = len(x.shape)
     why = f"{list(dims)} is no order of {rank} dimensions"
@@ -445,6 +475,14 @@ def _expand_shape(x: Value, shape: Ints) -> Out:
     why = f"{list(x.shape)} does not broadcast to {list(shape)}"
     need(is_valid, why, poputil.BROADCASTING)
     return Out(tuple(shape), x.dtype)
+
+
+def _expand(low: Lowering, x: Tensor, shape: Ints) -> Tensor:
+    return poputil.broadcast_to_match(x, tuple(shape))
+
+
+def _expand_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
+    return [unbroadcast(ir, g, op.inputs[0].shape)]
 
 
 def _resized(x: Value, axis: int, size: int) -> Out:
@@ -490,6 +528,10 @@ def _reverse_shape(x: Value, dim: int) -> Out:
     return like(x)
 
 
+def _reverse_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
+    return [ir.op("reverse", g, dim=op.attrs["dim"])]
+
+
 def _concat_shape(*values: Value, dim: int) -> Out:
     check_dtypes(*values)
     (axis,) = axes(values[0], [dim])
@@ -497,6 +539,10 @@ def _concat_shape(*values: Value, dim: int) -> Out:
     why = f"the tensors differ in more than dimension {axis}"
     need(len(other_sizes) == 1, why, "give tensors that are equal in all other dimensions.")
     return _resized(values[0], axis, sum(v.shape[axis] for v in values))
+
+
+def _concat(low: Lowering, *x: Tensor, dim: int) -> Tensor:
+    return concat(list(x), dim % x[0].rank)
 
 
 def _concat_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
@@ -536,25 +582,23 @@ def _put_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
 OPS |= {
     "reshape": view(
         _reshape_shape,
-        lambda low, x, shape: x.reshape(low.op.outs[0].shape),
-        lambda ir, op, g: [ir.op("reshape", g, shape=op.inputs[0].shape)],
+        _reshape,
+        _reshape_grad,
     ),
     "permute": view(_permute_shape, lambda low, x, dims: x.dim_shuffle(list(dims)), _permute_grad),
     "expand": view(
         _expand_shape,
-        lambda low, x, shape: poputil.broadcast_to_match(x, tuple(shape)),
-        lambda ir, op, g: [unbroadcast(ir, g, op.inputs[0].shape)],
+        _expand,
+        _expand_grad,
     ),
     "slice": view(_slice_shape, _sliced, _slice_grad),
     "put": Row(shaped, _put, _put_grad),
     "reverse": view(
         _reverse_shape,
         lambda low, x, dim: x.reverse(dim % x.rank),
-        lambda ir, op, g: [ir.op("reverse", g, dim=op.attrs["dim"])],
+        _reverse_grad,
     ),
-    "concat": view(
-        _concat_shape, lambda low, *x, dim: concat(list(x), dim % x[0].rank), _concat_grad
-    ),
+    "concat": view(_concat_shape, _concat, _concat_grad),
     "pad": view(_pad_shape, _pad, _pad_grad),
 }
 
@@ -652,6 +696,10 @@ def _top_grad(ir: Ir, op: Op, g: Value, _: Value | None) -> InputGrads:
     return [ir.op("reshape", result, shape=x.shape)]
 
 
+def _one_hot_shape(x: Value, classes: Count, dtype: Element) -> Out:
+    return Out((*x.shape, classes), dtype)
+
+
 def _one_hot(low: Lowering, x: Tensor, classes: int, dtype: Kind) -> Tensor:
     rows = low.new(dtype, (x.num_elements, classes))
     low.call(popops.encode_one_hot, x.flatten(), rows)
@@ -666,7 +714,7 @@ OPS |= {
     "arg_max": Row(_arg_shape, calls(popops.arg_max), flat),
     "arg_min": Row(_arg_shape, calls(popops.arg_min), flat),
     "top_k": Row(_top_shape, _top_k, _top_grad),
-    "one_hot": Row(lambda x, classes, dtype: Out((*x.shape, classes), dtype), _one_hot, flat),
+    "one_hot": Row(_one_hot_shape, _one_hot, flat),
 }
 
 
@@ -714,6 +762,16 @@ def _all_reduce(low: Lowering, *x: Tensor, op: str) -> list[Tensor]:
     return [y.reshape(t.shape) for y, t in zip(reduced, x, strict=True)]
 
 
+def _reduce_scatter(low: Lowering, x: Tensor, op: str, count: int) -> Tensor:
+    share: Tensor = low.call(gcl.reduce_scatter_cross_replica, x, op)
+    return share
+
+
+def _all_gather(low: Lowering, x: Tensor, count: int) -> Tensor:
+    gathered: Tensor = low.call(gcl.all_gather_cross_replica, x)
+    return gathered
+
+
 def _own_share(low: Lowering, x: Tensor, count: int) -> Tensor:
     """Return the part of x with this replica's number, of `count`; the last one is padded."""
     share = -(-x.num_elements // count)
@@ -728,13 +786,11 @@ def _share_shape(x: Value, count: int, **_: object) -> Out:
 
 OPS |= {
     "all_reduce": Row(lambda *x, op: [like(v) for v in x], _all_reduce),
-    "reduce_scatter": Row(
-        _share_shape, lambda low, x, op, count: low.call(gcl.reduce_scatter_cross_replica, x, op)
-    ),
+    "reduce_scatter": Row(_share_shape, _reduce_scatter),
     "own_share": Row(_share_shape, _own_share),
     "all_gather": Row(
         lambda x, count: Out((count, *x.shape), x.dtype),
-        lambda low, x, count: low.call(gcl.all_gather_cross_replica, x),
+        _all_gather,
     ),
     "load": view(like, lambda low, x: x, passed),
 }
@@ -753,6 +809,15 @@ def changes(lower: Lower, lays: Callable[..., Tensor | None] | None = None) -> R
         return []
 
     return Row(shape, lower, in_place=True, lays=lays)
+
+
+def _accumulate(low: Lowering, v: Tensor, x: Tensor, *parameters: Tensor) -> None:
+    """Add x to v; the parameter only determines the mapping of v."""
+    low.call(popops.add_in_place, v, x)
+
+
+def _next_seed(low: Lowering, seed: Tensor) -> None:
+    low.call(popops.add_in_place, seed[0], 1)
 
 
 def _blend(low: Lowering, v: Tensor, x: Tensor, momentum: float) -> None:
@@ -786,10 +851,10 @@ def _like_last(low: Lowering, op: Op, place: int) -> Tensor | None:
 
 OPS |= {
     "assign": changes(lambda low, v, x: low.prog.add(Copy(x, v)), _like_last),
-    "accumulate": changes(lambda low, v, x, *w: low.call(popops.add_in_place, v, x), _like_last),
+    "accumulate": changes(_accumulate, _like_last),
     "clear": changes(calls(popops.zero)),
     "blend": changes(_blend),
-    "next_seed": changes(lambda low, seed: low.call(popops.add_in_place, seed[0], 1)),
+    "next_seed": changes(_next_seed),
     "sgd": _step(optim.sgd),
     "momentum": _step(optim.sgd, "velocity"),
     "adam": _step(optim.adam, "first", "second", "step"),

@@ -260,6 +260,14 @@ def _pool_row(kind: str, grad: Callable[..., InputGrads]) -> Row:
     return Row(shape, lower, grad)
 
 
+def _grad_of_max_pool(ir: Ir, op: Op, g: Value) -> InputGrads:
+    return [ir.op("max_pool_grad", op.inputs[0], op.outs[0], g, **op.attrs)]
+
+
+def _grad_of_avg_pool(ir: Ir, op: Op, g: Value) -> InputGrads:
+    return [ir.op("avg_pool_grad", g, shape=op.inputs[0].shape, **op.attrs)]
+
+
 def _max_pool_grad(
     low: Lowering, x: Tensor, y: Tensor, g: Tensor, **attrs: Unpack[PoolSizes]
 ) -> Tensor:
@@ -273,13 +281,9 @@ def _avg_pool_grad(low: Lowering, g: Tensor, shape: Ints, **attrs: Unpack[PoolSi
 
 
 OPS |= {
-    "max_pool": _pool_row(
-        "MAX", lambda ir, op, g: [ir.op("max_pool_grad", op.inputs[0], op.outs[0], g, **op.attrs)]
-    ),
+    "max_pool": _pool_row("MAX", _grad_of_max_pool),
     "max_pool_grad": Row(keeps(0), _max_pool_grad),
-    "avg_pool": _pool_row(
-        "AVG", lambda ir, op, g: [ir.op("avg_pool_grad", g, shape=op.inputs[0].shape, **op.attrs)]
-    ),
+    "avg_pool": _pool_row("AVG", _grad_of_avg_pool),
     "avg_pool_grad": Row(r.shaped, _avg_pool_grad),
 }
 
@@ -334,6 +338,26 @@ def _norm(
     return [y, whitened, mean, inverse]
 
 
+def _lower_norm_grad(low: Lowering, *operands: Tensor, kind: str) -> Tensor:
+    gradient: Tensor = _norm_call(low, kind, "gradients", *operands)
+    return gradient
+
+
+def _lower_norm_param_grad(
+    low: Lowering, whitened: Tensor, g: Tensor, kind: str
+) -> tuple[Tensor, Tensor]:
+    by_gamma, by_beta = _norm_call(low, kind, "param_gradients", whitened, g)
+    return by_gamma, by_beta
+
+
+def _to_variance(low: Lowering, x: Tensor, eps: float) -> Tensor:
+    return low.call(popops.inv_std_dev_to_variance, x, eps)
+
+
+def _to_inv_std_dev(low: Lowering, x: Tensor, eps: float) -> Tensor:
+    return low.call(popops.variance_to_inv_std_dev, x, eps)
+
+
 def _norm_grad(ir: Ir, op: Op, g: Value, *others: Value | None) -> InputGrads:
     _, gamma, beta = op.inputs
     _, whitened, _, inverse = op.outs
@@ -346,21 +370,19 @@ def _norm_grad(ir: Ir, op: Op, g: Value, *others: Value | None) -> InputGrads:
 
 OPS |= {
     "norm": Row(_norm_shape, _norm, _norm_grad),
-    "norm_grad": Row(
-        keeps(0), lambda low, *operands, kind: _norm_call(low, kind, "gradients", *operands)
-    ),
+    "norm_grad": Row(keeps(0), _lower_norm_grad),
     "norm_param_grad": Row(
         lambda whitened, g, kind: [Out(whitened.shape[1:2], FLOAT)] * 2,
-        lambda low, whitened, g, kind: _norm_call(low, kind, "param_gradients", whitened, g),
+        _lower_norm_param_grad,
     ),
     "to_variance": Row(  # from 1 / sqrt(variance + eps); no gradient flows through statistics
         lambda x, eps: like(x),
-        lambda low, x, eps: low.call(popops.inv_std_dev_to_variance, x, eps),
+        _to_variance,
         r.flat,
     ),
     "to_inv_std_dev": Row(
         lambda x, eps: like(x),
-        lambda low, x, eps: low.call(popops.variance_to_inv_std_dev, x, eps),
+        _to_inv_std_dev,
         r.flat,
     ),
 }
@@ -396,6 +418,10 @@ def _sliceable(low: Lowering, dtype: type[DType], shape: Ints, name: str) -> Ten
     return variable.reshape(tuple(shape))
 
 
+def _gather_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
+    return [ir.op("scatter", op.inputs[1], g, shape=op.inputs[0].shape), None]
+
+
 def _gather_lays(low: Lowering, op: Op, place: int) -> Tensor | None:
     if place:
         return None
@@ -418,6 +444,10 @@ def _scatter(low: Lowering, index: Tensor, updates: Tensor, shape: Ints) -> Tens
     return _add_rows(low, zeros, index, updates)
 
 
+def _scatter_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
+    return [None, ir.op("gather", g, op.inputs[0])]
+
+
 def _scatter_add_shape(x: Value, index: Value, updates: Value) -> Out:
     check_dtypes(x, updates)
     _check_indices(index)
@@ -429,6 +459,10 @@ def _scatter_add_shape(x: Value, index: Value, updates: Value) -> Out:
 
 def _scatter_add(low: Lowering, x: Tensor, index: Tensor, updates: Tensor) -> Tensor:
     return _add_rows(low, low.call(poputil.duplicate, x), index, updates)
+
+
+def _scatter_add_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
+    return [g, None, ir.op("gather", g, op.inputs[1])]
 
 
 def _scatter_with(call: Callable[..., None]) -> Callable[..., Tensor]:
@@ -494,18 +528,18 @@ OPS |= {
     "gather": Row(
         _gather_shape,
         _gather,
-        lambda ir, op, g: [ir.op("scatter", op.inputs[1], g, shape=op.inputs[0].shape), None],
+        _gather_grad,
         lays=_gather_lays,
     ),
     "scatter": Row(
         lambda index, updates, shape: r.shaped(updates, shape),
         _scatter,
-        lambda ir, op, g: [None, ir.op("gather", g, op.inputs[0])],
+        _scatter_grad,
     ),
     "scatter_add": Row(
         _scatter_add_shape,
         _scatter_add,
-        lambda ir, op, g: [g, None, ir.op("gather", g, op.inputs[1])],
+        _scatter_add_grad,
     ),
     "scatter_set": Row(_scatter_add_shape, _scatter_with(popops.multi_update), _scatter_set_grad),
     "scatter_max": Row(
@@ -529,7 +563,10 @@ def _by_rows(call: Callable[..., Tensor], grad: Callable[..., InputGrads]) -> Ro
     def shape(x: Value) -> Out:
         return r.floats(r.with_rows(x))
 
-    return Row(shape, lambda low, x: low.call(call, _as_rows(x)).reshape(x.shape), grad)
+    def lower(low: Lowering, x: Tensor) -> Tensor:
+        return low.call(call, _as_rows(x)).reshape(x.shape)
+
+    return Row(shape, lower, grad)
 
 
 def _softmax_grad(low: Lowering, y: Tensor, g: Tensor) -> Tensor:

@@ -37,6 +37,7 @@ from ipu_teach.frontends.session import (
     batch_product,
     checked_count,
     compile_graph,
+    is_schedule,
     machine,
     without_unused,
 )
@@ -45,10 +46,24 @@ from ipu_teach.types import Array
 
 Batches = Iterator[tuple[Array, ...]]
 FIT, EVALUATE, PREDICT = MODES = "fit", "evaluate", "predict"
+
+
+def _has_samples(value: Any) -> bool:
+    """Return whether a value is a dataset, or an array whose first dimension counts samples."""
+    return isinstance(value, Dataset) or is_numeric(value) and np.ndim(value) > 0
+
+
+def _is_pair(value: object) -> bool:
+    """Return whether a value is a dataset, or two arrays."""
+    if isinstance(value, Dataset):
+        return True
+    return isinstance(value, (tuple, list)) and len(value) == 2 and all(map(is_numeric, value))
+
+
 Scheduled = Annotated[
     str,
     Taken(
-        lambda v: isinstance(v, str) and v.lower() in SCHEDULES,
+        is_schedule,
         f"give {' or '.join(map(repr, SCHEDULES))}.",
     ),
 ]
@@ -57,19 +72,14 @@ Verbose = bool | Annotated[int, Between(0, 2)] | Annotated[str, Among(("auto",))
 Samples = Annotated[
     Any,
     Taken(
-        lambda v: isinstance(v, Dataset) or is_numeric(v) and np.ndim(v) > 0,
+        _has_samples,
         "give an array whose first dimension counts samples, or a Dataset.",
     ),
 ]
 Pairs = Annotated[
     Any,
     Taken(
-        lambda v: (
-            isinstance(v, Dataset)
-            or isinstance(v, (tuple, list))
-            and len(v) == 2
-            and all(map(is_numeric, v))
-        ),
+        _is_pair,
         "give (x, y), two arrays, or a Dataset.",
     ),
 ]
