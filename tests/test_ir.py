@@ -21,7 +21,7 @@ from ipu_teach import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, IPUModel
 from ipu_teach.errors import ModelError, ModelLoadError
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Value
-from ipu_teach.frontends.ir.saved import loaded, written
+from ipu_teach.frontends.ir.saved import graph_from_bytes, graph_to_bytes
 from ipu_teach.poplibs import popops
 from ipu_teach.poplibs.popops import expr
 
@@ -605,15 +605,15 @@ def test_an_operation_of_ones_own() -> None:
         loss = graph.output("y", ir.reduced(graph, "sum", graph.op("leaky", x, slope=0.25)))
         step, grads = ir.autodiff(graph, loss)
         step.output("slope", grads[x])
-        again = loaded(written(step))
+        again = graph_from_bytes(graph_to_bytes(step))
         run = ir.Run(ir.Lowering(again, device(2)), device(2))
         got = run()
         assert got["y"] == 2.25 and got["slope"].tolist() == [[0.25, 0.25, 1.0]]
-        data = written(step)
+        data = graph_to_bytes(step)
     finally:
         del ir.OPS["leaky"]
     with pytest.raises(ModelLoadError, match="operation 'leaky', which is not in the table"):
-        loaded(data)
+        graph_from_bytes(data)
 
 
 def test_names_travel_to_the_program_the_report_and_errors() -> None:
@@ -685,11 +685,18 @@ def test_a_graph_comes_back_from_its_file(tmp_path: Path) -> None:
     for graph in (ir.replicate(ir.accumulate(ir.off_chip(step), 2), 2), half, steps):
         ir.save(graph, tmp_path / "net.ipumodel")
         again = ir.load(tmp_path / "net.ipumodel")
-        assert written(again) == written(graph) == (tmp_path / "net.ipumodel").read_bytes()
+        assert (
+            graph_to_bytes(again)
+            == graph_to_bytes(graph)
+            == (tmp_path / "net.ipumodel").read_bytes()
+        )
         assert [op.name for op in again.ops] == [op.name for op in graph.ops]
         for name, value in graph.variables.items():
             np.testing.assert_array_equal(again.variables[name].initial, value.initial)
-    runs = [ir.Run(ir.Lowering(g, device(3)), device(3)) for g in (step, loaded(written(step)))]
+    runs = [
+        ir.Run(ir.Lowering(g, device(3)), device(3))
+        for g in (step, graph_from_bytes(graph_to_bytes(step)))
+    ]
     np.testing.assert_array_equal(*(run(**fed(1))["loss"] for run in runs))
     with pytest.raises(ModelLoadError, match="no file|No such file"):
         ir.load(tmp_path / "none")
@@ -713,7 +720,7 @@ def test_a_graph_comes_back_from_its_file(tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_graph_is_refused_by_name(damage: Any, says: str, tmp_path: Path) -> None:
-    header, arrays = parts(written(small()[0]))
+    header, arrays = parts(graph_to_bytes(small()[0]))
     damage(header)
     file = tmp_path / "net.ipumodel"
     file.write_bytes(whole(json.dumps(header), arrays))

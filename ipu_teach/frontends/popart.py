@@ -33,7 +33,7 @@ from ipu_teach.device import Device
 from ipu_teach.errors import ModelError, counted, did_you_mean, shown
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Run, Value
-from ipu_teach.frontends.ir.saved import MODEL, loaded, written
+from ipu_teach.frontends.ir.saved import MODEL, graph_from_bytes, graph_to_bytes
 from ipu_teach.frontends.ir.values import misuse
 from ipu_teach.frontends.session import (
     CheckedOptions,
@@ -462,7 +462,7 @@ class Builder:
         """Return the model as the bytes of a file of the kit."""
         known = {**self._graph.variables, **self._graph.inputs}
         results = {n: v for n, v in self._values.items() if n not in known and v.kind != "constant"}
-        return written(self._graph.but(outputs=results))
+        return graph_to_bytes(self._graph.but(outputs=results))
 
     def saveModelProto(self, path: str | PathLike[str]) -> None:
         """Write the model to a file of the kit, which a session reads."""
@@ -660,9 +660,9 @@ class InferenceSession:
         userOptions: SessionOptions | None = None,
     ) -> None:
         if isinstance(fnModel, bytes):
-            model = loaded(fnModel)
+            model = graph_from_bytes(fnModel)
         else:
-            model = read_whole(fnModel, f"{type(self).__name__}()", MODEL, loaded)
+            model = read_whole(fnModel, f"{type(self).__name__}()", MODEL, graph_from_bytes)
         self._flow = dataFlow
         self._device = deviceInfo
         self._options = userOptions or SessionOptions()
@@ -732,7 +732,7 @@ class InferenceSession:
     def modelToHost(self, path: str | PathLike[str]) -> None:
         """Write the model to a file, with the variables as they are on the device."""
         self.weightsToHost()
-        write_whole(path, written(self._model), "modelToHost()", "model")
+        write_whole(path, graph_to_bytes(self._model), "modelToHost()", "model")
 
     def _lead(self, kind: AnchorReturnType) -> tuple[int, ...]:
         """Return the leading dimensions of an output: those of `initAnchorArrays`."""

@@ -57,13 +57,13 @@ from ipu_teach.frontends.pytorch.mirror import (
     Mirror,
     check_module,
     description,
-    shared,
+    sharing_memory,
     tensors_of,
 )
 from ipu_teach.frontends.pytorch.paths import with_paths
 from ipu_teach.frontends.pytorch.reads import Reads
 from ipu_teach.frontends.pytorch.rows.likelihoods import IGNORED
-from ipu_teach.frontends.pytorch.tensors import filled, tensor_of
+from ipu_teach.frontends.pytorch.tensors import fill_form, tensor_of
 from ipu_teach.frontends.session import (
     Training,
     batch_product,
@@ -372,13 +372,13 @@ def identity_loss(x: Tensor, reduction: Literal["mean", "sum", "none"] = "mean")
     """
     loss = x if reduction == "none" else getattr(x, reduction)()
     if markers.current is not None:
-        losses.mark(markers.current.losses, loss)
+        losses.mark_loss(markers.current.losses, loss)
     return loss
 
 
 def ipu_print_tensor(x: Tensor, title: str = "tensor") -> Tensor:
     """Return x, which is printed on each run in which it is used."""
-    return markers.printed(x, title)
+    return markers.print_tensor(x, title)
 
 
 def nop(x: Any) -> Any:
@@ -392,7 +392,7 @@ def recomputationCheckpoint(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
     A module with such calls recomputes all other values. One tensor is returned itself, several as
     a tuple.
     """
-    saved = tuple(markers.kept(x) for x in tensors)
+    saved = tuple(markers.keep_tensor(x) for x in tensors)
     return saved[0] if len(saved) == 1 else saved
 
 
@@ -409,7 +409,7 @@ def custom_op(
     They have the shapes and dtypes of `example_outputs`. In plain torch, which does not know the
     operation, they are copies of the examples.
     """
-    return list(markers.custom(inputs, name, dict(attributes or {}), example_outputs))
+    return list(markers.custom_operation(inputs, name, dict(attributes or {}), example_outputs))
 
 
 class Block:
@@ -574,8 +574,8 @@ class PoplarExecutor(WithoutSome):
             if peer is self:
                 continue
             # tensors that neither of them changes may be on two devices
-            names = shared(tensors, peer._mirror.changed_tensors)
-            names += shared(self._mirror.changed_tensors, tensors_of(peer.module))
+            names = sharing_memory(tensors, peer._mirror.changed_tensors)
+            names += sharing_memory(self._mirror.changed_tensors, tensors_of(peer.module))
             if names:
                 quoted = ", ".join(map(repr, sorted(set(names))[:4]))
                 ellipsis = ", ..." if len(set(names)) > 4 else ""
@@ -802,7 +802,7 @@ class PoplarExecutor(WithoutSome):
             )
         mirror = Mirror(run, self.module, self.optimizer, captured.counters)
         _refuse_overlaps(self.module, mirror)
-        self._seed = self._read_seed()  # of the previous program
+        self._seed = self._read_seed()  # the seed of the previous program
         _attached.discard(self)
         self.run = run
         self.captured = captured
@@ -905,7 +905,7 @@ class PoplarExecutor(WithoutSome):
         loss = self.captured.loss_at
         if self.training and loss in outputs:
             outputs[loss] = gradients.as_loss(outputs[loss])
-        return filled(self.captured.form, [*outputs.values()])
+        return fill_form(self.captured.form, [*outputs.values()])
 
     def _mode(self) -> OutputMode:
         """Return the output mode. Raises `InvalidOptionError` if it does not fit the outputs."""
@@ -961,8 +961,8 @@ def _refuse_overlaps(module: torch.nn.Module, mirror: Mirror) -> None:
     tensors = tensors_of(module)
     for name, tensor in mirror.changed_tensors.items():
         others = {n: t for n, t in tensors.items() if t is not tensor}
-        if shared({name: tensor}, others):
-            overlapping = shared(others, {name: tensor})[0]
+        if sharing_memory({name: tensor}, others):
+            overlapping = sharing_memory(others, {name: tensor})[0]
             raise ModelError(f"""{name!r} and {overlapping!r} are two tensors that share memory,
                 but the device has a variable for each.
                 next:  use one parameter in both places, module.a = module.b, or give one a copy:

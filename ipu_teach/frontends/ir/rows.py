@@ -33,53 +33,53 @@ Operand = Tensor | float  # an input of `lower` in a row with `numbers`
 CAST = "cast: graph.op('cast', x, dtype=FLOAT)."
 
 
-def need(is_valid: object, why: str, advice: str) -> None:
+def require(is_valid: object, why: str, advice: str) -> None:
     """Raise `Unfit` unless `is_valid` is true."""
     if not is_valid:
         raise Unfit(why, advice)
 
 
-def like(x: Value) -> Out:
+def like_operand(x: Value) -> Out:
     """Return the shape and dtype of the input."""
     return Out(x.shape, x.dtype)
 
 
-def keeps(place: int) -> Shaper:
+def like_input(place: int) -> Shaper:
     """Return a `shape` that gives the shape and dtype of input number `place`, without checks.
 
     It is for rows that only gradients use.
     """
-    return lambda *values, **attrs: like(values[place])
+    return lambda *values, **attrs: like_operand(values[place])
 
 
-def shaped(x: Value, shape: Ints, **attrs: Any) -> Out:
+def with_shape(x: Value, shape: Ints, **attrs: Any) -> Out:
     """Return the shape of the attribute `shape`, and the dtype of the input."""
     return Out(tuple(shape), x.dtype)
 
 
 def floats(x: Value) -> Out:
     """Return the shape and dtype of an input of floats. Raises `Unfit`."""
-    need(x.floating, f"{x.dtype.__name__} is not a float dtype", CAST)
-    return like(x)
+    require(x.floating, f"{x.dtype.__name__} is not a float dtype", CAST)
+    return like_operand(x)
 
 
 def numeric(x: Value) -> Out:
     """Return the shape and dtype of an input of numbers. Raises `Unfit` for BOOL."""
-    need(x.dtype is not BOOL, "BOOL is not a numeric dtype", CAST)
-    return like(x)
+    require(x.dtype is not BOOL, "BOOL is not a numeric dtype", CAST)
+    return like_operand(x)
 
 
 def with_rows(x: Value) -> Value:
     """Return x. Raise `Unfit` unless its last dimension has elements."""
-    need(x.shape, "one number has no last dimension", "give a tensor.")
-    need(x.shape[-1], "its rows have no elements", "give a tensor with elements.")
+    require(x.shape, "one number has no last dimension", "give a tensor.")
+    require(x.shape[-1], "its rows have no elements", "give a tensor with elements.")
     return x
 
 
 def check_dtypes(*values: Value) -> None:
     """Raise `Unfit` if dtypes differ."""
     names = [v.dtype.__name__ for v in values]
-    need(len({*names}) == 1, f"dtypes {' and '.join(names)} differ", CAST)
+    require(len({*names}) == 1, f"dtypes {' and '.join(names)} differ", CAST)
 
 
 def broadcast(*values: Value, dtype: Kind | None = None) -> Out:
@@ -104,7 +104,7 @@ def integers(x: Value, *others: Value) -> Out:
     """Return the shape and dtype of one input of integers, or of two that broadcast. Raises
     `Unfit`."""
     why = f"{x.dtype.__name__} has no bits to combine"
-    need(x.dtype in (INT, UNSIGNED_INT), why, "cast: graph.op('cast', x, dtype=INT).")
+    require(x.dtype in (INT, UNSIGNED_INT), why, "cast: graph.op('cast', x, dtype=INT).")
     return broadcast(x, *others)
 
 
@@ -124,21 +124,21 @@ def axes(x: Value, dims: Ints) -> list[int]:
     """Return the sorted dimensions, counted from the first, each once. Raises `Unfit`."""
     rank = len(x.shape)
     is_valid = all(-rank <= d < rank for d in dims)
-    need(is_valid, f"there is no dimension {list(dims)} of {rank}", "count them from 0.")
+    require(is_valid, f"there is no dimension {list(dims)} of {rank}", "count them from 0.")
     return sorted({d % rank for d in dims})
 
 
-def flat(ir: Ir, op: Op, *gs: Value | None) -> InputGrads:
+def no_gradients(ir: Ir, op: Op, *gs: Value | None) -> InputGrads:
     """Return no gradients: the result is piecewise constant, or not of floats."""
     return [None] * len(op.inputs)
 
 
-def passed(ir: Ir, op: Op, g: Value) -> InputGrads:
+def same_gradient(ir: Ir, op: Op, g: Value) -> InputGrads:
     """Return the gradient unchanged."""
     return [g]
 
 
-def calls(function: Callable[..., Tensor | Sequence[Tensor] | None]) -> Lower:
+def library_call(function: Callable[..., Tensor | Sequence[Tensor] | None]) -> Lower:
     """Return a `lower` that calls a library's function with the tensors and attributes."""
 
     def lower(low: Lowering, *tensors: Tensor, **attrs: Any) -> Tensor | Sequence[Tensor] | None:
@@ -147,7 +147,7 @@ def calls(function: Callable[..., Tensor | Sequence[Tensor] | None]) -> Lower:
     return lower
 
 
-def fused(expression: Callable[..., expr.Expr]) -> Lower:
+def fused_call(expression: Callable[..., expr.Expr]) -> Lower:
     """Return a `lower` that computes an expression of the tensors in FLOAT, and rounds once."""
 
     def lower(low: Lowering, *tensors: Tensor) -> Tensor:
@@ -157,7 +157,7 @@ def fused(expression: Callable[..., expr.Expr]) -> Lower:
     return lower
 
 
-def view(shape: Shaper, lower: Lower, grad: Grad) -> Row:
+def view_row(shape: Shaper, lower: Lower, grad: Grad) -> Row:
     """Return a row whose result shares memory with its input."""
     return Row(shape, lower, grad, view=True)
 
@@ -178,7 +178,9 @@ def unbroadcast(ir: Ir, g: Value | None, shape: Shape) -> Value | None:
 # --- elements -------------------------------------------------------------------------------------
 
 
-def one(call: Callable[..., Tensor], gradient: Callable[..., Value], shape: Shaper = floats) -> Row:
+def unary(
+    call: Callable[..., Tensor], gradient: Callable[..., Value], shape: Shaper = floats
+) -> Row:
     """Return a row of one operand x with the result y.
 
     `gradient(graph, g, x, y)` returns the gradient of x, given the gradient g of y.
@@ -187,10 +189,10 @@ def one(call: Callable[..., Tensor], gradient: Callable[..., Value], shape: Shap
     def grad(ir: Ir, op: Op, g: Value) -> InputGrads:
         return [gradient(ir, g, op.inputs[0], op.outs[0])]
 
-    return Row(shape, calls(call), grad)
+    return Row(shape, library_call(call), grad)
 
 
-def two(
+def binary(
     call: Callable[..., Tensor],
     gradients: Callable[..., tuple[Value | None, Value | None]],
     shape: Shaper = numeric_pair,
@@ -205,22 +207,22 @@ def two(
         a, b = gradients(ir, g, *op.inputs, op.outs[0])
         return [unbroadcast(ir, a, op.inputs[0].shape), unbroadcast(ir, b, op.inputs[1].shape)]
 
-    return Row(shape, calls(call), grad, numbers=True)
+    return Row(shape, library_call(call), grad, numbers=True)
 
 
 def predicate(call: Callable[..., Tensor], n: int = 2, dtypes: Sequence[Kind] = ()) -> Row:
     """Return a row with a BOOL result, of one or two operands of these dtypes, or of any."""
 
     def shape(*values: Value) -> Out:
-        need(len(values) == n, f"it was given {len(values)} tensors", f"give {n}.")
+        require(len(values) == n, f"it was given {len(values)} tensors", f"give {n}.")
         for value in values:
             names = " or ".join(dtype.__name__ for dtype in dtypes)
             advice = f"cast: graph.op('cast', x, dtype={names.split()[0]})." if dtypes else ""
             why = f"{value.dtype.__name__} is not {names}"
-            need(not dtypes or value.dtype in dtypes, why, advice)
+            require(not dtypes or value.dtype in dtypes, why, advice)
         return broadcast(*values, dtype=BOOL)
 
-    return Row(shape, calls(call), flat, numbers=n == 2)
+    return Row(shape, library_call(call), no_gradients, numbers=n == 2)
 
 
 def non_linearity(kind: str) -> Row:
@@ -237,7 +239,7 @@ def non_linearity(kind: str) -> Row:
     return Row(floats, lower, grad)
 
 
-def _m(ir: Ir, first: Value, *factors: Value | float) -> Value:
+def _product(ir: Ir, first: Value, *factors: Value | float) -> Value:
     """Return a product of values and numbers."""
     for factor in factors:
         first = ir.op("mul", first, factor)
@@ -252,7 +254,7 @@ def _extreme(loses: str) -> Callable[..., tuple[Value, Value]]:
     """
 
     def gradients(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value]:
-        share = ir.op("select", ir.op("eq", a, b), _m(ir, g, 0.5), g)
+        share = ir.op("select", ir.op("eq", a, b), _product(ir, g, 0.5), g)
         zero = ir.constant(0.0, g.dtype)
         by_a = ir.op("select", ir.op(loses, a, b), zero, share)
         return by_a, ir.op("select", ir.op(loses, b, a), zero, share)
@@ -269,7 +271,7 @@ def _power(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value
     zero = ir.constant(0.0, g.dtype, g.shape)
     if b.number == 0:
         return zero, None
-    by_a = _m(ir, g, b, ir.op("pow", a, ir.op("sub", b, 1.0)))
+    by_a = _product(ir, g, b, ir.op("pow", a, ir.op("sub", b, 1.0)))
     if b.number is None:
         by_a = ir.op("select", ir.op("eq", b, 0.0), zero, by_a)
     if b.kind == CONSTANT:
@@ -284,7 +286,7 @@ def _quotient(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Va
     share = ir.op("div", g, b)
     if b.kind == CONSTANT:
         return share, None
-    return share, _m(ir, share, y, -1.0)
+    return share, _product(ir, share, y, -1.0)
 
 
 def softplus(x: expr.Expr) -> expr.Expr:
@@ -294,15 +296,17 @@ def softplus(x: expr.Expr) -> expr.Expr:
 
 def _angle(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value]:
     """Return the gradients of atan2(a, b); at the origin they are 0."""
-    squares = ir.op("add", _m(ir, a, a), _m(ir, b, b))
+    squares = ir.op("add", _product(ir, a, a), _product(ir, b, b))
     is_origin = ir.op("eq", squares, 0.0)
     share = ir.op("div", g, ir.op("select", is_origin, ir.constant(1.0, g.dtype), squares))
-    return _m(ir, share, b), _m(ir, share, a, -1.0)
+    return _product(ir, share, b), _product(ir, share, a, -1.0)
 
 
 def _select_shape(mask: Value, a: Value, b: Value) -> Out:
     """Return the shape of "select": all three inputs broadcast."""
-    need(mask.dtype is BOOL, f"the mask is {mask.dtype.__name__}", "give a BOOL, as gt makes it.")
+    require(
+        mask.dtype is BOOL, f"the mask is {mask.dtype.__name__}", "give a BOOL, as gt makes it."
+    )
     return broadcast(Value(mask.shape, a.dtype), a, b)
 
 
@@ -335,7 +339,7 @@ def _clamp_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
 def _reinterpret_shape(x: Value, dtype: Kind) -> Out:
     sizes = [d.size for d in (x.dtype, dtype)]
     why = f"{x.dtype.__name__} has {sizes[0]} bytes, and {dtype.__name__} {sizes[1]}"
-    need(sizes[0] == sizes[1] and dtype is not BOOL, why, CAST)
+    require(sizes[0] == sizes[1] and dtype is not BOOL, why, CAST)
     return Out(x.shape, dtype)
 
 
@@ -349,11 +353,11 @@ def _non_linearity_grad(low: Lowering, y: Tensor, g: Tensor, kind: str) -> Tenso
 
 
 def _softplus_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
-    return [_m(ir, g, ir.op("sigmoid", op.inputs[0]))]
+    return [_product(ir, g, ir.op("sigmoid", op.inputs[0]))]
 
 
 def _erf_grad(ir: Ir, g: Value, x: Value, y: Value) -> Value:
-    return _m(ir, g, ir.op("exp", _m(ir, x, x, -1.0)), 2 / sqrt(pi))
+    return _product(ir, g, ir.op("exp", _product(ir, x, x, -1.0)), 2 / sqrt(pi))
 
 
 def _cast(low: Lowering, x: Tensor, dtype: Kind) -> Tensor:
@@ -366,28 +370,28 @@ def _cast_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
 
 
 OPS |= {
-    "neg": Row(numeric, calls(popops.neg), lambda ir, op, g: [ir.op("neg", g)]),
-    "abs": one(popops.abs, lambda ir, g, x, y: _m(ir, g, ir.op("signum", x)), numeric),
-    "exp": one(popops.exp, lambda ir, g, x, y: _m(ir, g, y)),
-    "expm1": one(popops.expm1, lambda ir, g, x, y: _m(ir, g, ir.op("add", y, 1.0))),
+    "neg": Row(numeric, library_call(popops.neg), lambda ir, op, g: [ir.op("neg", g)]),
+    "abs": unary(popops.abs, lambda ir, g, x, y: _product(ir, g, ir.op("signum", x)), numeric),
+    "exp": unary(popops.exp, lambda ir, g, x, y: _product(ir, g, y)),
+    "expm1": unary(popops.expm1, lambda ir, g, x, y: _product(ir, g, ir.op("add", y, 1.0))),
     # g / x instead of g times 1 / x, because 1 / x overflows for small x, in HALF below 2e-5
-    "log": one(popops.log, lambda ir, g, x, y: ir.op("div", g, x)),
-    "log1p": one(popops.log1p, lambda ir, g, x, y: ir.op("div", g, ir.op("add", x, 1.0))),
-    "sqrt": one(popops.sqrt, lambda ir, g, x, y: ir.op("div", _m(ir, g, 0.5), y)),
-    "rsqrt": one(popops.rsqrt, lambda ir, g, x, y: _m(ir, g, y, y, y, -0.5)),
-    "inv": one(popops.inv, lambda ir, g, x, y: _m(ir, g, y, y, -1.0)),
-    "square": one(popops.square, lambda ir, g, x, y: _m(ir, g, 2.0, x), numeric),
-    "sin": one(popops.sin, lambda ir, g, x, y: _m(ir, g, ir.op("cos", x))),
-    "cos": one(popops.cos, lambda ir, g, x, y: _m(ir, g, ir.op("neg", ir.op("sin", x)))),
-    "erf": one(popops.erf, _erf_grad),
+    "log": unary(popops.log, lambda ir, g, x, y: ir.op("div", g, x)),
+    "log1p": unary(popops.log1p, lambda ir, g, x, y: ir.op("div", g, ir.op("add", x, 1.0))),
+    "sqrt": unary(popops.sqrt, lambda ir, g, x, y: ir.op("div", _product(ir, g, 0.5), y)),
+    "rsqrt": unary(popops.rsqrt, lambda ir, g, x, y: _product(ir, g, y, y, y, -0.5)),
+    "inv": unary(popops.inv, lambda ir, g, x, y: _product(ir, g, y, y, -1.0)),
+    "square": unary(popops.square, lambda ir, g, x, y: _product(ir, g, 2.0, x), numeric),
+    "sin": unary(popops.sin, lambda ir, g, x, y: _product(ir, g, ir.op("cos", x))),
+    "cos": unary(popops.cos, lambda ir, g, x, y: _product(ir, g, ir.op("neg", ir.op("sin", x)))),
+    "erf": unary(popops.erf, _erf_grad),
     "softplus": Row(
         floats,
-        fused(softplus),
+        fused_call(softplus),
         _softplus_grad,
     ),
-    "signum": Row(numeric, calls(popops.signum), flat),
+    "signum": Row(numeric, library_call(popops.signum), no_gradients),
     **{
-        n: Row(floats, calls(getattr(popops, n)), flat)
+        n: Row(floats, library_call(getattr(popops, n)), no_gradients)
         for n in ("floor", "ceil", "round", "nearby_int", "trunc")
     },
     **{n: predicate(getattr(popops, n), 1, (FLOAT, HALF)) for n in ("is_nan", "is_finite")},
@@ -399,23 +403,27 @@ OPS |= {
     "gelu": non_linearity("GELU_ERF"),
     "gelu_tanh": non_linearity("GELU"),
     "silu": non_linearity("SWISH"),
-    "non_linearity_grad": Row(keeps(1), _non_linearity_grad),
-    "add": two(popops.add, lambda ir, g, a, b, y: (g, g)),
-    "sub": two(popops.sub, lambda ir, g, a, b, y: (g, ir.op("neg", g))),
-    "mul": two(popops.mul, lambda ir, g, a, b, y: (_m(ir, g, b), _m(ir, g, a))),
-    "div": two(popops.div, _quotient),
-    "pow": two(popops.pow, _power),
-    "max": two(popops.max, _extreme("lt")),
-    "min": two(popops.min, _extreme("gt")),
-    "atan2": two(popops.atan2, _angle, float_pair),
-    "rem": Row(numeric_pair, calls(popops.rem), numbers=True),
+    "non_linearity_grad": Row(like_input(1), _non_linearity_grad),
+    "add": binary(popops.add, lambda ir, g, a, b, y: (g, g)),
+    "sub": binary(popops.sub, lambda ir, g, a, b, y: (g, ir.op("neg", g))),
+    "mul": binary(popops.mul, lambda ir, g, a, b, y: (_product(ir, g, b), _product(ir, g, a))),
+    "div": binary(popops.div, _quotient),
+    "pow": binary(popops.pow, _power),
+    "max": binary(popops.max, _extreme("lt")),
+    "min": binary(popops.min, _extreme("gt")),
+    "atan2": binary(popops.atan2, _angle, float_pair),
+    "rem": Row(numeric_pair, library_call(popops.rem), numbers=True),
     **{
-        f"bitwise_{n}": Row(integers, calls(getattr(popops, f"bitwise_{n}")), flat, numbers=True)
+        f"bitwise_{n}": Row(
+            integers, library_call(getattr(popops, f"bitwise_{n}")), no_gradients, numbers=True
+        )
         for n in ("and", "or", "xor")
     },
-    "shift_left": Row(integers, calls(popops.shift_left), flat, numbers=True),
-    "shift_right": Row(integers, calls(popops.shift_right_sign_extend), flat, numbers=True),
-    "bitwise_not": Row(integers, calls(popops.bitwise_not), flat),
+    "shift_left": Row(integers, library_call(popops.shift_left), no_gradients, numbers=True),
+    "shift_right": Row(
+        integers, library_call(popops.shift_right_sign_extend), no_gradients, numbers=True
+    ),
+    "bitwise_not": Row(integers, library_call(popops.bitwise_not), no_gradients),
     **{n: predicate(getattr(popops, n)) for n in ("eq", "neq", "lt", "lteq", "gt", "gteq")},
     **{n: predicate(getattr(popops, n), 2, (BOOL,)) for n in ("logical_and", "logical_or")},
     "select": Row(
@@ -434,10 +442,12 @@ OPS |= {
         _cast,
         _cast_grad,
     ),
-    "reinterpret": view(_reinterpret_shape, lambda low, x, dtype: x.reinterpret(dtype), flat),
-    "copy": Row(like, calls(poputil.duplicate), passed),
-    "stop": view(like, lambda low, x: x, flat),  # stops the gradient
-    "print": view(lambda x, title: like(x), _print, passed),
+    "reinterpret": view_row(
+        _reinterpret_shape, lambda low, x, dtype: x.reinterpret(dtype), no_gradients
+    ),
+    "copy": Row(like_operand, library_call(poputil.duplicate), same_gradient),
+    "stop": view_row(like_operand, lambda low, x: x, no_gradients),  # stops the gradient
+    "print": view_row(lambda x, title: like_operand(x), _print, same_gradient),
 }
 
 
@@ -451,7 +461,7 @@ def _reshape_shape(x: Value, shape: Ints) -> Out:
         sizes = tuple(x.size // rest if n == -1 else n for n in sizes)
     is_valid = prod(sizes) == x.size and min(sizes, default=0) >= 0
     advice = f"give sizes whose product is {x.size:,}."
-    need(is_valid, f"{list(x.shape)} cannot be reshaped to {list(shape)}", advice)
+    require(is_valid, f"{list(x.shape)} cannot be reshaped to {list(shape)}", advice)
     return Out(sizes, x.dtype)
 
 
@@ -466,14 +476,14 @@ def _reshape_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
 def _permute_shape(x: Value, dims: Ints) -> Out:
     rank = len(x.shape)
     why = f"{list(dims)} is no order of {rank} dimensions"
-    need(sorted(dims) == [*range(rank)], why, "name each of them once.")
+    require(sorted(dims) == [*range(rank)], why, "name each of them once.")
     return Out(tuple(x.shape[d] for d in dims), x.dtype)
 
 
 def _expand_shape(x: Value, shape: Ints) -> Out:
     is_valid = broadcast(x, Value(tuple(shape), x.dtype)).shape == tuple(shape)
     why = f"{list(x.shape)} does not broadcast to {list(shape)}"
-    need(is_valid, why, poputil.BROADCASTING)
+    require(is_valid, why, poputil.BROADCASTING)
     return Out(tuple(shape), x.dtype)
 
 
@@ -494,7 +504,7 @@ def _slice_shape(x: Value, dim: int, begin: int, end: int, step: int = 1) -> Out
     (axis,) = axes(x, [dim])
     why = f"{begin} to {end} by {step} is no part of dimension {axis}, of {x.shape[axis]}"
     is_valid = 0 <= begin <= end <= x.shape[axis] and step >= 1
-    need(is_valid, why, "count from 0, and end within the tensor.")
+    require(is_valid, why, "count from 0, and end within the tensor.")
     return _resized(x, axis, -(-(end - begin) // step))
 
 
@@ -525,7 +535,7 @@ def _put(low: Lowering, x: Tensor, shape: Shape, **slice_attrs: int) -> Tensor:
 
 def _reverse_shape(x: Value, dim: int) -> Out:
     axes(x, [dim])
-    return like(x)
+    return like_operand(x)
 
 
 def _reverse_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
@@ -537,7 +547,7 @@ def _concat_shape(*values: Value, dim: int) -> Out:
     (axis,) = axes(values[0], [dim])
     other_sizes = {(len(v.shape), *v.shape[:axis], *v.shape[axis + 1 :]) for v in values}
     why = f"the tensors differ in more than dimension {axis}"
-    need(len(other_sizes) == 1, why, "give tensors that are equal in all other dimensions.")
+    require(len(other_sizes) == 1, why, "give tensors that are equal in all other dimensions.")
     return _resized(values[0], axis, sum(v.shape[axis] for v in values))
 
 
@@ -556,7 +566,7 @@ def _concat_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
 
 def _pad_shape(x: Value, lower: Ints, upper: Ints, value: Extended = 0.0) -> Out:
     is_valid = len(lower) == len(upper) == len(x.shape) and min((*lower, *upper), default=0) >= 0
-    need(is_valid, "the margins do not fit", "give two lists with 0 or more for each dimension.")
+    require(is_valid, "the margins do not fit", "give two lists with 0 or more for each dimension.")
     return Out(tuple(a + n + b for a, n, b in zip(lower, x.shape, upper, strict=True)), x.dtype)
 
 
@@ -580,26 +590,28 @@ def _put_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
 
 
 OPS |= {
-    "reshape": view(
+    "reshape": view_row(
         _reshape_shape,
         _reshape,
         _reshape_grad,
     ),
-    "permute": view(_permute_shape, lambda low, x, dims: x.dim_shuffle(list(dims)), _permute_grad),
-    "expand": view(
+    "permute": view_row(
+        _permute_shape, lambda low, x, dims: x.dim_shuffle(list(dims)), _permute_grad
+    ),
+    "expand": view_row(
         _expand_shape,
         _expand,
         _expand_grad,
     ),
-    "slice": view(_slice_shape, _sliced, _slice_grad),
-    "put": Row(shaped, _put, _put_grad),
-    "reverse": view(
+    "slice": view_row(_slice_shape, _sliced, _slice_grad),
+    "put": Row(with_shape, _put, _put_grad),
+    "reverse": view_row(
         _reverse_shape,
         lambda low, x, dim: x.reverse(dim % x.rank),
         _reverse_grad,
     ),
-    "concat": view(_concat_shape, _concat, _concat_grad),
-    "pad": view(_pad_shape, _pad, _pad_grad),
+    "concat": view_row(_concat_shape, _concat, _concat_grad),
+    "pad": view_row(_pad_shape, _pad, _pad_grad),
 }
 
 
@@ -616,7 +628,7 @@ def _extreme_shape(x: Value, dims: Ints) -> Out:
     out = _reduced_shape(x, dims)
     has_extremes = x.size > 0 or 0 in out.shape
     why = "a tensor without elements has no extreme"
-    need(has_extremes, why, "give a tensor with elements.")
+    require(has_extremes, why, "give a tensor with elements.")
     return out
 
 
@@ -658,7 +670,7 @@ def _product_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
     zero = ir.constant(0.0, x.dtype)
     is_zero = ir.op("eq", x, 0.0)
     factors = ir.op("select", is_zero, ir.constant(1.0, x.dtype), x)
-    product = _m(ir, g, ir.op("reduce_prod", factors, dims=dims))
+    product = _product(ir, g, ir.op("reduce_prod", factors, dims=dims))
     zeros = ir.op("sum", ir.op("cast", is_zero, dtype=x.dtype), dims=dims)
     without_zeros, with_one_zero = (
         _expanded(ir, op, ir.op("select", ir.op("eq", zeros, count), product, zero))
@@ -676,7 +688,7 @@ def _arg_shape(x: Value) -> Out:
 def _top_shape(x: Value, k: int, largest: bool = True) -> list[Out]:
     rows = _arg_shape(x).shape
     n = x.shape[-1]
-    need(1 <= k <= n, f"k is {k}, and a row has {n}", f"give a k from 1 to {n}.")
+    require(1 <= k <= n, f"k is {k}, and a row has {n}", f"give a k from 1 to {n}.")
     return [Out((*rows, k), x.dtype), Out((*rows, k), UNSIGNED_INT)]
 
 
@@ -711,10 +723,10 @@ OPS |= {
     "reduce_max": _reduce("MAX", _extreme_grad, _extreme_shape),
     "reduce_min": _reduce("MIN", _extreme_grad, _extreme_shape),
     "reduce_prod": _reduce("MUL", _product_grad),
-    "arg_max": Row(_arg_shape, calls(popops.arg_max), flat),
-    "arg_min": Row(_arg_shape, calls(popops.arg_min), flat),
+    "arg_max": Row(_arg_shape, library_call(popops.arg_max), no_gradients),
+    "arg_min": Row(_arg_shape, library_call(popops.arg_min), no_gradients),
     "top_k": Row(_top_shape, _top_k, _top_grad),
-    "one_hot": Row(_one_hot_shape, _one_hot, flat),
+    "one_hot": Row(_one_hot_shape, _one_hot, no_gradients),
 }
 
 
@@ -725,7 +737,7 @@ OPS |= {
 
 def _random_shape(seed: Value, shape: Shape, dtype: Kind = FLOAT, **_: object) -> Out:
     is_valid = seed.dtype is UNSIGNED_INT and seed.shape == (2,)
-    need(is_valid, "its seed is not UNSIGNED_INT[2]", "give ir.seed(graph).")
+    require(is_valid, "its seed is not UNSIGNED_INT[2]", "give ir.seed(graph).")
     return Out(tuple(shape), dtype)
 
 
@@ -744,11 +756,11 @@ def _random(call: Callable[..., Tensor]) -> Row:
     ) -> Tensor:
         return low.call(call, seed, modifier, low.constant(dtype, shape, 0.0), dtype, 0.0, 1.0)
 
-    return Row(_random_shape, lower, flat)
+    return Row(_random_shape, lower, no_gradients)
 
 
 OPS |= {
-    "dropout_mask": Row(_random_shape, _dropout, flat),  # elements are 1 / keep, or 0
+    "dropout_mask": Row(_random_shape, _dropout, no_gradients),  # elements are 1 / keep, or 0
     "uniform": _random(poprand.uniform),
     "normal": _random(poprand.normal),
 }
@@ -785,27 +797,27 @@ def _share_shape(x: Value, count: int, **_: object) -> Out:
 
 
 OPS |= {
-    "all_reduce": Row(lambda *x, op: [like(v) for v in x], _all_reduce),
+    "all_reduce": Row(lambda *x, op: [like_operand(v) for v in x], _all_reduce),
     "reduce_scatter": Row(_share_shape, _reduce_scatter),
     "own_share": Row(_share_shape, _own_share),
     "all_gather": Row(
         lambda x, count: Out((count, *x.shape), x.dtype),
         _all_gather,
     ),
-    "load": view(like, lambda low, x: x, passed),
+    "load": view_row(like_operand, lambda low, x: x, same_gradient),
 }
 
 
 # --- operations that change a variable ------------------------------------------------------------
 
 
-def changes(lower: Lower, lays: Callable[..., Tensor | None] | None = None) -> Row:
+def in_place_row(lower: Lower, lays: Callable[..., Tensor | None] | None = None) -> Row:
     """Return a row that changes its first input, a variable, by inputs of its shape."""
 
     def shape(variable: Value, *others: Value, **attrs: Any) -> list[Out]:
         shapes = [list(v.shape) for v in (variable, *others)[:2]]
         why = f"shapes {shapes[0]} and {shapes[-1]} differ"
-        need(shapes[0] == shapes[-1], why, "give one element for each of the variable's.")
+        require(shapes[0] == shapes[-1], why, "give one element for each of the variable's.")
         return []
 
     return Row(shape, lower, in_place=True, lays=lays)
@@ -838,7 +850,7 @@ def _step(call: Callable[..., dict[str, Tensor]], *names: str) -> Row:
             return None
         return poputil.clone(low.graph, parameter, low.variable_name, FLOAT)
 
-    return changes(lower, lays)
+    return in_place_row(lower, lays)
 
 
 def _like_last(low: Lowering, op: Op, place: int) -> Tensor | None:
@@ -850,11 +862,11 @@ def _like_last(low: Lowering, op: Op, place: int) -> Tensor | None:
 
 
 OPS |= {
-    "assign": changes(lambda low, v, x: low.prog.add(Copy(x, v)), _like_last),
-    "accumulate": changes(_accumulate, _like_last),
-    "clear": changes(calls(popops.zero)),
-    "blend": changes(_blend),
-    "next_seed": changes(_next_seed),
+    "assign": in_place_row(lambda low, v, x: low.prog.add(Copy(x, v)), _like_last),
+    "accumulate": in_place_row(_accumulate, _like_last),
+    "clear": in_place_row(library_call(popops.zero)),
+    "blend": in_place_row(_blend),
+    "next_seed": in_place_row(_next_seed),
     "sgd": _step(optim.sgd),
     "momentum": _step(optim.sgd, "velocity"),
     "adam": _step(optim.adam, "first", "second", "step"),

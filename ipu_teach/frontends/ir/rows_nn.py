@@ -15,11 +15,11 @@ from ipu_teach.frontends.ir.lowering import Lowering
 from ipu_teach.frontends.ir.rows import (
     InputGrads,
     Ints,
-    calls,
     check_dtypes,
-    keeps,
-    like,
-    need,
+    library_call,
+    like_input,
+    like_operand,
+    require,
     unbroadcast,
 )
 from ipu_teach.frontends.ir.values import OPS, Ir, Op, Out, Row, Value, misuse
@@ -41,8 +41,8 @@ def _matmul_shape(a: Value, b: Value) -> Out:
     r.floats(a)
     is_valid = min(len(a.shape), len(b.shape)) > 1 and a.shape[-1] == b.shape[-2]
     why = f"{list(a.shape)} times {list(b.shape)} does not fit"
-    need(is_valid, why, "give [..., m, k] and [..., k, n].")
-    need(a.shape[-1], f"{list(a.shape)} has rows without elements", "give one or more.")
+    require(is_valid, why, "give [..., m, k] and [..., k, n].")
+    require(a.shape[-1], f"{list(a.shape)} has rows without elements", "give one or more.")
     batch = r.pair(Value(a.shape[:-2], a.dtype), Value(b.shape[:-2], a.dtype)).shape
     return Out((*batch, a.shape[-2], b.shape[-1]), a.dtype)
 
@@ -153,8 +153,8 @@ def _conv_shape(x: Value, w: Value, **attrs: Unpack[ConvSizes]) -> Out:
     r.floats(x)
     advice = "give [batch, channels, *field] and [out, channels / groups, *kernel]."
     shapes = f"{list(x.shape)} and weights {list(w.shape)} in {attrs['groups']} groups"
-    need(len(x.shape) == len(w.shape) > 2, f"{shapes} differ in dimensions", advice)
-    need(x.shape[1] == w.shape[1] * attrs["groups"], f"{shapes} differ in channels", advice)
+    require(len(x.shape) == len(w.shape) > 2, f"{shapes} differ in dimensions", advice)
+    require(x.shape[1] == w.shape[1] * attrs["groups"], f"{shapes} differ in channels", advice)
     return Out(_params(x, w, **attrs).output_shape, x.dtype)
 
 
@@ -180,7 +180,7 @@ def _conv_lays(low: Lowering, op: Op, place: int) -> Tensor:
 def _input_grad_shape(g: Value, w: Value, field: Ints, **attrs: Unpack[ConvSizes]) -> Out:
     expected = list(_params(Value(tuple(field), g.dtype), w, **attrs).output_shape)
     why = f"{list(g.shape)} is no gradient of {expected}"
-    need(expected == list(g.shape), why, "give a gradient of that shape.")
+    require(expected == list(g.shape), why, "give a gradient of that shape.")
     return Out(tuple(field), g.dtype)
 
 
@@ -210,13 +210,13 @@ def _weight_grad(
 OPS |= {
     "conv": Row(_conv_shape, _conv, _conv_grad, lays=_conv_lays),
     "conv_input_grad": Row(_input_grad_shape, _input_grad, _input_grad_grad),
-    "conv_weight_grad": Row(lambda g, x, **attrs: r.shaped(g, **attrs), _weight_grad),
+    "conv_weight_grad": Row(lambda g, x, **attrs: r.with_shape(g, **attrs), _weight_grad),
 }
 
 
 # --- pools ----------------------------------------------------------------------------------------
 
-MAX_FIELD = 4096  # of a pooled field, because each place of each window is counted
+MAX_FIELD = 4096  # places along a dimension of a pooled field
 
 
 class PoolSizes(TypedDict):
@@ -234,7 +234,7 @@ def _pool(
     """Return the parameters of a pool of x [batch, channels, *field]. Raises `Unfit`."""
     field = x.shape[2:]
     why = f"{list(field)} is too wide"
-    need(max(*field, *kernel) <= MAX_FIELD, why, f"pool {MAX_FIELD:,} at most.")
+    require(max(*field, *kernel) <= MAX_FIELD, why, f"pool {MAX_FIELD:,} at most.")
     return popnn.pooling.PoolParams(
         kind,
         field,
@@ -282,9 +282,9 @@ def _avg_pool_grad(low: Lowering, g: Tensor, shape: Ints, **attrs: Unpack[PoolSi
 
 OPS |= {
     "max_pool": _pool_row("MAX", _grad_of_max_pool),
-    "max_pool_grad": Row(keeps(0), _max_pool_grad),
+    "max_pool_grad": Row(like_input(0), _max_pool_grad),
     "avg_pool": _pool_row("AVG", _grad_of_avg_pool),
-    "avg_pool_grad": Row(r.shaped, _avg_pool_grad),
+    "avg_pool_grad": Row(r.with_shape, _avg_pool_grad),
 }
 
 
@@ -315,18 +315,18 @@ def _norm_shape(
 ) -> list[Out]:
     """Return the shapes of y, the whitened x, the means and 1 / standard deviations."""
     r.floats(x)
-    need(kind in NORMS, f"there is no {kind!r} norm", f"there are {', '.join(NORMS)}.")
+    require(kind in NORMS, f"there is no {kind!r} norm", f"there are {', '.join(NORMS)}.")
     is_valid = len(x.shape) > 1 and x.shape[1:2] == gamma.shape == beta.shape
     why = f"{list(x.shape)} does not have {list(gamma.shape)} channels"
-    need(is_valid, why, "give x [batch, channels, …].")
+    require(is_valid, why, "give x [batch, channels, …].")
     batch, channels = x.shape[:2]
     groups_per_sample = {"group": groups, "instance": channels, "layer": 1}.get(kind, 0)
     why = f"{groups} groups do not divide {channels} channels"
     divides = not groups_per_sample or channels % groups_per_sample == 0
-    need(divides, why, "give a number of groups that divides the channels.")
+    require(divides, why, "give a number of groups that divides the channels.")
     statistics = batch * groups_per_sample if groups_per_sample else channels
     row = Out((statistics,), x.dtype)
-    return [like(x), like(x), row, row]
+    return [like_operand(x), like_operand(x), row, row]
 
 
 def _norm(
@@ -370,20 +370,20 @@ def _norm_grad(ir: Ir, op: Op, g: Value, *others: Value | None) -> InputGrads:
 
 OPS |= {
     "norm": Row(_norm_shape, _norm, _norm_grad),
-    "norm_grad": Row(keeps(0), _lower_norm_grad),
+    "norm_grad": Row(like_input(0), _lower_norm_grad),
     "norm_param_grad": Row(
         lambda whitened, g, kind: [Out(whitened.shape[1:2], FLOAT)] * 2,
         _lower_norm_param_grad,
     ),
     "to_variance": Row(  # from 1 / sqrt(variance + eps); no gradient flows through statistics
-        lambda x, eps: like(x),
+        lambda x, eps: like_operand(x),
         _to_variance,
-        r.flat,
+        r.no_gradients,
     ),
     "to_inv_std_dev": Row(
-        lambda x, eps: like(x),
+        lambda x, eps: like_operand(x),
         _to_inv_std_dev,
-        r.flat,
+        r.no_gradients,
     ),
 }
 
@@ -394,13 +394,13 @@ OPS |= {
 def _check_indices(index: Value) -> None:
     """Raise `Unfit` unless the numbers are integers."""
     why = f"its numbers are {index.dtype.__name__}"
-    need(index.dtype in (UNSIGNED_INT, INT), why, "give UNSIGNED_INT.")
+    require(index.dtype in (UNSIGNED_INT, INT), why, "give UNSIGNED_INT.")
 
 
 def _gather_shape(x: Value, index: Value) -> Out:
     _check_indices(index)
-    need(x.shape, "one number has no rows", "give a tensor [rows, …].")
-    need(x.shape[0] or not index.size, "it has no rows", "give a tensor with rows.")
+    require(x.shape, "one number has no rows", "give a tensor [rows, …].")
+    require(x.shape[0] or not index.size, "it has no rows", "give a tensor with rows.")
     return Out((*index.shape, *x.shape[1:]), x.dtype)
 
 
@@ -453,8 +453,8 @@ def _scatter_add_shape(x: Value, index: Value, updates: Value) -> Out:
     _check_indices(index)
     expected = [*index.shape, *x.shape[1:]]
     why = f"updates {list(updates.shape)} are not {expected}"
-    need(list(updates.shape) == expected, why, "give a row for each number.")
-    return like(x)
+    require(list(updates.shape) == expected, why, "give a row for each number.")
+    return like_operand(x)
 
 
 def _scatter_add(low: Lowering, x: Tensor, index: Tensor, updates: Tensor) -> Tensor:
@@ -514,7 +514,7 @@ def _pick_shape(x: Value, index: Value) -> Out:
     _check_indices(index)
     is_valid = len(x.shape) == 2 and index.shape == x.shape[:1]
     why = f"{list(x.shape)} and numbers {list(index.shape)} do not fit"
-    need(is_valid, why, "give [rows, columns] and a number for each row.")
+    require(is_valid, why, "give [rows, columns] and a number for each row.")
     return Out(index.shape, r.floats(r.with_rows(x)).dtype)
 
 
@@ -532,7 +532,7 @@ OPS |= {
         lays=_gather_lays,
     ),
     "scatter": Row(
-        lambda index, updates, shape: r.shaped(updates, shape),
+        lambda index, updates, shape: r.with_shape(updates, shape),
         _scatter,
         _scatter_grad,
     ),
@@ -545,7 +545,7 @@ OPS |= {
     "scatter_max": Row(
         _scatter_add_shape, _scatter_with(popops.multi_update_max), _scatter_max_grad
     ),
-    "pick": Row(_pick_shape, calls(popops.select_scalar_from_rows), _pick_grad),
+    "pick": Row(_pick_shape, library_call(popops.select_scalar_from_rows), _pick_grad),
 }
 
 
@@ -613,10 +613,12 @@ def _binary_cross_entropy_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
 
 OPS |= {
     "softmax": _by_rows(popnn.softmax, lambda ir, op, g: [ir.op("softmax_grad", op.outs[0], g)]),
-    "softmax_grad": Row(keeps(0), _softmax_grad),
+    "softmax_grad": Row(like_input(0), _softmax_grad),
     "log_softmax": _by_rows(popnn.log_softmax, _log_softmax_grad),
-    "cross_entropy": Row(_cross_entropy_shape, calls(softmax_cross_entropy), _cross_entropy_grad),
+    "cross_entropy": Row(
+        _cross_entropy_shape, library_call(softmax_cross_entropy), _cross_entropy_grad
+    ),
     "binary_cross_entropy": Row(
-        _binary_cross_entropy_shape, r.fused(_binary_cross_entropy), _binary_cross_entropy_grad
+        _binary_cross_entropy_shape, r.fused_call(_binary_cross_entropy), _binary_cross_entropy_grad
     ),
 }

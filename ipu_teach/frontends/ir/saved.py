@@ -30,10 +30,10 @@ from ipu_teach.schedules import SCHEDULES
 from ipu_teach.types import BOOL, Array, DType
 
 MODEL = Format("model", 1, "ir.save", ModelLoadError, ModelLoadError)
-MAX_SIZE = 2**24  # of a dimension
+MAX_SIZE = 2**24  # the largest length of a dimension
 MAX_ELEMENTS = 2**32
 MAX_STAGES = 4096
-MAX_DEPTH = 4  # of nested lists in an attribute, and of nested graphs
+MAX_DEPTH = 4  # for nested lists in an attribute, and for nested graphs
 
 
 def save(ir: Ir, path: str | PathLike[str]) -> None:
@@ -41,7 +41,7 @@ def save(ir: Ir, path: str | PathLike[str]) -> None:
 
     Custom operations are saved by name.
     """
-    write_whole(path, written(ir), "save()", "model")
+    write_whole(path, graph_to_bytes(ir), "save()", "model")
 
 
 def load(path: str | PathLike[str]) -> Ir:
@@ -49,17 +49,17 @@ def load(path: str | PathLike[str]) -> Ir:
 
     Every operation is checked against its row. Raises `ModelLoadError`.
     """
-    return read_whole(path, "load()", MODEL, loaded)
+    return read_whole(path, "load()", MODEL, graph_from_bytes)
 
 
-def written(ir: Ir) -> bytes:
+def graph_to_bytes(ir: Ir) -> bytes:
     """Return the bytes of a graph's file."""
     out = s.Columns()
     header = _GRAPH.write(ir, out)
     return MODEL.pack({"values": out.table("values"), **header}, out.arrays())
 
 
-def loaded(data: bytes) -> Ir:
+def graph_from_bytes(data: bytes) -> Ir:
     """Return the graph in the bytes of a file. Raises `ModelLoadError`."""
     return s.load(data, MODEL, _read)
 

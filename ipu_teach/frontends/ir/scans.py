@@ -10,7 +10,7 @@ from typing import Any
 from ipu_teach.arguments import check_calls
 from ipu_teach.frontends.ir.autodiff import Gradients, add_gradients, without_unused_backward
 from ipu_teach.frontends.ir.lowering import Lowering, body_ops
-from ipu_teach.frontends.ir.rows import InputGrads, need
+from ipu_teach.frontends.ir.rows import InputGrads, require
 from ipu_teach.frontends.ir.values import (
     BACKWARD,
     CONSTANT,
@@ -91,16 +91,16 @@ def _shape(
     outs = [*body.outputs.values()]
     is_valid = steps >= 1 and along >= 0 and 0 <= kept <= min(len(ins) - along, len(outs))
     is_valid = is_valid and len(values) == len(ins)
-    need(is_valid, "its body has other inputs or outputs", "build it by ir.scan.")
+    require(is_valid, "its body has other inputs or outputs", "build it by ir.scan.")
     lead = [(steps,) if i < along else () for i in range(len(ins))]
     pairs = [(v, (*n, *w.shape), w) for v, n, w in zip(values, lead, ins, strict=True)]
     pairs += [(o, w.shape, w) for o, w in zip(outs[:kept], ins[along:], strict=False)]
     for value, shape, inner in pairs:
         why = f"{value!r} is used as {inner.dtype.__name__}{list(shape)}"
         is_equal = (value.shape, value.dtype) == (shape, inner.dtype)
-        need(is_equal, why, "carry on values with the same shape and dtype as before the step.")
+        require(is_equal, why, "carry on values with the same shape and dtype as before the step.")
     is_pure = not body.variables and not any(OPS[op.kind].in_place for op in body.ops)
-    need(is_pure, "a step changes a variable", "carry it, and change it after the last step.")
+    require(is_pure, "a step changes a variable", "carry it, and change it after the last step.")
     carried_outs = [Out(v.shape, v.dtype) for v in outs[:kept]]
     return carried_outs + [Out((steps, *v.shape), v.dtype) for v in outs[kept:]]
 

@@ -38,7 +38,7 @@ Shape = tuple[int, ...]
 MADE, VARIABLE, INPUT, CONSTANT = "made", "variable", "input", "constant"
 FORWARD, BACKWARD, UPDATE = PARTS = "forward", "backward", "update"
 DTYPES: dict[str, type[DType]] = {d.__name__: d for d in (FLOAT, HALF, INT, UNSIGNED_INT, BOOL)}
-MAX_ELEMENTS = 2**32  # of a value: more than fits into the memory of any machine
+MAX_ELEMENTS = 2**32  # in a value; more do not fit into any machine
 CONTEXT: dict[str, object] = {
     "stage": Natural,
     "part": Annotated[str, Among(PARTS)],
@@ -285,7 +285,9 @@ class Ir:
     replicas: int = 1
     accumulation: int = 1
     schedule: str = ""
-    context: dict[str, Any] = field(default_factory=dict, repr=False)  # of new operations: see `at`
+    context: dict[str, Any] = field(
+        default_factory=dict, repr=False
+    )  # for new operations, see `at`
     result_count: int = 0  # numbers the results of operations, for their names
     family: object = field(default_factory=object, repr=False)
 

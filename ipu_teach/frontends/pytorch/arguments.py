@@ -22,7 +22,7 @@ from ipu_teach.types import Array
 # annotations that `ipu_teach.arguments` checks at each call
 Tensor = Annotated[Any, Taken(lambda v: isinstance(v, torch.Tensor), "give a tensor.")]
 Layer = Annotated[Any, Taken(lambda v: isinstance(v, torch.nn.Module), "give a torch.nn.Module.")]
-Shapes = dict[str, tuple[tuple[int, ...], torch.dtype]]  # and dtypes, by name
+Shapes = dict[str, tuple[tuple[int, ...], torch.dtype]]  # shape and dtype by name
 _DEPTH = 4  # levels of an object that are searched for tensors
 _INT = np.iinfo(np.int32)
 

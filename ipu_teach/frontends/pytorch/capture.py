@@ -76,7 +76,7 @@ def _traced(module: torch.nn.Module, tracer: Tracer, training: bool, scale: floa
             snapshot.restore()
             _check_repeats(module, tracer, changed)
     except Exception as error:
-        problem = failures.raised(module, error, tracer.path)
+        problem = failures.error_to_raise(module, error, tracer.path)
         if problem is error:
             raise
         raise problem from None

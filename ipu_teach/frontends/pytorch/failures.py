@@ -14,7 +14,7 @@ from ipu_teach.graph.source import in_words
 _VALUE_TEXTS = ("data-dependent", "get value out of a tracing tensor", "numpy() is not supported")
 
 
-def raised(module: torch.nn.Module, error: Exception, path: str) -> Exception:
+def error_to_raise(module: torch.nn.Module, error: Exception, path: str) -> Exception:
     """Return the error to raise for an error during the capture of a module.
 
     `path` is the submodule in which it was raised. Errors that the kit or the learner's code raises

@@ -7,12 +7,12 @@ import torch
 from ipu_teach.errors import ModelError
 
 
-def mark(marked: list[torch.Tensor], loss: torch.Tensor) -> None:
+def mark_loss(marked: list[torch.Tensor], loss: torch.Tensor) -> None:
     """Add a loss to the marked losses, and remove those that are part of it."""
     marked[:] = [*(m for m in marked if not _is_part(m, loss)), loss]
 
 
-def final(marked: list[torch.Tensor]) -> torch.Tensor | None:
+def final_loss(marked: list[torch.Tensor]) -> torch.Tensor | None:
     """Return the marked loss, or None. Raises `ModelError` for several independent losses."""
     if len(marked) > 1:
         raise ModelError(f"""identity_loss() marked {len(marked)} losses that are independent of

@@ -17,7 +17,7 @@ from ipu_teach.frontends.pytorch import private, whole
 from ipu_teach.frontends.pytorch.labels import Label
 from ipu_teach.frontends.pytorch.markers import LOWERINGS
 from ipu_teach.frontends.pytorch.private import pytree
-from ipu_teach.frontends.pytorch.rows import ROWS, SAVING, Results, Saved, narrowed
+from ipu_teach.frontends.pytorch.rows import ROWS, SAVING, Results, Saved, wrap_to_width
 from ipu_teach.frontends.pytorch.tensors import array, dtype_of
 from ipu_teach.frontends.pytorch.trace import JointGraph
 from ipu_teach.graph.source import NOWHERE, in_words
@@ -209,7 +209,7 @@ class Lowerer:
                 next_step=error.advice,
             ) from None
         if isinstance(value, Value):
-            value = narrowed(self.graph, name, results, value)
+            value = wrap_to_width(self.graph, name, results, value)
         for result, dtype, shape in zip(
             _listed(value), results.dtypes, results.shapes, strict=False
         ):

@@ -87,20 +87,20 @@ def mark_stage(number: int) -> None:
         current.stage = number
 
 
-def printed(x: torch.Tensor, title: str) -> torch.Tensor:
+def print_tensor(x: torch.Tensor, title: str) -> torch.Tensor:
     """Return x, which is printed on each run."""
     result: torch.Tensor = torch.ops.ipu_teach.print(x, title)
     return result
 
 
-def kept(x: torch.Tensor) -> torch.Tensor:
+def keep_tensor(x: torch.Tensor) -> torch.Tensor:
     """Return x, which is saved for the backward pass and not recomputed."""
     if current is not None:
         current.kept.append(x.detach())
     return x
 
 
-def custom(
+def custom_operation(
     inputs: Sequence[torch.Tensor],
     name: str,
     attributes: Mapping[str, Any],

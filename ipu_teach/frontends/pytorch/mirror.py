@@ -80,14 +80,16 @@ def _spans(tensors: Sequence[torch.Tensor]) -> Iterator[tuple[int, int]]:
         yield (begin, end) if tensor.numel() else (0, 0)
 
 
-def shared(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> list[str]:
+def sharing_memory(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> list[str]:
     """Return the names in `first` of tensors that share memory with a tensor of `second`."""
     others = sorted(_spans(list(second.values())))
     starts = [begin for begin, _ in others]
     ends = np.maximum.accumulate([end for _, end in others]) if others else np.zeros(0)
     names = []
     for name, (begin, end) in zip(first, _spans(list(first.values())), strict=True):
-        before = int(np.searchsorted(starts, end))  # those that begin before this one ends
+        before = int(
+            np.searchsorted(starts, end)
+        )  # the number of tensors that begin before this one ends
         if before and end > begin and ends[before - 1] > begin:
             names.append(name)
     return names

@@ -64,7 +64,7 @@ __all__ = [
 # the `__torch_function__` of a subclass of Tensor whose operations return plain tensors
 PLAIN_RESULTS = torch._C._disabled_torch_function_impl
 Function: TypeAlias = Callable[..., Any]  # a function of torch, or one with the same arguments
-Target: TypeAlias = "Operation | Function"  # of a node, in torch.fx
+Target: TypeAlias = "Operation | Function"  # the target of a node of torch.fx
 VALUE_NEEDED = DataDependentOutputException, DynamicOutputShapeException
 
 

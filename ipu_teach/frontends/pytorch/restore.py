@@ -23,7 +23,7 @@ from ipu_teach.frontends.pytorch.containers import builtin_type, elements, membe
 from ipu_teach.frontends.pytorch.private import accumulation_hooks, gradient_hooks
 from ipu_teach.types import Array
 
-_LIMIT = 100_000  # of visited objects, and of elements in a container
+_LIMIT = 100_000  # for visited objects, and for the elements of a container
 _LARGEST = 1 << 24  # bytes; larger arrays are not copied
 _LIBRARIES = {"torch", "numpy", "builtins", *sys.stdlib_module_names} - {"__main__"}
 _INNER = ("_modules", "_parameters", "_buffers")  # dicts that a learner does not see as attributes

@@ -37,13 +37,13 @@ def tensor_of(elements: Array, dtype: torch.dtype) -> torch.Tensor:
     return torch.from_numpy(np.array(signed)).to(dtype)
 
 
-def leaves(structure: Any) -> tuple[list[torch.Tensor], Any]:
-    """Return the tensors in nested containers, and a form for `filled`."""
+def tensors_and_form(structure: Any) -> tuple[list[torch.Tensor], Any]:
+    """Return the tensors in nested containers, and a form for `fill_form`."""
     flat, spec = pytree.tree_flatten(structure)
     return [v for v in flat if isinstance(v, torch.Tensor)], (flat, spec)
 
 
-def filled(form: Any, tensors: Sequence[torch.Tensor]) -> Any:
+def fill_form(form: Any, tensors: Sequence[torch.Tensor]) -> Any:
     """Return the containers of a form with other tensors."""
     flat, spec = form
     following = iter(tensors)

@@ -170,7 +170,7 @@ class Tracer:
             args, kwargs = pytree.tree_unflatten(values, self._spec)
             named = {f"module.{n}": states[first] for n, first in self.first_name.items()}
             step = _Step(self.module, joint, labels, marks, scale if training else None)
-            # includes the backward pass, in which checkpoints run the forward with the parameters
+            # with the backward pass, in which checkpoints run the forward with these parameters
             outputs = torch.func.functional_call(step, named, args, kwargs)
             gradients = {n: states[n].grad for n in self.trained if states[n].grad is not None}
             first = self.first_name
@@ -271,7 +271,7 @@ class _Step(torch.nn.Module):  # type: ignore[misc]
 
     def _loss(self, outputs: list[torch.Tensor]) -> torch.Tensor:
         """Return the marked loss, or the last output. Raises `ModelError` if it is no loss."""
-        loss = losses.final(self.marks.losses)
+        loss = losses.final_loss(self.marks.losses)
         if loss is None and outputs:
             loss = outputs[-1]
         if loss is None or loss.numel() != 1 or not loss.is_floating_point():

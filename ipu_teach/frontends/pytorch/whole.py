@@ -37,7 +37,7 @@ from ipu_teach.frontends.pytorch.rows.likelihoods import (
     count_of,
     mean_of,
 )
-from ipu_teach.frontends.pytorch.rows.registry import KEPT_IF, concatenated
+from ipu_teach.frontends.pytorch.rows.registry import KEPT_IF, concatenate
 
 Tensors = Sequence[torch.Tensor]
 WHOLE, BACKWARD = "ipu_teach::whole", "ipu_teach::whole_backward"
@@ -90,8 +90,10 @@ class Capture:
 
     calls: list[tuple[Operation, list[Any], pytree.TreeSpec]] = field(
         default_factory=list
-    )  # of learners' operations
-    ops: dict[Value, list[Op]] = field(default_factory=dict)  # of a node, by its first result
+    )  # calls of learners' operations
+    ops: dict[Value, list[Op]] = field(
+        default_factory=dict
+    )  # operations of a node, by its first result
 
     def lower(self, graph: Ir, name: str, args: Sequence[Any]) -> list[Value]:
         """Add the operations of a node `ipu_teach::whole` or `ipu_teach::whole_backward` to a
@@ -319,10 +321,10 @@ def _recurrent_rows(kind: str) -> Callable[..., list[Value]]:
                 outs.append(graph.op("reverse", y, dim=0) if direction else y)
                 for state_rows, value in zip(last, after, strict=True):
                     state_rows.append(graph.op("reshape", value, shape=(1, *value.shape)))
-            x = concatenated(graph, outs, len(x.shape) - 1)
+            x = concatenate(graph, outs, len(x.shape) - 1)
             x = ir.dropout(graph, x, p) if layer + 1 < layers else x
         x = ir.transpose(graph, x, 0, 1) if batch_first else x
-        return [x, *(concatenated(graph, state_rows, 0) for state_rows in last)]
+        return [x, *(concatenate(graph, state_rows, 0) for state_rows in last)]
 
     return lowered
 

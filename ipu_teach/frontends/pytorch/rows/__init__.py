@@ -2,9 +2,9 @@
 
 `ROWS[name](graph, results, *arguments, **keywords)` adds an operation of torch to a graph, and
 returns its value or a list of values. Rows in `SAVING` also take `saved`, a dict that forward and
-backward share. `narrowed` then wraps integers to the width of their dtype. torch must not decompose
-the operations in `KEPT`, nor the calls for which a function in `KEPT_IF` is true. Rows raise
-`Unfit` for cases in which the kit does not compute the same as torch.
+backward share. `wrap_to_width` then wraps integers to the width of their dtype. torch must not
+decompose the operations in `KEPT`, nor the calls for which a function in `KEPT_IF` is true. Rows
+raise `Unfit` for cases in which the kit does not compute the same as torch.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ipu_teach.frontends.pytorch.rows import (  # noqa: F401
     reductions,
     views,
 )
-from ipu_teach.frontends.pytorch.rows.integers import narrowed
+from ipu_teach.frontends.pytorch.rows.integers import wrap_to_width
 from ipu_teach.frontends.pytorch.rows.registry import KEPT, KEPT_IF, ROWS, SAVING, Results, Saved
 
-__all__ = ["KEPT", "KEPT_IF", "ROWS", "SAVING", "Results", "Saved", "narrowed"]
+__all__ = ["KEPT", "KEPT_IF", "ROWS", "SAVING", "Results", "Saved", "wrap_to_width"]

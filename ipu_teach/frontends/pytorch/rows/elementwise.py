@@ -13,7 +13,7 @@ from ipu_teach.frontends.pytorch.rows.registry import (
     Results,
     as_bool,
     as_dtype,
-    expanded,
+    expand,
     is_float,
     number_in,
     numeric,
@@ -371,7 +371,7 @@ def _angle(graph: Ir, results: Results, x: Value) -> Value:
     """Return pi for negative numbers, 0 for others, and NaN for NaN."""
     x = as_dtype(graph, x, results.dtype)
     angle = graph.op("select", graph.op("lt", x, 0.0), pi, graph.constant(0.0, x.dtype))
-    return _nan_to(graph, x, expanded(graph, angle, x.shape))
+    return _nan_to(graph, x, expand(graph, angle, x.shape))
 
 
 # --- arithmetic -----------------------------------------------------------------------------------
@@ -391,7 +391,7 @@ def _times(graph: Ir, x: Value, factor: float) -> Value:
 def _add(graph: Ir, results: Results, a: Operand, b: Operand, alpha: float = 1) -> Value:
     a, b = in_dtype(graph, results, a, b)
     if results.dtype is BOOL:
-        return graph.op("logical_or", a, b) if alpha else expanded(graph, a, results.shape)
+        return graph.op("logical_or", a, b) if alpha else expand(graph, a, results.shape)
     return graph.op("add", a, _times(graph, b, alpha))
 
 
@@ -433,7 +433,7 @@ def _ignoring_nan(kind: str) -> Callable[..., Value]:
     """Return the row of a maximum or minimum of two that ignores one NaN."""
 
     def extreme_of_numbers(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
-        a, b = (expanded(graph, v, results.shape) for v in in_dtype(graph, results, a, b))
+        a, b = (expand(graph, v, results.shape) for v in in_dtype(graph, results, a, b))
         y = extreme(graph, kind, a, b)
         if not a.floating:
             return y
@@ -543,7 +543,7 @@ def _logical_not(graph: Ir, results: Results, x: Value) -> Value:
 @row("where")
 def _where(graph: Ir, results: Results, mask: Value, a: Operand, b: Operand) -> Value:
     a, b = in_dtype(graph, results, a, b)
-    return expanded(graph, graph.op("select", as_bool(graph, mask), a, b), results.shape)
+    return expand(graph, graph.op("select", as_bool(graph, mask), a, b), results.shape)
 
 
 @row("heaviside")

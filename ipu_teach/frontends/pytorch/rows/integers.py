@@ -24,7 +24,7 @@ from ipu_teach.types import BOOL, INT
 NARROW = {"uint8": 8, "int8": 8, "int16": 16}
 
 
-def narrowed(graph: Ir, name: str, results: Results, value: Value) -> Value:
+def wrap_to_width(graph: Ir, name: str, results: Results, value: Value) -> Value:
     """Return an integer result of the row `name`, wrapped to the width of torch's dtype."""
     dtype = str(getattr(results.tensors[0], "dtype", "")).removeprefix("torch.")
     if dtype not in NARROW or name in MOVES or value.dtype is not INT:

@@ -19,11 +19,11 @@ from ipu_teach.frontends.pytorch.rows.registry import (
     Results,
     along_axis,
     as_dtype,
-    corner,
-    expanded,
-    moved,
-    permuted,
-    reshaped,
+    expand,
+    first_elements,
+    move_dimension,
+    permute,
+    reshape,
     row,
 )
 from ipu_teach.types import BOOL, FLOAT, INT, UNSIGNED_INT
@@ -116,7 +116,7 @@ def _element_places(graph: Ir, x: Value, dim: int, index: Value) -> Value:
     indices = [
         index if d == dim % rank else _constant_places(graph, index.shape, d) for d in range(rank)
     ]
-    return reshaped(graph, linear(graph, indices, x.shape, is_subscript=False), (index.size,))
+    return reshape(graph, linear(graph, indices, x.shape, is_subscript=False), (index.size,))
 
 
 def _constant_places(graph: Ir, shape: Ints, dim: int) -> Value:
@@ -127,11 +127,11 @@ def _constant_places(graph: Ir, shape: Ints, dim: int) -> Value:
 
 def _at_least_1d(graph: Ir, *values: Value) -> list[Value]:
     """Return values, with single numbers as [1]."""
-    return [v if v.shape else reshaped(graph, v, (1,)) for v in values]
+    return [v if v.shape else reshape(graph, v, (1,)) for v in values]
 
 
 def _column(graph: Ir, x: Value) -> Value:
-    return reshaped(graph, x, (x.size, 1))
+    return reshape(graph, x, (x.size, 1))
 
 
 # --- gathering ------------------------------------------------------------------------------------
@@ -146,17 +146,17 @@ def _gather(
     x, index = _at_least_1d(graph, x, index)
     is_column = len(x.shape) == 2 and dim % 2 == 1 and index.shape == (x.shape[0], 1)
     if is_column and x.floating:
-        places = unsigned(graph, reshaped(graph, index, (x.shape[0],)), x.shape[1])
-        return reshaped(graph, graph.op("pick", x, places), results.shape)
+        places = unsigned(graph, reshape(graph, index, (x.shape[0],)), x.shape[1])
+        return reshape(graph, graph.op("pick", x, places), results.shape)
     y = graph.op("gather", _column(graph, x), _element_places(graph, x, dim, index))
-    return reshaped(graph, y, results.shape)
+    return reshape(graph, y, results.shape)
 
 
 @row("index_select", moves=True)
 def _index_select(graph: Ir, results: Results, x: Value, dim: int, index: Value) -> Value:
     x, index = _at_least_1d(graph, x, index)
-    y = graph.op("gather", moved(graph, x, dim, 0), unsigned(graph, index, x.shape[dim]))
-    return reshaped(graph, moved(graph, y, 0, dim), results.shape)
+    y = graph.op("gather", move_dimension(graph, x, dim, 0), unsigned(graph, index, x.shape[dim]))
+    return reshape(graph, move_dimension(graph, y, 0, dim), results.shape)
 
 
 @row("embedding", moves=True)
@@ -166,7 +166,7 @@ def _embedding(graph: Ir, results: Results, table: Value, index: Value, *_: obje
 
 @row("take", moves=True)
 def _take(graph: Ir, results: Results, x: Value, index: Value) -> Value:
-    return graph.op("gather", reshaped(graph, x, (x.size,)), unsigned(graph, index, x.size, True))
+    return graph.op("gather", reshape(graph, x, (x.size,)), unsigned(graph, index, x.size, True))
 
 
 class Subscript:
@@ -177,14 +177,14 @@ class Subscript:
         if any(v.dtype is BOOL for v in given_indices):
             raise MASKS
         shape = np.broadcast_shapes(*(v.shape for v in given_indices))
-        given_indices = [expanded(graph, v, shape) for v in given_indices]
+        given_indices = [expand(graph, v, shape) for v in given_indices]
         dims = [d for d, v in enumerate(indices) if v is not None]
         is_contiguous = dims == [*range(dims[0], dims[0] + len(dims))]
         self.order = [*dims, *(d for d in range(len(x.shape)) if d not in dims)]
-        self.front = permuted(graph, x, self.order)  # the indexed dimensions first
+        self.front = permute(graph, x, self.order)  # x with the indexed dimensions first
         self.place = linear(graph, given_indices, [x.shape[d] for d in dims])
         self.rest = self.front.shape[len(dims) :]
-        self.rows = reshaped(
+        self.rows = reshape(
             graph, self.front, (int(np.prod([x.shape[d] for d in dims])), *self.rest)
         )
         # torch puts the dimensions of indices that are not adjacent first
@@ -206,7 +206,7 @@ class Subscript:
 def _index(graph: Ir, results: Results, x: Value, indices: Sequence[Value | None]) -> Value:
     subscript = Subscript(graph, x, indices)
     y = graph.op("gather", subscript.rows, subscript.place)
-    return permuted(graph, y, subscript.back) if subscript.lead else y
+    return permute(graph, y, subscript.back) if subscript.lead else y
 
 
 # --- scattering -----------------------------------------------------------------------------------
@@ -224,12 +224,12 @@ def _index_put(
     subscript = Subscript(graph, x, indices)
     if not subscript.place.size or not x.size:
         return x
-    values = expanded(graph, values, subscript.shape)
-    values = permuted(graph, values, [int(d) for d in np.argsort(subscript.back)])
+    values = expand(graph, values, subscript.shape)
+    values = permute(graph, values, [int(d) for d in np.argsort(subscript.back)])
     kind = "scatter_add" if accumulate else "scatter_set"
     y = graph.op(kind, subscript.rows, subscript.place, values)
-    y = reshaped(graph, y, subscript.front.shape)
-    return permuted(graph, y, [int(d) for d in np.argsort(subscript.order)])
+    y = reshape(graph, y, subscript.front.shape)
+    return permute(graph, y, [int(d) for d in np.argsort(subscript.order)])
 
 
 @row("put")
@@ -239,9 +239,9 @@ def _put(
     """Return x with elements of its flattened form replaced, or added to."""
     if not index.size:
         return x
-    places = reshaped(graph, unsigned(graph, index, x.size, is_subscript=True), (index.size,))
+    places = reshape(graph, unsigned(graph, index, x.size, is_subscript=True), (index.size,))
     kind = "scatter_add" if accumulate else "scatter_set"
-    return reshaped(
+    return reshape(
         graph, graph.op(kind, _column(graph, x), places, _column(graph, source)), x.shape
     )
 
@@ -254,10 +254,10 @@ def _masked_put(
     mask = indices[0]
     if mask is None or len(indices) > 1 or values.size != 1:
         raise MASKS
-    mask = reshaped(graph, mask, (*mask.shape, *(1,) * (len(x.shape) - len(mask.shape))))
-    number = reshaped(graph, values, ())
+    mask = reshape(graph, mask, (*mask.shape, *(1,) * (len(x.shape) - len(mask.shape))))
+    number = reshape(graph, values, ())
     new = graph.op("add", x, number) if accumulate else number
-    return graph.op("select", expanded(graph, mask, x.shape), new, x)
+    return graph.op("select", expand(graph, mask, x.shape), new, x)
 
 
 def _source(graph: Ir, source: Operand, x: Value, index: Value) -> Value:
@@ -265,7 +265,9 @@ def _source(graph: Ir, source: Operand, x: Value, index: Value) -> Value:
     if not isinstance(source, Value):
         return graph.constant(as_dtype(graph, source, x.dtype).number, x.dtype, index.shape)
     source = as_dtype(graph, source, x.dtype)
-    return corner(graph, reshaped(graph, source, (1,)) if not source.shape else source, index.shape)
+    return first_elements(
+        graph, reshape(graph, source, (1,)) if not source.shape else source, index.shape
+    )
 
 
 @row("scatter")
@@ -290,7 +292,7 @@ def _scatter(
         rows = _column(graph, x)
         places = _element_places(graph, x, dim, index)
         y = graph.op("scatter_set", rows, places, _column(graph, source))
-    return reshaped(graph, y, results.shape)
+    return reshape(graph, y, results.shape)
 
 
 def _is_one_per_row(x: Value, index: Value, dim: int) -> bool:
@@ -305,9 +307,9 @@ def _written_once(graph: Ir, x: Value, index: Value, source: Value, dim: int) ->
     moves."""
     places = np.arange(x.shape[dim])
     grid = np.broadcast_to(along_axis(places, len(x.shape), dim), x.shape)
-    written = expanded(graph, unsigned(graph, index, x.shape[dim]), x.shape)
+    written = expand(graph, unsigned(graph, index, x.shape[dim]), x.shape)
     is_written = graph.op("eq", graph.constant(grid, UNSIGNED_INT), written)
-    return graph.op("select", is_written, expanded(graph, source, x.shape), x)
+    return graph.op("select", is_written, expand(graph, source, x.shape), x)
 
 
 @row("scatter_add")
@@ -319,7 +321,7 @@ def _scatter_add(
     x, index = _at_least_1d(graph, x, index)
     updates = _column(graph, _source(graph, source, x, index))
     element_places = _element_places(graph, x, dim, index)
-    return reshaped(graph, _added(graph, _column(graph, x), element_places, updates), results.shape)
+    return reshape(graph, _added(graph, _column(graph, x), element_places, updates), results.shape)
 
 
 def _added(graph: Ir, rows: Value, places: Value, updates: Value) -> Value:
@@ -338,9 +340,11 @@ def _index_add(
     x, index, source = _at_least_1d(graph, x, index, source)
     source = source if alpha == 1 else graph.op("mul", source, alpha)
     places = unsigned(graph, index, x.shape[dim])
-    updates = moved(graph, source, dim, 0)
-    y = moved(graph, _added(graph, moved(graph, x, dim, 0), places, updates), 0, dim)
-    return reshaped(graph, y, results.shape)
+    updates = move_dimension(graph, source, dim, 0)
+    y = move_dimension(
+        graph, _added(graph, move_dimension(graph, x, dim, 0), places, updates), 0, dim
+    )
+    return reshape(graph, y, results.shape)
 
 
 @row("scatter_reduce")
@@ -377,7 +381,7 @@ def _scatter_reduce(
         start = _unless_hit(graph, count, rows, otherwise=lowest, include_self=include_self)
         y = graph.op("scatter_max", start, places, updates)
         y = _negated(graph, y) if is_minimum else y
-    return reshaped(graph, y, results.shape)
+    return reshape(graph, y, results.shape)
 
 
 def _negated(graph: Ir, x: Value) -> Value:

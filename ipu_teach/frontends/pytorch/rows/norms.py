@@ -6,7 +6,7 @@ from math import prod
 
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Unfit, Value
-from ipu_teach.frontends.pytorch.rows.registry import Ints, Results, Saved, reshaped, row
+from ipu_teach.frontends.pytorch.rows.registry import Ints, Results, Saved, reshape, row
 from ipu_teach.types import FLOAT
 
 
@@ -40,7 +40,7 @@ def _norm_results(
 def _statistics(graph: Ir, results: Results, mean: Value, inverse: Value) -> list[Value]:
     """Return the means and 1 / the standard deviations with torch's shapes and dtypes."""
     return [
-        graph.cast(reshaped(graph, v, results.shapes[i]), results.dtypes[i] or v.dtype)
+        graph.cast(reshape(graph, v, results.shapes[i]), results.dtypes[i] or v.dtype)
         for i, v in ((1, mean), (2, inverse))
     ]
 
@@ -209,10 +209,10 @@ def _batch_norm_backward(
     factor = graph.cast(graph.op("to_inv_std_dev", var, eps=eps), x.dtype)
     if mask[0]:
         scale = factor if gamma is None else graph.op("mul", factor, graph.cast(gamma, x.dtype))
-        by_x = graph.op("mul", gradient, reshaped(graph, scale, column))
+        by_x = graph.op("mul", gradient, reshape(graph, scale, column))
     if mask[1]:
-        centred = graph.op("sub", x, reshaped(graph, graph.cast(mean, x.dtype), column))
-        whitened = graph.op("mul", centred, reshaped(graph, factor, column))
+        centred = graph.op("sub", x, reshape(graph, graph.cast(mean, x.dtype), column))
+        whitened = graph.op("mul", centred, reshape(graph, factor, column))
         by_gamma = graph.op("sum", graph.op("mul", gradient, whitened), dims=dims)
     if mask[2]:
         by_beta = graph.op("sum", gradient, dims=dims)
@@ -235,12 +235,12 @@ def _layer_norm(
     saved: Saved,
 ) -> list[Value]:
     size = prod(shape)
-    rows = reshaped(graph, x, (x.size // max(size, 1), size))
-    gamma, beta = (v if v is None else reshaped(graph, v, (size,)) for v in (gamma, beta))
+    rows = reshape(graph, x, (x.size // max(size, 1), size))
+    gamma, beta = (v if v is None else reshape(graph, v, (size,)) for v in (gamma, beta))
     y, whitened, mean, inverse = _norm_results(graph, "layer", rows, gamma, beta, eps)
     mean_out, inverse_out = _statistics(graph, results, mean, inverse)
     saved[mean_out] = whitened, inverse
-    return [reshaped(graph, y, x.shape), mean_out, inverse_out]
+    return [reshape(graph, y, x.shape), mean_out, inverse_out]
 
 
 @row("native_layer_norm_backward", saves=True, kept=True)
@@ -261,11 +261,11 @@ def _layer_norm_backward(
         return _zeros(graph, mask, (x, x.shape), (gamma, tuple(shape)), (beta, tuple(shape)))
     whitened, inverse = saved[mean]
     size = prod(shape)
-    rows = reshaped(graph, gradient, whitened.shape)
-    flat = gamma if gamma is None else reshaped(graph, gamma, (size,))
+    rows = reshape(graph, gradient, whitened.shape)
+    flat = gamma if gamma is None else reshape(graph, gamma, (size,))
     grads = _gradients(graph, "layer", rows, mask, whitened=whitened, inverse=inverse, gamma=flat)
     shapes = x.shape, tuple(shape), tuple(shape)
-    return [v if v is None else reshaped(graph, v, s) for v, s in zip(grads, shapes, strict=True)]
+    return [v if v is None else reshape(graph, v, s) for v, s in zip(grads, shapes, strict=True)]
 
 
 @row("native_group_norm", saves=True, kept=True)

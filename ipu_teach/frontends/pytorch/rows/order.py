@@ -22,10 +22,10 @@ from ipu_teach.frontends.pytorch.rows.registry import (
     from_rows,
     is_float,
     numeric,
-    reshaped,
+    reshape,
     row,
     size_along,
-    sliced,
+    slice_dimension,
 )
 from ipu_teach.frontends.pytorch.rows.views import at_places
 from ipu_teach.types import FLOAT, INT, UNSIGNED_INT
@@ -45,8 +45,8 @@ def _arg(kind: str) -> Callable[..., Value]:
         graph: Ir, results: Results, x: Value, dim: int | None = None, keepdim: bool = False
     ) -> Value:
         x = numeric(graph, x)
-        rows = reshaped(graph, x, (1, x.size)) if dim is None else as_rows(graph, x, dim)
-        return reshaped(graph, _place(graph, kind, rows), results.shape)
+        rows = reshape(graph, x, (1, x.size)) if dim is None else as_rows(graph, x, dim)
+        return reshape(graph, _place(graph, kind, rows), results.shape)
 
     return arg
 
@@ -59,12 +59,12 @@ def _with_place(kind: str) -> Callable[..., Value | list[Value]]:
     ) -> Value | list[Value]:
         dtype = x.dtype
         x = numeric(graph, x)
-        rows = reshaped(graph, x, (1, x.size)) if dim is None else as_rows(graph, x, dim)
+        rows = reshape(graph, x, (1, x.size)) if dim is None else as_rows(graph, x, dim)
         value = ir.reduced(graph, f"reduce_{kind}", rows, [1])
-        value = as_dtype(graph, reshaped(graph, value, results.shape), dtype)
+        value = as_dtype(graph, reshape(graph, value, results.shape), dtype)
         if dim is None:
             return value
-        return [value, reshaped(graph, _place(graph, kind, rows), results.shape)]
+        return [value, reshape(graph, _place(graph, kind, rows), results.shape)]
 
     return extreme
 
@@ -77,7 +77,7 @@ for _kind in ("max", "min"):
 # --- sorting --------------------------------------------------------------------------------------
 
 
-def ranked(graph: Ir, x: Value, count: int, dim: int, largest: bool) -> list[Value]:
+def first_in_order(graph: Ir, x: Value, count: int, dim: int, largest: bool) -> list[Value]:
     """Return the first `count` elements of the order along a dimension, and their places as INT."""
     rows = as_rows(graph, numeric(graph, x), dim)
     values, places = graph.emit("top_k", rows, k=count, largest=largest)
@@ -91,7 +91,7 @@ def _topk(
     graph: Ir, results: Results, x: Value, k: int, dim: int = -1, largest: bool = True,
     sorted: bool = True,
 ) -> list[Value]:  # fmt: skip
-    return ranked(graph, x, k, dim, largest=largest)
+    return first_in_order(graph, x, k, dim, largest=largest)
 
 
 @row("sort")
@@ -102,15 +102,15 @@ def _sort(graph: Ir, results: Results, x: Value, *arguments: Any, **options: Any
             arguments = arguments[1:]
     dim = options.get("dim", arguments[0] if arguments else -1)
     descending = options.get("descending", arguments[1] if len(arguments) > 1 else False)
-    return ranked(graph, x, size_along(x, dim), dim, largest=descending)
+    return first_in_order(graph, x, size_along(x, dim), dim, largest=descending)
 
 
 def _ranked_at(graph: Ir, x: Value, place: int, dim: int) -> list[Value]:
     """Return [rows] and [rows]: the element at a place in ascending order, and its place in x."""
     rows = as_rows(graph, numeric(graph, x), dim)
-    values, places = ranked(graph, rows, place + 1, 1, largest=False)
+    values, places = first_in_order(graph, rows, place + 1, 1, largest=False)
     return [
-        reshaped(graph, sliced(graph, v, 1, start=place, end=place + 1), (rows.shape[0],))
+        reshape(graph, slice_dimension(graph, v, 1, start=place, end=place + 1), (rows.shape[0],))
         for v in (values, places)
     ]
 
@@ -119,7 +119,7 @@ def _ranked_at(graph: Ir, x: Value, place: int, dim: int) -> list[Value]:
 def _kthvalue(
     graph: Ir, results: Results, x: Value, k: int, dim: int = -1, keepdim: bool = False
 ) -> list[Value]:
-    return [reshaped(graph, v, results.shape) for v in _ranked_at(graph, x, k - 1, dim)]
+    return [reshape(graph, v, results.shape) for v in _ranked_at(graph, x, k - 1, dim)]
 
 
 @row("median")
@@ -127,17 +127,17 @@ def _median(
     graph: Ir, results: Results, x: Value, dim: int | None = None, keepdim: bool = False
 ) -> Value | list[Value]:
     """Return the median, the lower one of two; the first NaN if there is one."""
-    values = reshaped(graph, x, (x.size,)) if dim is None else x
+    values = reshape(graph, x, (x.size,)) if dim is None else x
     along = 0 if dim is None else dim
     value, place = _ranked_at(graph, values, (size_along(values, along) - 1) // 2, along)
     if x.floating:
         rows = as_rows(graph, values, along)
-        largest = ir.reduced(graph, "reduce_max", rows, [1])  # NaN if there is one
+        largest = ir.reduced(graph, "reduce_max", rows, [1])  # NaN if there is a NaN
         has_nan = graph.op("is_nan", largest)
         value = graph.op("select", has_nan, largest, value)
         place = graph.op("select", has_nan, _place(graph, "max", rows), place)
-    value = reshaped(graph, value, results.shape)
-    return value if dim is None else [value, reshaped(graph, place, results.shape)]
+    value = reshape(graph, value, results.shape)
+    return value if dim is None else [value, reshape(graph, place, results.shape)]
 
 
 @row("nanmedian")
@@ -148,19 +148,19 @@ def _nanmedian(
     NaN."""
     if not x.floating:
         return _median(graph, results, x, dim, keepdim=keepdim)
-    rows = reshaped(graph, x, (1, x.size)) if dim is None else as_rows(graph, x, dim)
-    values, places = ranked(graph, rows, rows.shape[1], 1, largest=False)  # NaN are last
+    rows = reshape(graph, x, (1, x.size)) if dim is None else as_rows(graph, x, dim)
+    values, places = first_in_order(graph, rows, rows.shape[1], 1, largest=False)  # NaN are last
     is_number = graph.op("logical_not", graph.op("is_nan", rows))
     count = ir.reduced(graph, "sum", graph.cast(is_number, INT), [1])
     middle = graph.op("max", graph.op("shift_right", graph.op("sub", count, 1), 1), 0)
     middle = graph.op("reinterpret", middle, dtype=UNSIGNED_INT)
-    value = reshaped(graph, graph.op("pick", values, middle), results.shape)
+    value = reshape(graph, graph.op("pick", values, middle), results.shape)
     if dim is None:
         return value
     starts = graph.constant(np.arange(rows.shape[0]) * rows.shape[1], UNSIGNED_INT)
-    column = reshaped(graph, places, (x.size, 1))
+    column = reshape(graph, places, (x.size, 1))
     place = graph.op("gather", column, graph.op("add", middle, starts))
-    return [value, reshaped(graph, place, results.shape)]
+    return [value, reshape(graph, place, results.shape)]
 
 
 # --- running sums, products and extremes ----------------------------------------------------------
@@ -168,14 +168,14 @@ def _nanmedian(
 Combine = Callable[[Value, Value], Value]
 
 
-def running(graph: Ir, rows: Value, combine: Combine) -> Value:
+def running_results(graph: Ir, rows: Value, combine: Combine) -> Value:
     """Return [rows, n]: the combination of all elements up to each, in log2(n) steps."""
     size = rows.shape[1]
     shift = 1
     while shift < size:
-        before = sliced(graph, rows, 1, end=size - shift)
-        later = combine(before, sliced(graph, rows, 1, start=shift))
-        rows = graph.op("concat", sliced(graph, rows, 1, end=shift), later, dim=1)
+        before = slice_dimension(graph, rows, 1, end=size - shift)
+        later = combine(before, slice_dimension(graph, rows, 1, start=shift))
+        rows = graph.op("concat", slice_dimension(graph, rows, 1, end=shift), later, dim=1)
         shift *= 2
     return rows
 
@@ -186,7 +186,7 @@ def _cumulative(kind: str) -> Callable[..., Value]:
     def cumulative(graph: Ir, results: Results, x: Value, dim: int, **_: object) -> Value:
         dtype = results.dtype
         x = graph.cast(as_dtype(graph, x, dtype), _accumulator(dtype))
-        y = running(graph, as_rows(graph, x, dim), lambda a, b: graph.op(kind, a, b))
+        y = running_results(graph, as_rows(graph, x, dim), lambda a, b: graph.op(kind, a, b))
         return graph.cast(from_rows(graph, y, x, dim), dtype)
 
     return cumulative
@@ -212,7 +212,7 @@ def _logcumsumexp(graph: Ir, results: Results, x: Value, dim: int) -> Value:
         return graph.op("add", graph.op("max", a, b), tail)
 
     wide = graph.cast(x, _accumulator(x.dtype))
-    y = running(graph, as_rows(graph, wide, dim), combine)
+    y = running_results(graph, as_rows(graph, wide, dim), combine)
     return graph.cast(from_rows(graph, y, x, dim), x.dtype)
 
 
@@ -225,13 +225,13 @@ def _running_extreme(kind: str) -> Callable[..., list[Value]]:
     def extreme(graph: Ir, results: Results, x: Value, dim: int) -> list[Value]:
         dtype = x.dtype
         rows = as_rows(graph, numeric(graph, x), dim)
-        values = running(graph, rows, lambda a, b: graph.op(kind, a, b))
+        values = running_results(graph, rows, lambda a, b: graph.op(kind, a, b))
         is_extreme = graph.op("eq", rows, values)
         if rows.floating:
             is_extreme = graph.op("logical_or", is_extreme, graph.op("is_nan", rows))
         zero = graph.constant(0, INT)
         places = graph.op("select", is_extreme, at_places(graph, rows.shape, 1), zero)
-        places = running(graph, places, lambda a, b: graph.op("max", a, b))
+        places = running_results(graph, places, lambda a, b: graph.op("max", a, b))
         values = as_dtype(graph, from_rows(graph, values, x, dim), dtype)
         return [values, from_rows(graph, places, x, dim)]
 
@@ -258,12 +258,12 @@ def _searchsorted(
         )
     _, dtype = results.promoted()
     values = as_dtype(graph, operand, dtype)
-    values = reshaped(graph, values, (*values.shape, 1))
+    values = reshape(graph, values, (*values.shape, 1))
     numbers = as_dtype(graph, sorted_numbers, dtype)
     if len(numbers.shape) > 1:
-        numbers = reshaped(graph, numbers, (*numbers.shape[:-1], 1, numbers.shape[-1]))
+        numbers = reshape(graph, numbers, (*numbers.shape[:-1], 1, numbers.shape[-1]))
     is_right = right or side == "right"
     # negated comparisons, so that numbers count as below NaN
     is_below = graph.op("logical_not", graph.op("gt" if is_right else "gteq", numbers, values))
     count = ir.reduced(graph, "sum", graph.cast(is_below, INT), [len(is_below.shape) - 1])
-    return reshaped(graph, count, results.shape)
+    return reshape(graph, count, results.shape)

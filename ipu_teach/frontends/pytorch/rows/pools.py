@@ -13,7 +13,7 @@ import numpy as np
 
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Unfit, Value
-from ipu_teach.frontends.pytorch.rows.registry import Ints, Results, reshaped, row
+from ipu_teach.frontends.pytorch.rows.registry import Ints, Results, reshape, row
 from ipu_teach.types import FLOAT, INT, UNSIGNED_INT, Array
 
 Sizes = dict[str, tuple[int, ...]]
@@ -28,7 +28,7 @@ def _check_floats(x: Value) -> None:
 
 def _batched(graph: Ir, x: Value, rank: int) -> Value:
     """Return x as [batch, channels, *field]."""
-    return x if len(x.shape) == rank + 2 else reshaped(graph, x, (1, *x.shape))
+    return x if len(x.shape) == rank + 2 else reshape(graph, x, (1, *x.shape))
 
 
 # --- windows --------------------------------------------------------------------------------------
@@ -81,29 +81,29 @@ class Windows:
     def gathered(self, x: Value, outside: float) -> Value:
         """Return x as [outputs, places, batch * channels], with the number `outside` outside the
         field."""
-        flat = reshaped(self.graph, x, (self.lead, self.size))
+        flat = reshape(self.graph, x, (self.lead, self.size))
         rows = self.graph.op("permute", flat, dims=(1, 0))
         margin = self.graph.constant(outside, x.dtype, (1, self.lead))
         rows = self.graph.op("concat", rows, margin, dim=0)
         y = self.graph.op("gather", rows, self.index)
-        return reshaped(self.graph, y, (*self.table.shape, self.lead))
+        return reshape(self.graph, y, (*self.table.shape, self.lead))
 
     def scattered(self, updates: Value) -> Value:
         """Return the sum of [outputs, places, batch * channels] at their places, in the shape of
         x."""
-        flat = reshaped(self.graph, updates, (self.table.size, self.lead))
+        flat = reshape(self.graph, updates, (self.table.size, self.lead))
         y = self.graph.op("scatter", self.index, flat, shape=(self.size + 1, self.lead))
         y = self.graph.op("slice", y, dim=0, begin=0, end=self.size)
-        return reshaped(self.graph, self.graph.op("permute", y, dims=(1, 0)), self.shape)
+        return reshape(self.graph, self.graph.op("permute", y, dims=(1, 0)), self.shape)
 
     def as_outputs(self, rows: Value) -> Value:
         """Return [outputs, batch * channels] as [batch, channels, *outputs]."""
         by_channel = self.graph.op("permute", rows, dims=(1, 0))
-        return reshaped(self.graph, by_channel, (*self.shape[:2], *self.outputs))
+        return reshape(self.graph, by_channel, (*self.shape[:2], *self.outputs))
 
     def from_outputs(self, y: Value) -> Value:
         """Return [batch, channels, *outputs] as [outputs, batch * channels]."""
-        flat = reshaped(self.graph, y, (self.lead, len(self.table)))
+        flat = reshape(self.graph, y, (self.lead, len(self.table)))
         return self.graph.op("permute", flat, dims=(1, 0))
 
     def largest(self, x: Value) -> tuple[Value, Value]:
@@ -111,12 +111,12 @@ class Windows:
         elements = self.graph.op("permute", self.gathered(x, -float("inf")), dims=(0, 2, 1))
         values = self.graph.op("reduce_max", elements, dims=[2])
         shape = (len(self.table), self.lead)
-        place_in_window = reshaped(self.graph, self.graph.op("arg_max", elements), shape)
+        place_in_window = reshape(self.graph, self.graph.op("arg_max", elements), shape)
         starts = np.arange(len(self.table))[:, None] * self.table.shape[1]
         start = self.graph.constant(np.broadcast_to(starts, shape).copy(), UNSIGNED_INT)
         table = self.graph.constant(np.maximum(self.table, 0).reshape(-1, 1), INT)
         row = self.graph.op("add", place_in_window, start)
-        places = reshaped(self.graph, self.graph.op("gather", table, row), shape)
+        places = reshape(self.graph, self.graph.op("gather", table, row), shape)
         return self.as_outputs(values), self.as_outputs(places)
 
 
@@ -179,11 +179,11 @@ def _max_pool_row(rank: int) -> None:
             windows = _max_windows(
                 graph, full, results.shape[-rank:], kernel, stride, padding, dilation
             )
-            return [reshaped(graph, v, results.shape) for v in windows.largest(full)]
+            return [reshape(graph, v, results.shape) for v in windows.largest(full)]
         options = _options(rank, full, kernel, stride, padding, ceil_mode=ceil_mode)
         y = ir.pool(graph, "max_pool", full, count_padding=False, **options)
         unread = graph.constant(0, INT, results.shapes[1])
-        return [reshaped(graph, y, results.shape), unread]
+        return [reshape(graph, y, results.shape), unread]
 
     @row(f"{name}_backward")
     def backward(
@@ -198,7 +198,7 @@ def _max_pool_row(rank: int) -> None:
             options = _options(rank, full, kernel, stride, padding, ceil_mode=ceil_mode)
             largest = ir.pool(graph, "max_pool", full, count_padding=False, **options)
             y = graph.op("max_pool_grad", full, largest, gradient, **options)
-        return reshaped(graph, y, results.shape)
+        return reshape(graph, y, results.shape)
 
 
 def _to_places(graph: Ir, x: Value, gradient: Value, places: Value) -> Value:
@@ -208,10 +208,10 @@ def _to_places(graph: Ir, x: Value, gradient: Value, places: Value) -> Value:
     size = int(np.prod(x.shape[2:]))
     outputs = gradient.size // lead
     starts = np.broadcast_to(np.arange(lead)[:, None] * size, (lead, outputs)).copy()
-    index = graph.op("add", reshaped(graph, places, (lead, outputs)), graph.constant(starts, INT))
-    index = graph.op("reinterpret", reshaped(graph, index, (gradient.size,)), dtype=UNSIGNED_INT)
-    updates = reshaped(graph, gradient, (gradient.size, 1))
-    return reshaped(graph, graph.op("scatter", index, updates, shape=(x.size, 1)), x.shape)
+    index = graph.op("add", reshape(graph, places, (lead, outputs)), graph.constant(starts, INT))
+    index = graph.op("reinterpret", reshape(graph, index, (gradient.size,)), dtype=UNSIGNED_INT)
+    updates = reshape(graph, gradient, (gradient.size, 1))
+    return reshape(graph, graph.op("scatter", index, updates, shape=(x.size, 1)), x.shape)
 
 
 def _adaptive_max_row(rank: int) -> None:
@@ -222,12 +222,12 @@ def _adaptive_max_row(rank: int) -> None:
         _check_floats(x)
         full = _batched(graph, x, rank)
         axes = list(map(_adaptive_axis, full.shape[2:], results.shape[-rank:]))
-        return [reshaped(graph, v, results.shape) for v in Windows(graph, full, axes).largest(full)]
+        return [reshape(graph, v, results.shape) for v in Windows(graph, full, axes).largest(full)]
 
     @row(f"adaptive_max_pool{rank}d_backward")
     def backward(graph: Ir, results: Results, gradient: Value, x: Value, places: Value) -> Value:
         values = [_batched(graph, v, rank) for v in (x, gradient, places)]
-        return reshaped(graph, _to_places(graph, *values), results.shape)
+        return reshape(graph, _to_places(graph, *values), results.shape)
 
 
 # --- averages -------------------------------------------------------------------------------------
@@ -247,7 +247,7 @@ def _mean_gradient(windows: Windows, gradient: Value, counts: Array) -> Value:
     wide = graph.cast(gradient, FLOAT)
     share = graph.constant(1 / np.asarray(counts, np.float64)[:, None], FLOAT)
     rows = graph.op("mul", windows.from_outputs(wide), share)
-    rows = reshaped(graph, rows, (len(windows.table), 1, windows.lead))
+    rows = reshape(graph, rows, (len(windows.table), 1, windows.lead))
     rows = graph.op("expand", rows, shape=(*windows.table.shape, windows.lead))
     return graph.cast(windows.scattered(rows), gradient.dtype)
 
@@ -302,7 +302,7 @@ def _avg_pool_row(rank: int) -> None:
         else:
             windows, counts = _avg_windows(graph, full, outputs, sizes, count_include_pad, divisor)
             y = _mean_of(windows, full, counts)
-        return reshaped(graph, y, results.shape)
+        return reshape(graph, y, results.shape)
 
     @row(f"avg_pool{rank}d_backward")
     def backward(
@@ -318,7 +318,7 @@ def _avg_pool_row(rank: int) -> None:
         else:
             windows, counts = _avg_windows(graph, full, outputs, sizes, count_include_pad, divisor)
             y = _mean_gradient(windows, gradient, counts)
-        return reshaped(graph, y, results.shape)
+        return reshape(graph, y, results.shape)
 
 
 def _plain_gradient(
@@ -359,7 +359,7 @@ def _adaptive_avg_row(rank: int) -> None:
         else:
             y_windows, counts = windows(graph, full, outputs)
             y = _mean_of(y_windows, full, counts)
-        return reshaped(graph, y, results.shape)
+        return reshape(graph, y, results.shape)
 
     @row(f"_adaptive_avg_pool{rank}d_backward", kept=True)
     def backward(graph: Ir, results: Results, gradient: Value, x: Value) -> Value:
@@ -371,7 +371,7 @@ def _adaptive_avg_row(rank: int) -> None:
         else:
             y_windows, counts = windows(graph, full, gradient.shape[2:])
             y = _mean_gradient(y_windows, gradient, counts)
-        return reshaped(graph, y, results.shape)
+        return reshape(graph, y, results.shape)
 
 
 for _rank in (2, 3):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Unfit, Value
 from ipu_teach.frontends.pytorch.rows.elementwise import in_dtype
-from ipu_teach.frontends.pytorch.rows.registry import Ints, Results, corner, reshaped, row
+from ipu_teach.frontends.pytorch.rows.registry import Ints, Results, first_elements, reshape, row
 
 # --- matrices -------------------------------------------------------------------------------------
 
@@ -54,8 +54,8 @@ def _addmm(
 def _addmv(
     graph: Ir, results: Results, c: Value, a: Value, b: Value, beta: float = 1, alpha: float = 1
 ) -> Value:
-    c, b = (reshaped(graph, v, (*v.shape, 1)) if v.shape else v for v in (c, b))
-    return reshaped(graph, _addmm(graph, results, c, a, b, beta=beta, alpha=alpha), results.shape)
+    c, b = (reshape(graph, v, (*v.shape, 1)) if v.shape else v for v in (c, b))
+    return reshape(graph, _addmm(graph, results, c, a, b, beta=beta, alpha=alpha), results.shape)
 
 
 @row("addbmm")
@@ -66,8 +66,8 @@ def _addbmm(
     matrices."""
     count, rows, inner = a.shape
     wide = graph.op("permute", a, dims=(1, 0, 2))
-    wide = reshaped(graph, wide, (rows, count * inner))
-    tall = reshaped(graph, b, (count * inner, b.shape[2]))
+    wide = reshape(graph, wide, (rows, count * inner))
+    tall = reshape(graph, b, (count * inner, b.shape[2]))
     return _addmm(graph, results, c, wide, tall, beta=beta, alpha=alpha)
 
 
@@ -109,7 +109,7 @@ def _convolution(
 
 def _per_channel(graph: Ir, bias: Value, rank: int) -> Value:
     """Return [channels] as [channels, 1, …], to broadcast to a result with a batch."""
-    return reshaped(graph, bias, (bias.size, *(1,) * rank))
+    return reshape(graph, bias, (bias.size, *(1,) * rank))
 
 
 def _reached(x: Value, weights: Value, field: Ints, sizes: Sizes) -> tuple[list[int], Sizes]:
@@ -167,7 +167,7 @@ def _convolution_backward(
         by_input, by_weights = (v if m else None for v, m in zip(zeros, mask, strict=False))
     elif transposed:
         inner, sizes = _reached(x, weights, gradient.shape[2:], sizes)
-        part = corner(graph, gradient, (*gradient.shape[:2], *inner))
+        part = first_elements(graph, gradient, (*gradient.shape[:2], *inner))
         if mask[0]:
             by_input = graph.op("conv", part, weights, **sizes, groups=groups)
         if mask[1]:

@@ -13,8 +13,8 @@ from ipu_teach.frontends.pytorch.rows.registry import (
     Operand,
     Results,
     as_dtype,
-    expanded,
-    reshaped,
+    expand,
+    reshape,
     row,
 )
 from ipu_teach.types import BOOL, FLOAT, INT
@@ -23,7 +23,9 @@ DRAWN = ("dropout_mask", "uniform", "normal")
 SMALLEST = 2.0**-26  # less than the smallest uniform number above 0
 
 
-def drawn(graph: Ir, kind: str, shape: Ints, dtype: Kind, keep: float | None = None) -> Value:
+def random_numbers(
+    graph: Ir, kind: str, shape: Ints, dtype: Kind, keep: float | None = None
+) -> Value:
     """Return random numbers of a row of the IR: "uniform", "normal" or "dropout_mask".
 
     `keep` is for a dropout mask.
@@ -37,7 +39,7 @@ def drawn(graph: Ir, kind: str, shape: Ints, dtype: Kind, keep: float | None = N
 
 def uniform(graph: Ir, results: Results) -> Value:
     """Return numbers from 0 to below 1, FLOAT, in the shape of the result."""
-    return drawn(graph, "uniform", results.shape, FLOAT)
+    return random_numbers(graph, "uniform", results.shape, FLOAT)
 
 
 def _below_one(graph: Ir, results: Results) -> Value:
@@ -61,7 +63,7 @@ def _rand(graph: Ir, results: Results, *_: object, **__: object) -> Value:
 
 @row("randn", "randn_like")
 def _randn(graph: Ir, results: Results, *_: object, **__: object) -> Value:
-    return drawn(graph, "normal", results.shape, results.dtype)
+    return random_numbers(graph, "normal", results.shape, results.dtype)
 
 
 @row("normal_functional", "normal")
@@ -71,7 +73,7 @@ def _normal(
     if "functional" not in str(results.node.target):  # the call is normal(mean, std)
         std = mean if isinstance(mean, (int, float, Value)) and mean != 0.0 else std
         mean = x
-    numbers = drawn(graph, "normal", results.shape, results.dtype)
+    numbers = random_numbers(graph, "normal", results.shape, results.dtype)
     scaled = graph.op("mul", numbers, as_dtype(graph, std, results.dtype))
     return graph.op("add", scaled, as_dtype(graph, mean, results.dtype))
 
@@ -120,7 +122,7 @@ row("geometric")(_from_uniform(_geometric, 0.5))
 def _log_normal(
     graph: Ir, results: Results, x: Value, mean: float = 1.0, std: float = 2.0, **_: object
 ) -> Value:
-    numbers = drawn(graph, "normal", results.shape, results.dtype)
+    numbers = random_numbers(graph, "normal", results.shape, results.dtype)
     return graph.op("exp", graph.op("add", graph.op("mul", numbers, std), mean))
 
 
@@ -166,7 +168,7 @@ def _dropout(graph: Ir, results: Results, x: Value, p: float, train: bool | None
         return [x, graph.constant(True, BOOL, x.shape)]
     if p == 1:
         return [graph.op("mul", x, 0.0), graph.constant(False, BOOL, x.shape)]
-    mask = drawn(graph, "dropout_mask", x.shape, x.dtype, keep=1 - p)
+    mask = random_numbers(graph, "dropout_mask", x.shape, x.dtype, keep=1 - p)
     return [graph.op("mul", x, mask), graph.op("gt", mask, 0.0)]
 
 
@@ -183,14 +185,14 @@ def _multinomial(
     else:
         *lead, classes = weights.shape
         shape = (*lead, count, classes)
-        rows = expanded(graph, reshaped(graph, logs, (*lead, 1, classes)), shape)
+        rows = expand(graph, reshape(graph, logs, (*lead, 1, classes)), shape)
         places = graph.op("arg_max", graph.op("add", rows, _gumbel(graph, shape)))
     places = graph.op("reinterpret", places, dtype=INT)
-    return reshaped(graph, places, results.shape)
+    return reshape(graph, places, results.shape)
 
 
 def _gumbel(graph: Ir, shape: Ints) -> Value:
     """Return -log(-log(u)), which is finite because u is above 0 and below 1."""
-    u = graph.op("max", drawn(graph, "uniform", shape, FLOAT), SMALLEST)
+    u = graph.op("max", random_numbers(graph, "uniform", shape, FLOAT), SMALLEST)
     u = graph.op("min", u, 1 - 2.0**-24)
     return graph.op("neg", graph.op("log", graph.op("neg", graph.op("log", u))))

@@ -13,7 +13,7 @@ from ipu_teach.frontends.pytorch.rows.registry import (
     as_dtype,
     dimensions,
     numeric,
-    reshaped,
+    reshape,
     row,
 )
 from ipu_teach.types import FLOAT, HALF, INT
@@ -21,19 +21,19 @@ from ipu_teach.types import FLOAT, HALF, INT
 NAN = float("nan")
 
 
-def reduced(graph: Ir, results: Results, kind: str, x: Value, dim: Dims, empty: float) -> Value:
+def reduce(graph: Ir, results: Results, kind: str, x: Value, dim: Dims, empty: float) -> Value:
     """Return x reduced over dimensions, in the result's shape; `empty` if x has no elements."""
     if not x.size:
         return graph.constant(empty, x.dtype, results.shape)
     y = ir.reduced(graph, kind, x, dimensions(x, dim)) if x.shape else x
-    return reshaped(graph, y, results.shape)
+    return reshape(graph, y, results.shape)
 
 
 @row("sum")
 def _sum(
     graph: Ir, results: Results, x: Value, dim: Dims = None, keepdim: bool = False, **_: object
 ) -> Value:
-    return reduced(graph, results, "sum", as_dtype(graph, x, results.dtype), dim=dim, empty=0)
+    return reduce(graph, results, "sum", as_dtype(graph, x, results.dtype), dim=dim, empty=0)
 
 
 @row("prod")
@@ -42,18 +42,18 @@ def _prod(
 ) -> Value:
     x = as_dtype(graph, x, results.dtype)
     return graph.cast(
-        reduced(graph, results, "reduce_prod", widened(graph, x), dim=dim, empty=1), x.dtype
+        reduce(graph, results, "reduce_prod", half_as_float(graph, x), dim=dim, empty=1), x.dtype
     )
 
 
-def widened(graph: Ir, x: Value) -> Value:
+def half_as_float(graph: Ir, x: Value) -> Value:
     """Return HALF as FLOAT, so that a sum or product is rounded only once, at the end."""
     return graph.cast(x, FLOAT) if x.dtype is HALF else x
 
 
 def _total(graph: Ir, results: Results, x: Value, dim: Dims, count: float) -> Value:
     """Return the sum over dimensions divided by a count, which may be 0."""
-    total = reduced(graph, results, "sum", x, dim=dim, empty=0)
+    total = reduce(graph, results, "sum", x, dim=dim, empty=0)
     return graph.op("mul", total, 1 / count) if count else graph.op("div", total, 0.0)
 
 
@@ -64,7 +64,7 @@ def _mean(
     x = as_dtype(graph, x, results.dtype)
     if not x.size:
         return graph.constant(NAN, x.dtype, results.shape)
-    mean = _total(graph, results, widened(graph, x), dim, x.size / _size(results.shape))
+    mean = _total(graph, results, half_as_float(graph, x), dim, x.size / _size(results.shape))
     return graph.cast(mean, x.dtype)
 
 
@@ -79,7 +79,7 @@ def _extreme(kind: str) -> Callable[..., Value]:
     def extreme(
         graph: Ir, results: Results, x: Value, dim: Dims = None, keepdim: bool = False
     ) -> Value:
-        y = reduced(graph, results, kind, numeric(graph, x), dim=dim, empty=0)
+        y = reduce(graph, results, kind, numeric(graph, x), dim=dim, empty=0)
         return as_dtype(graph, y, results.dtype)
 
     return extreme
@@ -91,14 +91,14 @@ row("amin")(_extreme("reduce_min"))
 
 @row("any")
 def _any(graph: Ir, results: Results, x: Value, dim: Dims = None, keepdim: bool = False) -> Value:
-    count = reduced(graph, results, "sum", graph.cast(as_bool(graph, x), INT), dim=dim, empty=0)
+    count = reduce(graph, results, "sum", graph.cast(as_bool(graph, x), INT), dim=dim, empty=0)
     return as_dtype(graph, graph.op("gt", count, 0), results.dtype)
 
 
 @row("all")
 def _all(graph: Ir, results: Results, x: Value, dim: Dims = None, keepdim: bool = False) -> Value:
     fails = graph.cast(graph.op("logical_not", as_bool(graph, x)), INT)
-    count = reduced(graph, results, "sum", fails, dim=dim, empty=0)
+    count = reduce(graph, results, "sum", fails, dim=dim, empty=0)
     return as_dtype(graph, graph.op("eq", count, 0), results.dtype)
 
 
@@ -117,7 +117,7 @@ def _var(
     if not x.size:
         return graph.constant(NAN, x.dtype, results.shape)
     dims = dimensions(x, dim)
-    x = widened(graph, x)
+    x = half_as_float(graph, x)
     mean = ir.mean(graph, x, dims, True) if x.shape else x
     centred = graph.op("sub", x, mean)
     count = max(x.size / _size(results.shape) - float(correction), 0.0)
@@ -162,7 +162,7 @@ def _vector_norm(
 ) -> Value:  # fmt: skip
     """Return (Σ |x|ᵖ)^(1/p), for p = 0 the number of nonzero elements, for infinite p an
     extreme."""
-    magnitude = graph.op("abs", widened(graph, as_dtype(graph, x, results.dtype)))
+    magnitude = graph.op("abs", half_as_float(graph, as_dtype(graph, x, results.dtype)))
     return graph.cast(_norm_of(graph, results, magnitude, float(ord), dim), results.dtype)
 
 
@@ -170,14 +170,14 @@ def _norm_of(graph: Ir, results: Results, magnitude: Value, ord: float, dim: Dim
     """Return the norm of magnitudes."""
     if ord in (float("inf"), -float("inf")):
         kind = "reduce_max" if ord > 0 else "reduce_min"
-        return reduced(graph, results, kind, magnitude, dim=dim, empty=0)
+        return reduce(graph, results, kind, magnitude, dim=dim, empty=0)
     if ord == 0:
         magnitude = graph.cast(as_bool(graph, magnitude), magnitude.dtype)
     elif ord == 2:
         magnitude = graph.op("square", magnitude)
     elif ord != 1:
         magnitude = graph.op("pow", magnitude, ord)
-    total = reduced(graph, results, "sum", magnitude, dim=dim, empty=0)
+    total = reduce(graph, results, "sum", magnitude, dim=dim, empty=0)
     if ord in (0, 1):
         return total
     return graph.op("sqrt", total) if ord == 2 else graph.op("pow", total, 1 / ord)
@@ -185,7 +185,9 @@ def _norm_of(graph: Ir, results: Results, magnitude: Value, ord: float, dim: Dim
 
 @row("dist")
 def _dist(graph: Ir, results: Results, a: Value, b: Value, p: float = 2) -> Value:
-    return _vector_norm(graph, results, graph.op("sub", *(widened(graph, v) for v in (a, b))), p)
+    return _vector_norm(
+        graph, results, graph.op("sub", *(half_as_float(graph, v) for v in (a, b))), p
+    )
 
 
 def _along(kind: str) -> Callable[..., Value]:
@@ -193,8 +195,8 @@ def _along(kind: str) -> Callable[..., Value]:
         x = as_dtype(graph, x, results.dtype)
         if not x.size:
             return x
-        y = ir.along(graph, kind, x if x.shape else reshaped(graph, x, (1,)), dim)
-        return reshaped(graph, y, results.shape)
+        y = ir.along(graph, kind, x if x.shape else reshape(graph, x, (1,)), dim)
+        return reshape(graph, y, results.shape)
 
     return along
 

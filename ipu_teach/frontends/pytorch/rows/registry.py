@@ -141,31 +141,31 @@ def is_float(dtype: Kind) -> bool:
 # --- shapes ---------------------------------------------------------------------------------------
 
 
-def reshaped(graph: Ir, x: Value, shape: Ints) -> Value:
+def reshape(graph: Ir, x: Value, shape: Ints) -> Value:
     """Return x with another shape, of the same size."""
     return x if tuple(shape) == x.shape else graph.op("reshape", x, shape=tuple(shape))
 
 
-def expanded(graph: Ir, x: Value, shape: Ints) -> Value:
+def expand(graph: Ir, x: Value, shape: Ints) -> Value:
     """Return x broadcast to a shape."""
     return x if tuple(shape) == x.shape else graph.op("expand", x, shape=tuple(shape))
 
 
-def permuted(graph: Ir, x: Value, order: Ints) -> Value:
+def permute(graph: Ir, x: Value, order: Ints) -> Value:
     """Return x with its dimensions in another order."""
     order = tuple(d % len(order) for d in order)
     return x if order == tuple(range(len(order))) else graph.op("permute", x, dims=order)
 
 
-def moved(graph: Ir, x: Value, source: int, target: int) -> Value:
+def move_dimension(graph: Ir, x: Value, source: int, target: int) -> Value:
     """Return x with one dimension moved to another position."""
     rank = len(x.shape)
     order = [d for d in range(rank) if d != source % rank]
     order.insert(target % rank, source % rank)
-    return permuted(graph, x, order)
+    return permute(graph, x, order)
 
 
-def sliced(
+def slice_dimension(
     graph: Ir,
     x: Value,
     dim: int = 0,
@@ -184,14 +184,14 @@ def sliced(
     return graph.op("slice", x, dim=dim % len(x.shape), **attributes)
 
 
-def corner(graph: Ir, x: Value, shape: Ints) -> Value:
+def first_elements(graph: Ir, x: Value, shape: Ints) -> Value:
     """Return the first elements along each dimension, so that the result has the given shape."""
     for dim, size in enumerate(shape):
-        x = sliced(graph, x, dim, end=size)
+        x = slice_dimension(graph, x, dim, end=size)
     return x
 
 
-def concatenated(graph: Ir, parts: Sequence[Value], dim: int) -> Value:
+def concatenate(graph: Ir, parts: Sequence[Value], dim: int) -> Value:
     """Return the concatenation of the parts that have elements."""
     parts = [part for part in parts if part.size] or list(parts[:1])
     return parts[0] if len(parts) == 1 else graph.op("concat", *parts, dim=dim)
@@ -199,17 +199,17 @@ def concatenated(graph: Ir, parts: Sequence[Value], dim: int) -> Value:
 
 def as_rows(graph: Ir, x: Value, dim: int) -> Value:
     """Return x as [rows, n], with dimension `dim` last. A single number is a row of one."""
-    last = moved(graph, x, dim, -1) if x.shape else reshaped(graph, x, (1,))
+    last = move_dimension(graph, x, dim, -1) if x.shape else reshape(graph, x, (1,))
     size = last.shape[-1]
-    return reshaped(graph, last, (x.size // max(size, 1), size))
+    return reshape(graph, last, (x.size // max(size, 1), size))
 
 
 def from_rows(graph: Ir, rows: Value, like: Value, dim: int) -> Value:
     """Return [rows, k] with the dimensions of `like`, in which `dim` has k elements."""
     if not like.shape:
-        return reshaped(graph, rows, ())
+        return reshape(graph, rows, ())
     shape = [n for d, n in enumerate(like.shape) if d != dim % len(like.shape)]
-    return moved(graph, reshaped(graph, rows, (*shape, rows.shape[-1])), -1, dim)
+    return move_dimension(graph, reshape(graph, rows, (*shape, rows.shape[-1])), -1, dim)
 
 
 def dimensions(x: Value, dim: Dims) -> list[int]:

@@ -13,13 +13,13 @@ from ipu_teach.frontends.pytorch.rows.registry import (
     Results,
     along_axis,
     as_dtype,
-    concatenated,
-    expanded,
-    moved,
-    permuted,
-    reshaped,
+    concatenate,
+    expand,
+    move_dimension,
+    permute,
+    reshape,
     row,
-    sliced,
+    slice_dimension,
 )
 from ipu_teach.types import BOOL, INT, UNSIGNED_INT, Array
 
@@ -36,12 +36,12 @@ def _real(graph: Ir, results: Results, x: Value) -> Value:
 
 @row("copy")
 def _copy(graph: Ir, results: Results, x: Value, source: Value, *_: object, **__: object) -> Value:
-    return expanded(graph, as_dtype(graph, source, results.dtype), results.shape)
+    return expand(graph, as_dtype(graph, source, results.dtype), results.shape)
 
 
 @row("permute", "permute_copy", moves=True)
 def _permute(graph: Ir, results: Results, x: Value, dims: Ints) -> Value:
-    return permuted(graph, x, dims)
+    return permute(graph, x, dims)
 
 
 @row(
@@ -51,7 +51,7 @@ def _permute(graph: Ir, results: Results, x: Value, dims: Ints) -> Value:
 def _view(graph: Ir, results: Results, x: Value, *_: object) -> Value:
     if results.tensors[0].dtype != results.example(0).dtype:
         return _reinterpreted(graph, results, x)
-    return reshaped(graph, x, results.shape)
+    return reshape(graph, x, results.shape)
 
 
 def _reinterpreted(graph: Ir, results: Results, x: Value) -> Value:
@@ -67,7 +67,7 @@ def _reinterpreted(graph: Ir, results: Results, x: Value) -> Value:
 
 @row("expand", "expand_copy", moves=True)
 def _expand(graph: Ir, results: Results, x: Value, *_: object, **__: object) -> Value:
-    return expanded(graph, x, results.shape)
+    return expand(graph, x, results.shape)
 
 
 @row("slice", "slice_copy", "narrow_copy", moves=True)
@@ -79,20 +79,21 @@ def _slice(
     if "narrow" in str(results.node.target):  # the arguments are a start and a length
         start = (start or 0) % (x.shape[dim] + 1)
         end = start + (end or 0)
-    return sliced(graph, x, dim, start=start, end=end, step=step)
+    return slice_dimension(graph, x, dim, start=start, end=end, step=step)
 
 
 @row("select", "select_copy", moves=True)
 def _select(graph: Ir, results: Results, x: Value, dim: int, index: int) -> Value:
     begin = index % x.shape[dim]
-    return reshaped(graph, sliced(graph, x, dim, start=begin, end=begin + 1), results.shape)
+    return reshape(graph, slice_dimension(graph, x, dim, start=begin, end=begin + 1), results.shape)
 
 
 @row("split_with_sizes", "split_with_sizes_copy", moves=True)
 def _split(graph: Ir, results: Results, x: Value, sizes: Ints, dim: int = 0) -> list[Value]:
     ends = list(accumulate(sizes))
     return [
-        sliced(graph, x, dim, start=end - n, end=end) for n, end in zip(sizes, ends, strict=True)
+        slice_dimension(graph, x, dim, start=end - n, end=end)
+        for n, end in zip(sizes, ends, strict=True)
     ]
 
 
@@ -109,14 +110,14 @@ def _cat(graph: Ir, results: Results, values: Sequence[Value], dim: int = 0) -> 
     parts = [as_dtype(graph, value, results.dtype) for value in values if value.size]
     if not parts:
         return graph.constant(0, results.dtype, results.shape)
-    return concatenated(graph, parts, dim % len(results.shape))
+    return concatenate(graph, parts, dim % len(results.shape))
 
 
 @row("repeat", moves=True)
 def _repeat(graph: Ir, results: Results, x: Value, times: Ints) -> Value:
     if 0 in times:
         return graph.constant(0, x.dtype, results.shape)
-    x = reshaped(graph, x, (*(1,) * (len(times) - len(x.shape)), *x.shape))
+    x = reshape(graph, x, (*(1,) * (len(times) - len(x.shape)), *x.shape))
     for dim, count in enumerate(times):
         x = x if count == 1 else graph.op("concat", *[x] * count, dim=dim)
     return x
@@ -128,7 +129,7 @@ def _pad(graph: Ir, results: Results, x: Value, margins: Ints, value: float = 0.
     pairs = [(margins[i], margins[i + 1]) for i in range(0, len(margins), 2)][::-1]
     pairs = [(0, 0)] * (len(x.shape) - len(pairs)) + pairs
     for dim, (low, high) in enumerate(pairs):
-        x = sliced(graph, x, dim, start=max(-low, 0), end=x.shape[dim] - max(-high, 0))
+        x = slice_dimension(graph, x, dim, start=max(-low, 0), end=x.shape[dim] - max(-high, 0))
     for dim, (low, high) in enumerate(pairs):
         shape = x.shape
         fills = [
@@ -137,7 +138,7 @@ def _pad(graph: Ir, results: Results, x: Value, margins: Ints, value: float = 0.
         ]
         if x.floating and x.size and np.isfinite(value):
             continue  # "pad" below handles all dimensions at once, but only finite numbers
-        x = concatenated(graph, [fills[0], x, fills[1]], dim)
+        x = concatenate(graph, [fills[0], x, fills[1]], dim)
     lower, upper = (tuple(max(pair[i], 0) for pair in pairs) for i in (0, 1))
     if x.shape == results.shape or not x.size:
         return x if x.size else graph.constant(_number(value, x), x.dtype, results.shape)
@@ -157,18 +158,18 @@ def _number(value: float, x: Value) -> float:
 def flat_gather(graph: Ir, x: Value, places: Array, shape: Ints) -> Value:
     """Return the elements of x at constant places in its flattened form."""
     if np.array_equal(places.reshape(-1), np.arange(x.size)):
-        return reshaped(graph, x, shape)
+        return reshape(graph, x, shape)
     index = graph.constant(places.reshape(-1), UNSIGNED_INT)
-    return reshaped(graph, graph.op("gather", reshaped(graph, x, (x.size, 1)), index), shape)
+    return reshape(graph, graph.op("gather", reshape(graph, x, (x.size, 1)), index), shape)
 
 
 def flat_write(graph: Ir, x: Value, places: Array, source: Value) -> Value:
     """Return x with the elements at constant places in its flattened form replaced."""
     if np.array_equal(places.reshape(-1), np.arange(x.size)):
-        return reshaped(graph, source, x.shape)
+        return reshape(graph, source, x.shape)
     index = graph.constant(places.reshape(-1), UNSIGNED_INT)
-    rows, source = reshaped(graph, x, (x.size, 1)), reshaped(graph, source, (source.size, 1))
-    return reshaped(graph, graph.op("scatter_set", rows, index, source), x.shape)
+    rows, source = reshape(graph, x, (x.size, 1)), reshape(graph, source, (source.size, 1))
+    return reshape(graph, graph.op("scatter_set", rows, index, source), x.shape)
 
 
 def _strided_places(
@@ -234,7 +235,7 @@ def _diagonal_scatter(
 @row("unfold", "unfold_copy", moves=True)
 def _unfold(graph: Ir, results: Results, x: Value, dim: int, size: int, step: int) -> Value:
     if not x.shape:
-        return reshaped(graph, x, results.shape)
+        return reshape(graph, x, results.shape)
     windows = np.lib.stride_tricks.sliding_window_view(_numbered(x), size, dim)
     starts = [slice(None)] * len(x.shape)
     starts[dim] = slice(None, None, step)
@@ -254,19 +255,19 @@ def _slice_scatter(
     if not written.size:
         return x
     source = as_dtype(graph, source, x.dtype)
-    source = expanded(graph, source, (*x.shape[:dim], written.size, *x.shape[dim + 1 :]))
+    source = expand(graph, source, (*x.shape[:dim], written.size, *x.shape[dim + 1 :]))
     if step == 1:
-        before = sliced(graph, x, dim, end=begin)
-        after = sliced(graph, x, dim, start=stop)
-        return concatenated(graph, [before, source, after], dim)
+        before = slice_dimension(graph, x, dim, end=begin)
+        after = slice_dimension(graph, x, dim, start=stop)
+        return concatenate(graph, [before, source, after], dim)
     rows = graph.op("scatter_set", *_rows_first(graph, x, dim, written, source))
-    return moved(graph, rows, 0, dim)
+    return move_dimension(graph, rows, 0, dim)
 
 
 def _rows_first(graph: Ir, x: Value, dim: int, places: Array, source: Value) -> list[Value]:
     """Return x, the index and the source with dimension `dim` first."""
     index = graph.constant(places, UNSIGNED_INT)
-    return [moved(graph, x, dim, 0), index, moved(graph, source, dim, 0)]
+    return [move_dimension(graph, x, dim, 0), index, move_dimension(graph, source, dim, 0)]
 
 
 @row("select_scatter", moves=True)
@@ -275,7 +276,7 @@ def _select_scatter(
 ) -> Value:
     begin = index % x.shape[dim]
     dim %= len(x.shape)
-    source = reshaped(graph, source, (*x.shape[:dim], 1, *x.shape[dim + 1 :]))
+    source = reshape(graph, source, (*x.shape[:dim], 1, *x.shape[dim + 1 :]))
     return _slice_scatter(graph, results, x, source, dim=dim, start=begin, end=begin + 1)
 
 
@@ -300,8 +301,8 @@ def _replication_backward(
         along = np.clip(np.arange(-low, x.shape[axis] + high), 0, x.shape[axis] - 1)
         places = places.take(along, axis)
     index = graph.constant(places.reshape(-1), UNSIGNED_INT)
-    updates = reshaped(graph, gradient, (gradient.size, 1))
-    return reshaped(graph, graph.op("scatter", index, updates, shape=(x.size, 1)), x.shape)
+    updates = reshape(graph, gradient, (gradient.size, 1))
+    return reshape(graph, graph.op("scatter", index, updates, shape=(x.size, 1)), x.shape)
 
 
 def at_places(graph: Ir, shape: Ints, dim: int) -> Value:
