@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from test_ir import GROUPS, Noting, built, device, drawn, small  # noqa: E402
 
 from ipu_teach.frontends import ir  # noqa: E402
-from ipu_teach.frontends.ir.rows import flat  # noqa: E402
+from ipu_teach.frontends.ir.rows import no_gradients  # noqa: E402
 
 OPENING, CLOSING = "<!-- table -->\n", "<!-- end of table -->"
 MOST = 3  # shapes of an operation that are shown
@@ -24,7 +24,7 @@ def gradient(graph: ir.Ir, op: ir.Op) -> str:
     grad = ir.OPS[op.kind].grad
     if grad is None:
         return "none: it changes a variable" if ir.OPS[op.kind].in_place else "none"
-    if grad is flat:
+    if grad is no_gradients:
         return "0"
     if op.attrs.get("reverse"):
         return ""  # a scan that goes back has one, as far as what it does step by step has

@@ -47,7 +47,7 @@ from ipu_teach import (
 )
 from ipu_teach.errors import IPUTeachError
 from ipu_teach.frontends import ir
-from ipu_teach.frontends.ir.saved import written
+from ipu_teach.frontends.ir.saved import graph_to_bytes
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -642,12 +642,12 @@ def model() -> bytes:
     h = graph.op("reshape", ir.dropout(graph, ir.pool(graph, "max_pool", h, 2)), shape=(2, -1))
     loss = graph.output("loss", ir.cross_entropy(graph, h, y))
     step, grads = ir.autodiff(graph, loss)
-    return written(ir.off_chip(ir.optimise(step, grads, "adam", 0.1)))
+    return graph_to_bytes(ir.off_chip(ir.optimise(step, grads, "adam", 0.1)))
 
 
 def read_model(file: Path) -> None:
     """As `ir.load` does; what is read can be written again."""
-    written(ir.load(file))
+    graph_to_bytes(ir.load(file))
 
 
 # the file's path, a mutant, and who reads it
