@@ -182,7 +182,7 @@ def _kind_of(hint: Any) -> Kind | None:
     if origin is Literal:
         return _texts(Among(inside))
     if origin in (Union, types.UnionType):
-        return _union([kind_of(one) for one in inside])
+        return _union([kind_of(part) for part in inside])
     if origin is type:
         return _class(inside[0])
     if origin is tuple and inside[-1:] != (...,):
@@ -295,8 +295,8 @@ def _tuple(elements: tuple[Any, ...]) -> Kind:
         )
 
     words = {words for _, words in several}
-    each = f" {words.pop()}" if len(words) == 1 else " values"
-    return _plain((), fits, f"give a tuple of {len(several)}{each}.")
+    expected = f" {words.pop()}" if len(words) == 1 else " values"
+    return _plain((), fits, f"give a tuple of {len(several)}{expected}.")
 
 
 def _iterable(element: Any) -> Kind:
@@ -407,9 +407,9 @@ def checked(
             places, end, rest, names, others, is_listed = plan
             if is_listed:
                 args, kwargs = _read_iterators(plan, args, kwargs)
-            given = len(args)
+            positional_count = len(args)
             for place, name, kind in places:
-                if place >= given:
+                if place >= positional_count:
                     break
                 value = args[place]
                 if type(value) not in kind.quick and not kind.accepts(value):

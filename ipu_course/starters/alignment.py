@@ -32,11 +32,11 @@ class Extend(Vertex):
     def compute(self) -> None:
         scores = np.full((3, len(self.a) + 1), NEVER, np.int32)  # three diagonals, used in turn
         scores[0, 0] = 0
-        best, left, d = 0, 1, 0
-        while left > 0 and d < len(self.a) + len(self.b):
+        best, remaining, d = 0, 1, 0
+        while remaining > 0 and d < len(self.a) + len(self.b):
             d += 1
             now, last, before = d % 3, (d - 1) % 3, (d - 2) % 3
-            left, reached = 0, best
+            remaining, reached = 0, best
             for i in range(len(self.a) + 1):  # the first i letters of a and the first j of b
                 j, score = d - i, NEVER
                 if 0 <= j <= len(self.b):
@@ -50,7 +50,7 @@ class Extend(Vertex):
                 if score < best - DROP:
                     score = NEVER
                 else:
-                    left += 1
+                    remaining += 1
                     reached = max(reached, score)
                 scores[now, i] = score
             best = reached
@@ -76,8 +76,8 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
         poputil.map_tensor_linearly(graph, tensor)
     extend = graph.add_compute_set("extend")
     for pair, end in enumerate(np.cumsum(lengths)):
-        own = slice(end - lengths[pair], end)
-        vertex = graph.add_vertex(extend, Extend, a=a[own], b=b[own], best=scores[pair])
+        letters = slice(end - lengths[pair], end)
+        vertex = graph.add_vertex(extend, Extend, a=a[letters], b=b[letters], best=scores[pair])
         graph.set_tile_mapping(vertex, pair * target.num_tiles // len(lengths))
     graph.set_initial_value(a, data["a"])
     graph.set_initial_value(b, data["b"])
@@ -89,7 +89,7 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
 
 def expected(data: Data) -> Data:
     """The same by numpy, a whole diagonal at a time; `run` has to equal it exactly."""
-    found, cuts = [], np.cumsum(data["lengths"])[:-1]
+    best_scores, cuts = [], np.cumsum(data["lengths"])[:-1]
     for a, b in zip(np.split(data["a"], cuts), np.split(data["b"], cuts), strict=True):
         n, i, best = len(a), np.arange(len(a) + 1), 0
         before, last = np.full((2, n + 1), NEVER)
@@ -102,5 +102,5 @@ def expected(data: Data) -> Data:
             before, last, best = last, now, max(best, now.max())
             if now.max() == NEVER:
                 break
-        found.append(best)
-    return {"scores": np.array(found, np.int32)}
+        best_scores.append(best)
+    return {"scores": np.array(best_scores, np.int32)}

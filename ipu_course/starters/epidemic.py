@@ -33,10 +33,10 @@ def a_day(rate: Any, ill: Any, healthy: Any, dice: Any) -> Any:
     return fall, by_chance(RECOVER * ill, dice & 65535, ill), dice
 
 
-def by_chance(average: Any, luck: Any, most: Any) -> Any:
-    """A whole number from 0 to `most`: 16 bits of luck move it by up to 1.75 deviations."""
+def by_chance(average: Any, luck: Any, maximum: Any) -> Any:
+    """A whole number from 0 to `maximum`: 16 bits of luck move it by up to 1.75 deviations."""
     number = np.floor(average + np.sqrt(average) * (luck / 65536 - 0.5) * 3.5 + 0.5)
-    return np.minimum(np.maximum(number, 0), most)
+    return np.minimum(np.maximum(number, 0), maximum)
 
 
 class Day(Vertex):
@@ -58,8 +58,8 @@ def make(seed: int = 3, simulations: int = 156, days: int = 60) -> Data:
     rng = np.random.default_rng(seed)
     dice = rng.integers(1, 2**32, simulations + 1, np.uint32)
     rate = rng.integers(10, 61, simulations, np.int32)
-    seen = epidemics(np.array([30]), dice[-1:], days)[:, 0]
-    return {"rate": rate, "dice": dice[:-1], "seen": seen}
+    observed = epidemics(np.array([30]), dice[-1:], days)[:, 0]
+    return {"rate": rate, "dice": dice[:-1], "seen": observed}
 
 
 def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
@@ -74,8 +74,8 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
     graph.set_initial_value(dice, data["dice"])
     day = graph.add_compute_set("day")
     for k in range(many):
-        own = {"rate": rate[k], "ill": ill[k], "healthy": healthy[k], "dice": dice[k]}
-        vertex = graph.add_vertex(day, Day, own)
+        edges = {"rate": rate[k], "ill": ill[k], "healthy": healthy[k], "dice": dice[k]}
+        vertex = graph.add_vertex(day, Day, edges)
         for part in (vertex, rate[k], ill[k], healthy[k], dice[k]):
             graph.set_tile_mapping(part, k * target.num_tiles // many)
     to_host = graph.add_device_to_host_fifo("ill", INT, many)
@@ -83,21 +83,21 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
     engine.load(Device(target))
     now, distances = np.zeros((2, many), np.int32)
     engine.connect_stream("ill", now)
-    for seen in data["seen"]:
+    for observed in data["seen"]:
         engine.run()
-        distances += abs(now - seen)
+        distances += abs(now - observed)
     return engine.report, {"distances": distances, "kept": data["rate"][distances < NEAR]}
 
 
 def epidemics(rate: np.ndarray, dice: np.ndarray, days: int) -> np.ndarray:
     """How many are ill on each day, int32 [days, simulations], by numpy."""
-    ill, found = np.full(len(rate), FIRST), []
+    ill, ill_per_day = np.full(len(rate), FIRST), []
     healthy = PEOPLE - ill
     for _ in range(days):
         fall, recover, dice = a_day(rate, ill, healthy, dice)
         ill, healthy = ill + fall - recover, healthy - fall
-        found.append(ill)
-    return np.array(found, np.int32)
+        ill_per_day.append(ill)
+    return np.array(ill_per_day, np.int32)
 
 
 def expected(data: Data) -> Data:

@@ -64,9 +64,9 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
     states = graph.add_variable(FLOAT, (tracks, 2), "states")
     filtering = graph.add_compute_set("filter")
     for tile in range(target.num_tiles):
-        own = slice(tile * tracks // target.num_tiles, (tile + 1) * tracks // target.num_tiles)
-        vertex = graph.add_vertex(filtering, Filter, seen=seen[own], blur=blur, state=states[own])
-        for part in (seen[own], states[own], vertex):
+        rows = slice(tile * tracks // target.num_tiles, (tile + 1) * tracks // target.num_tiles)
+        vertex = graph.add_vertex(filtering, Filter, seen=seen[rows], blur=blur, state=states[rows])
+        for part in (seen[rows], states[rows], vertex):
             graph.set_tile_mapping(part, tile)
     graph.create_host_write("seen", seen)
     graph.create_host_read("states", states)

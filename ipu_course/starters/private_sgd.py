@@ -63,8 +63,8 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
         graph.set_tile_mapping(tensor, 0)
     people = graph.add_compute_set("people")
     for k in range(batch):
-        own = {"x": x[k], "label": labels[k], "gradient": gradients[k]}
-        graph.set_tile_mapping(graph.add_vertex(people, Person, own, weights=weights), 0)
+        edges = {"x": x[k], "label": labels[k], "gradient": gradients[k]}
+        graph.set_tile_mapping(graph.add_vertex(people, Person, edges, weights=weights), 0)
     program.add(Execute(people))
     total = popops.reduce(graph, gradients, [0], program)
     popops.add_in_place(graph, total, noise, program)

@@ -62,8 +62,8 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
     graph.set_initial_value(drive, data["drive"])
     step = graph.add_compute_set("step")
     for k in range(many):
-        own = {"drive": drive[k], "charge": charge[k], "spike": spikes[k], "count": count[k]}
-        vertex = graph.add_vertex(step, Neuron, own, spikes=before, weights=weights[:, k])
+        edges = {"drive": drive[k], "charge": charge[k], "spike": spikes[k], "count": count[k]}
+        vertex = graph.add_vertex(step, Neuron, edges, spikes=before, weights=weights[:, k])
         graph.set_tile_mapping(vertex, k * target.num_tiles // many)
     graph.create_host_read("counts", count)
     graph.create_host_read("charges", charge)

@@ -190,7 +190,7 @@ def sweep(
         check_travels("sweep()", executor, {"The function": build, **fields})
     points = [(f"{count:,} {unit}s", count) for count in counts]
     run = partial(_run, build, version, fields, unit)
-    results = outcomes(run, points, executor, what="sweep", hidden=not progress)
+    results = outcomes(run, points, executor, title="sweep", hidden=not progress)
     return _sweep_of(list(zip(counts, results, strict=True)), unit)
 
 
@@ -229,7 +229,7 @@ def _sweep_of(results: list[tuple[int, Outcome | None]], unit: str) -> Sweep:
         failed=failed,
         left=tuple(count for count, outcome in results if outcome is None),
         num_ipus=ipus,
-        what=unit,
+        title=unit,
     )
 
 
