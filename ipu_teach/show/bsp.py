@@ -404,7 +404,8 @@ class _Builder:
             code = stills[i].code
             return code == STATE[COMPUTE], code != STATE[SYNC], stills[i].cycles
 
-        return max(dict.fromkeys(frames.tolist()), key=rank)
+        shown: list[int] = frames.tolist()
+        return max(dict.fromkeys(shown), key=rank)
 
     def _longest_wait(self, stills_of: list[range], shown: set[int]) -> int:
         """Return the last still of the longest stretch that ends with the slowest IPU.
