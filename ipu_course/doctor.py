@@ -51,7 +51,9 @@ def check_packages() -> Iterator[DoctorRow]:
         )
         if parts is None or parts[3] not in (None, "lab", "test" if checkout() else None):
             continue
-        name, minimum, extra = parts[1], parts[2] or "0", parts[3]
+        name = parts[1]
+        minimum = parts[2] or "0"
+        extra = parts[3]
         why = "; only the tests need it" if extra == "test" else SPARED.get(name, "")
         bad = "note" if why else "FIX"
         try:

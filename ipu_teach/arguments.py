@@ -36,7 +36,8 @@ Call = TypeVar("Call", bound=Callable[..., Any])
 Refusal = Callable[[str, str], IPUTeachError]  # from a sentence and what to do next
 FLAG = bool, np.bool_  # no 1 and no "yes"
 WORDS = "give True or False."
-WHOLE, REAL = (int, np.integer), (int, float, np.integer, np.floating)
+WHOLE = (int, np.integer)
+REAL = (int, float, np.integer, np.floating)
 BEYOND = 2**63
 LARGEST = float(np.finfo(np.float32).max)
 SEVERAL = (list, tuple, range)
@@ -176,7 +177,8 @@ def kind_of(hint: Any) -> Kind | None:
 
 @cache
 def _kind_of(hint: Any) -> Kind | None:
-    origin, inside = get_origin(hint), get_args(hint)
+    origin = get_origin(hint)
+    inside = get_args(hint)
     if origin is Annotated:
         return _marked(kind_of(inside[0]), hint.__metadata__)
     if origin is Literal:

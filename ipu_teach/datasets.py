@@ -173,7 +173,8 @@ def _member(file: zipfile.ZipFile, name: str) -> NDArray[Any]:
     Its header may be damaged, and is checked before its values are read.
     """
     kind, shape, maximum = _DIGITS[name]
-    dtype, member = np.dtype(kind), file.getinfo(f"{name}.npy")
+    dtype = np.dtype(kind)
+    member = file.getinfo(f"{name}.npy")
     if member.file_size > 2 * dtype.itemsize * math.prod(shape):
         raise ValueError(f"{name} is {member.file_size:,} bytes long")
     stream = io.BytesIO(file.read(member))
@@ -240,7 +241,8 @@ def mnist(download: bool = True, *, timeout: float = TIMEOUT) -> Dataset:
             where: {searched}
             next:  Call datasets.mnist() to download them, copy them into one of these folders, or
             use datasets.digits(), which comes with the kit.""")
-    cache, base = folders[-1], _base_url()
+    cache = folders[-1]
+    base = _base_url()
     try:
         for stem in _MD5:
             if stem not in _find(cache):

@@ -163,7 +163,8 @@ def _interleaved(stages: int, micro_batches: int) -> Iterator[list[Work]]:
     micro-batches as there are stages from it to the last one.
     """
     done: set[Work] = set()
-    forward, backward = [0] * stages, [0] * stages
+    forward = [0] * stages
+    backward = [0] * stages
     while backward[0] < micro_batches:
         now = []
         for s, (f, b) in enumerate(zip(forward, backward, strict=True)):
@@ -196,7 +197,8 @@ def stash(ticks: Given, stages: Annotated[int, Between(1, MOST)]) -> list[int]:
             raise InvalidOptionError(f"""stash() was given {counted(stages, "stage")}, and ticks of
                 stage {s}.
                 next:  give the number of stages that the ticks were made for.""")
-    in_flight, peak = [0] * stages, [0] * stages
+    in_flight = [0] * stages
+    peak = [0] * stages
     for now in every:
         for kind, s, b in now:
             if kind == FORWARD:
@@ -294,7 +296,10 @@ class _Ticks:
         is_training: bool,
         name: str,
     ) -> None:
-        self.graph, self.stages, self.slots, self.name = graph, stages, slots, name
+        self.graph = graph
+        self.stages = stages
+        self.slots = slots
+        self.name = name
         self._departures: dict[tuple[str, int], tuple[Copy, Tensor]] = {}
         # The tensor in which each input and each gradient arrives. It is a separate one if the
         # stage may use the memory of `into` or `grad_out` before it reads what has arrived.
@@ -404,7 +409,8 @@ def _in_slots(
     The slot is -1 for a forward pass without a backward pass, which stores nothing. Raises
     `ControlProgramError`.
     """
-    free, last = [list(range(many)) for many in slots], len(slots) - 1
+    free = [list(range(many)) for many in slots]
+    last = len(slots) - 1
     slot_of: dict[tuple[int, int], int] = {}
     back = {(s, b) for now in every for kind, s, b in now if kind == BACKWARD}
     come: dict[tuple[str, int], int] = {}  # the micro-batch in a stage's `into` or `grad_out`

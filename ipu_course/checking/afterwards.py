@@ -28,7 +28,8 @@ def solution(name: str) -> Panel:
     not at hand it says that. Raises `UnknownExerciseError`.
     """
     exercise = find_exercise(name, "solution")
-    head, learner_run = f"{name} {exercise.title}", learner_calls.passed_here(name)
+    head = f"{name} {exercise.title}"
+    learner_run = learner_calls.passed_here(name)
     if learner_run is None and learned().record(name).get("state") not in BEYOND:
         way = (
             f'it opens once check("{name}", …) has passed. hint("{name}") gives a nudge, and '

@@ -33,7 +33,8 @@ def built(name: str, otherwise: Any = None) -> Any:
     Raises `UnknownExerciseError`, also where the solved notebook is not at hand.
     """
     exercise = find_exercise(name, "built")
-    learner_run, fault = learner_calls.passed_here(name), ""
+    learner_run = learner_calls.passed_here(name)
+    fault = ""
     record = learned().record(name).get("built")
     if learner_run is None and record is not None:
         learner_run, fault = _again(exercise, record)

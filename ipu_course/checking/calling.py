@@ -42,7 +42,8 @@ class Broken(Exception):
     @property
     def rows(self) -> VerdictRows:
         """The error in a few lines, with the line of the learner's that raised it."""
-        error, line = self.error, line_of(self.error)
+        error = self.error
+        line = line_of(self.error)
         cause = error.__cause__
         if isinstance(error, IPUTeachError):
             caller_line = (

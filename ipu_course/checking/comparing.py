@@ -39,10 +39,8 @@ def compare_value(answer: Any, right: Any, exercise: str, about: str, advice: st
     why, known = first(suspects(exercise), comes_to_hers)
     actual = shown(answer) if isinstance(answer, str) else ", ".join(map(quoted, learner_run))
     if len(learner_run) != len(expected):
-        why, known = (
-            f"{len(expected)} values are asked for.",
-            "put commas between them, in that order.",
-        )
+        why = f"{len(expected)} values are asked for."
+        known = "put commas between them, in that order."
     elif not why:
         place = next(k for k in range(len(learner_run)) if not same(learner_run[k], expected[k]))
         why = f"number {place + 1} of them is not." if len(learner_run) > 1 else ""
@@ -82,7 +80,8 @@ def compare(
             evidence=tuple(results.values()),
         )
     fault = next((name for name in wrong if name.startswith(ORDINARY)), next(iter(wrong)))
-    case, pairs = cases[fault], list(zip(cases.values(), results.values(), strict=True))
+    case = cases[fault]
+    pairs = list(zip(cases.values(), results.values(), strict=True))
     known, advice = next(filter(any, _reasons(suspects, otherwise, oracle, pairs)), ("", next_step))
 
     def again() -> str:
@@ -96,7 +95,8 @@ def compare(
             "",
         )
 
-    actual, why = wrong[fault], known
+    actual = wrong[fault]
+    why = known
     if actual and results[fault] is None and any(result is not None for result in results.values()):
         actual, why = (
             "None",

@@ -88,7 +88,8 @@ def differences(solved: Path, target: Path) -> list[str]:
     """In words, cell by cell, what differs between a learner's notebook and what it should be."""
     if not target.exists():
         return [f"{target.name}: not there"]
-    wanted, actual = learners_form(read_notebook(solved), solved.name), read_notebook(target)
+    wanted = learners_form(read_notebook(solved), solved.name)
+    actual = read_notebook(target)
     if wanted == actual:
         return []
     faults = []
@@ -140,7 +141,8 @@ def reset(word: str, progress: bool = False) -> int:
             raise not_kept("The old copy could not be renamed", copy, error) from error
     notebooks.learners_copy(lesson)
     print(f"{copy} is fresh" + (f"; your old one is {backup.name}" if backup else ""))
-    number, done = lesson_of(lesson.name), learned()
+    number = lesson_of(lesson.name)
+    done = learned()
     if any(record for name, record in done.records().items() if name.startswith(f"{number}.")):
         if progress:
             done.forget(number)

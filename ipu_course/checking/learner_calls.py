@@ -125,7 +125,8 @@ def _with_a_way_out(exercise: Exercise, verdict: Verdict) -> Verdict:
 
 
 def _count(record: Record, verdict: Verdict, text: str | None) -> None:
-    kind, rows = verdict.kind, dict(verdict.rows)
+    kind = verdict.kind
+    rows = dict(verdict.rows)
     reason = (
         rows.get("came", "").split(":")[0]
         if kind is Kind.ERROR
@@ -157,7 +158,8 @@ def judged(exercise: Exercise, answers: tuple[Any, ...], given_out: bool = False
         return exercise.judge(*arguments)
 
     verdict = judging.judged(judge, answers, exercise.name)
-    kind, rows = verdict.kind, verdict.rows
+    kind = verdict.kind
+    rows = verdict.rows
     if kind is Kind.NOT_ATTEMPTED:
         rows = (("next", f'fill the gap; hint("{exercise.name}") helps.'),)
     further = exercise.thought if kind is Kind.PASSED else ""
@@ -367,7 +369,9 @@ def _lock(question: Question, values: tuple[Any, ...]) -> None:
 def _asked_again(question: Later, value: Any, actual: Any) -> Panel:
     """A prediction that came back: what is asked, or the guess beside what a run of the engine
     gives."""
-    drawn, locked, head = question.drawn(), _locked(question), f"{question.name}: {question.title}"
+    drawn = question.drawn()
+    locked = _locked(question)
+    head = f"{question.name}: {question.title}"
     if actual is not _MISSING:
         raise AnswerKindError(
             f"Prediction {question.name} was given what it is.",

@@ -76,7 +76,8 @@ def progress(lesson: str | int | None = None, *, name: str | None = None) -> Ove
         raise UnknownExerciseError(f"""There are no exercises for the lesson {shown(lesson)}.
             next:  there are some for the lessons {numbers}.""")
     records = learned().records()
-    rows, states = [], []
+    rows = []
+    states = []
     again = [item for known in chosen for item in asked_again_in(known)]
     for item in [item for known in chosen for item in known.items] + again:
         record = records.get(item.name, {})
@@ -92,10 +93,8 @@ def progress(lesson: str | int | None = None, *, name: str | None = None) -> Ove
         rows.append((item.name, item.title, SIGNS.get(state, state), *counts))
     solved, helped, handed = (states.count(state) for state in ("solved", "with help", "given"))
     remade = sum(row[2] == PREDICTED for row in rows[len(rows) - len(again) :])
-    returned_value, questions = (
-        sum(row[2] == PREDICTED for row in rows) - remade,
-        len(rows) - len(states) - len(again),
-    )
+    returned_value = sum(row[2] == PREDICTED for row in rows) - remade
+    questions = len(rows) - len(states) - len(again)
     caption = f"{solved} of {counted(len(states), 'exercise')} solved"
     caption += (f", {helped} with help" if helped else "") + (f", {handed} given" if handed else "")
     caption += f"; {returned_value} of {counted(questions, 'prediction')} made" if questions else ""

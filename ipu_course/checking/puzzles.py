@@ -45,7 +45,8 @@ class Puzzle:
     """
 
     def __init__(self, exercise: Exercise, names: dict[str, Any]) -> None:
-        self.exercise, self.names = exercise, names
+        self.exercise = exercise
+        self.names = names
         self.reference = complete_reference(exercise.name, names)
         (gap,) = gaps_in(self.reference.cell)
         right = [line for line in gap.answer.splitlines() if line.strip()]
@@ -266,10 +267,8 @@ def widget(returned_value: Puzzle) -> Any:
             )
             message = verdict._repr_html_()
         except LessonError as error:
-            number, message = (
-                0,
-                f'<pre role="alert" style="white-space:pre-wrap">{escape(str(error))}</pre>',
-            )
+            number = 0
+            message = f'<pre role="alert" style="white-space:pre-wrap">{escape(str(error))}</pre>'
         # another text each time, or nothing would change
         shown_.verdict = f"<!-- {number} -->{message}"
 

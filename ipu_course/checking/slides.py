@@ -123,7 +123,8 @@ def of_itself(outputs: list[Any]) -> str:
 def workshop(lesson: str) -> tuple[list[str], str]:
     """What `docs/workshop.md` has of a lesson: its lines of each timetable, and its aha."""
     timetables, _, ahas = (PAGES / "workshop.md").read_text("utf-8").partition("## What to say at")
-    row, lines = rf"(?im)^\| (\d+) \| ([^|]*(?<![\w.]){re.escape(lesson)}(?!\w).*) \|$", list[str]()
+    row = rf"(?im)^\| (\d+) \| ([^|]*(?<![\w.]){re.escape(lesson)}(?!\w).*) \|$"
+    lines = list[str]()
     for section in re.split(r"(?m)^## ", timetables):
         day = section.partition("\n")[0]
         moments = [(minute, note.replace(" | ", ": ")) for minute, note in re.findall(row, section)]
@@ -144,7 +145,8 @@ def slides_of(notebook: NotebookNode, name: str) -> NotebookNode:
 
     lesson = Deck(notebook)
     first = lesson.texts[0]
-    title, number = lesson.heading(1), lesson_of(name)
+    title = lesson.heading(1)
+    number = lesson_of(name)
     lines, aha = workshop(number if number[0].isdigit() else title)
     about = re.findall(r"(?m)^\*(\d+ minutes\.)", first) + lines
     about += [] if set(lesson.tagged) & set(lesson.chosen) else [aha]
@@ -154,7 +156,9 @@ def slides_of(notebook: NotebookNode, name: str) -> NotebookNode:
         text("\n\n".join(about), "notes"),
     ]
     for i, outputs in lesson.chosen.items():
-        message, question, itself = lesson.said[i], lesson.question(i), of_itself(outputs)
+        message = lesson.said[i]
+        question = lesson.question(i)
+        itself = of_itself(outputs)
         notes = [aha] if i in lesson.tagged else []
         notes += [" ".join(question)] if question and question != message else []
         notes += [f"```\n{itself}\n```"] if itself else []

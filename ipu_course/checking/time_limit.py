@@ -55,10 +55,8 @@ OFTEN = {
 }
 
 _add_pending_call = ctypes.pythonapi.Py_AddPendingCall
-_add_pending_call.argtypes, _add_pending_call.restype = (
-    (ctypes.c_void_p, ctypes.py_object),
-    ctypes.c_int,
-)
+_add_pending_call.argtypes = (ctypes.c_void_p, ctypes.py_object)
+_add_pending_call.restype = ctypes.c_int
 # int(object) in C: -1 if __len__ raises
 _length_of = ctypes.cast(ctypes.pythonapi.PyObject_Size, ctypes.c_void_p)
 
@@ -88,7 +86,9 @@ class _Watch:
             threading.Thread(target=self._watch, name="ipu_teach watch", daemon=True).start()
 
     def _watch(self) -> None:
-        begun, used, wait = process_time(), 0.0, self.seconds
+        begun = process_time()
+        used = 0.0
+        wait = self.seconds
         while wait > 0:
             if self.gate.acquire(timeout=wait):
                 return
@@ -200,7 +200,9 @@ class Bindings:
     """What the names of numpy, of this kit and of Python's builtins are bound to."""
 
     def __init__(self) -> None:
-        self.modules, self.names, self.meanwhile = 0, list[_Names](), dict[tuple[Any, str], Any]()
+        self.modules = 0
+        self.names = list[_Names]()
+        self.meanwhile = dict[tuple[Any, str], Any]()
         self.watched = 0  # by how many `as_it_was`, one within the other
 
     def note(self) -> None:
@@ -210,7 +212,8 @@ class Bindings:
                 if name.changed():
                     name.were = dict(name.live)
             return
-        self.modules, self.names = len(sys.modules), []
+        self.modules = len(sys.modules)
+        self.names = []
         for key, module in list(sys.modules.items()):
             if isinstance(module, ModuleType) and (
                 module is builtins or is_own_module(key) or key.split(".")[0] == "numpy"

@@ -155,7 +155,8 @@ def appends(
     """
 
     def form(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
-        program, many = Steps(), together
+        program = Steps()
+        many = together
         arguments = [parts[i : i + many] for i in range(0, len(parts), many)] if many else parts
         returned_value = call_made(answer, trial.tried, graph, *arguments, *trial.more, program)
         if not shapes:
@@ -439,7 +440,8 @@ class Ran:
 
     def load(self) -> None:
         """Load it, and connect its streams."""
-        trial, graph = self.trial, self.graph
+        trial = self.trial
+        graph = self.graph
 
         def pulse(_: Any) -> None:
             self.rounds += 1
@@ -478,7 +480,8 @@ class Ran:
         return reads | {f"result {k}": tensor for k, tensor in enumerate(self.results)}
 
     def _run(self) -> None:
-        trial, maximum = self.trial, self.trial.most_rounds
+        trial = self.trial
+        maximum = self.trial.most_rounds
         try:
             for run in range(trial.runs):
                 self.rounds = 0
@@ -549,7 +552,8 @@ class Ran:
         for run, (came_of_run, after) in enumerate(
             zip(self.came, self.trial.tensors[name].after, strict=False)
         ):
-            actual, right = came_of_run[name], np.asarray(after)
+            actual = came_of_run[name]
+            right = np.asarray(after)
             if not np.array_equal(actual, right):
                 place = tuple(int(i) for i in np.argwhere(actual != right)[0])
                 at = place[0] if len(place) == 1 else place
@@ -617,7 +621,8 @@ class Ran:
             for compute_set in self.graph.compute_sets
             for table in compute_set.tables.values()
         ):
-            cls, message = table.codelet, ""
+            cls = table.codelet
+            message = ""
             if table.estimates is not None and max(table.estimates, default=-1) >= 0:
                 message = f"graph.set_perf_estimate says what a vertex of {cls.__name__} costs"
             elif cls in self.graph.codelets.estimators:
@@ -712,7 +717,8 @@ def refuse_fixed_tiles(
         ) from None
     if callable(right):
         if not right(run):
-            actual, expected = "other numbers", f"the same as on {trial.tiles} tiles"
+            actual = "other numbers"
+            expected = f"the same as on {trial.tiles} tiles"
             raise NotYet(elsewhere_run.tried, actual, expected, why, advice)
     elif difference := run.wrong(right):
         raise NotYet(elsewhere_run.tried, difference.words, quoted(difference.right), why, advice)

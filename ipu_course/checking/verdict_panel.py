@@ -157,7 +157,8 @@ class Panel:
         for label, code in self.code:
             lines += [f"  {label}:", *(f"    {line}".rstrip() for line in code.splitlines())]
         for label, text in rows:
-            first, later = f"  {label + ':':{width}} ", " " * (width + 3)
+            first = f"  {label + ':':{width}} "
+            later = " " * (width + 3)
             for part in text.splitlines() or [""]:
                 # a line that was indented by its author is code, or drawn: it is not filled
                 lines.append(

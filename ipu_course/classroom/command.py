@@ -23,7 +23,8 @@ def main(words: Sequence[str]) -> int:
     parser = _parser()
     options = parser.parse_args(words)
     if options.csv and Path(options.csv).is_dir():  # --csv stands before the folders
-        options.folders, options.csv = [options.csv, *options.folders], ""
+        options.folders = [options.csv, *options.folders]
+        options.csv = ""
     if not options.folders:
         parser.error("which FOLDER has the learners' folders?")
     if options.fresh:

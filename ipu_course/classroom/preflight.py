@@ -54,7 +54,8 @@ class No(Exception):
 
     def __init__(self, came: str, next_step: str = "") -> None:
         super().__init__(came)
-        self.came, self.next_step = " ".join(came.split()), next_step
+        self.came = " ".join(came.split())
+        self.next_step = next_step
 
 
 def main(known: dict[str, Callable[[], DoctorRow | Iterable[DoctorRow]]], opening: Opening) -> int:
@@ -311,7 +312,8 @@ class Rehearsal:
                 raise No(f"it ended at once: {_last_line(log)}", mend)
         else:
             raise No(f"no answer within {LIMIT} s", "close other programs, and run this again")
-        self.client, self.alive = client, manager.is_alive
+        self.client = client
+        self.alive = manager.is_alive
         reply = self.run(
             "import ipu_teach; print(ipu_teach.__file__)", f"{program} has no kit; {mend}"
         )

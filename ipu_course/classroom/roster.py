@@ -103,7 +103,9 @@ def exercises() -> list[Exercise]:
 def called(folders: Iterable[str]) -> Roster:
     """The class whose progress lies in `folders`. Raises `LessonError` for a folder that is not
     there, or if none has any."""
-    now, learners, names = time.time(), [], Counter[str]()
+    now = time.time()
+    learners = []
+    names = Counter[str]()
     unread: list[tuple[Path, str]] = []
     others: list[tuple[Path, str]] = []
     paths = [
@@ -111,7 +113,8 @@ def called(folders: Iterable[str]) -> Roster:
     ]
     for name, file in {file.resolve(): (name, file) for name, file in paths}.values():
         try:
-            data, idle = read(file), max(now - file.stat().st_mtime, 0.0)
+            data = read(file)
+            idle = max(now - file.stat().st_mtime, 0.0)
         except NoProgress as why:
             # of other files it is no wonder
             (unread if file.name == FILE else others).append((file, str(why)))

@@ -88,7 +88,8 @@ def _laid_out(answer: Callable[..., Any], count: int, tiles: int) -> tuple[Tenso
 def _even(description: str, tensor: Tensor, elements_per_tile: list[int]) -> None:
     """Raise `NotYet` unless all elements have a tile, and the fullest tile holds as few as can
     be."""
-    count, minimum = tensor.num_elements, -(-tensor.num_elements // len(elements_per_tile))
+    count = tensor.num_elements
+    minimum = -(-tensor.num_elements // len(elements_per_tile))
     missing = count - sum(elements_per_tile)
     if missing:
         tail = max(elements_per_tile) == min(elements_per_tile) > 0

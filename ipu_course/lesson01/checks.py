@@ -251,11 +251,9 @@ def _balance(answer: Callable[..., Any]) -> Passed:
         load = np.bincount(np.array(placed), jobs, tiles)
         bars = Bars(SLACK * longest_first(jobs, tiles), float(load.max()), "modelled cycles")
         if worst is None or bars.yours / bars.budget > worst.yours / worst.budget:
-            worst, closest, where = (
-                bars,
-                (jobs, tiles),
-                (description, int(load.argmax()), int(load.argmin()), load),
-            )
+            worst = bars
+            closest = (jobs, tiles)
+            where = (description, int(load.argmax()), int(load.argmin()), load)
     assert worst is not None
     if worst.yours <= worst.budget:
         description = f"{name_of(answer)} on {len(cases)} lists of jobs; below, the closest call"
@@ -656,7 +654,8 @@ class Busy(SupervisorVertex):
 
 def _worked(*works: ByTile) -> Report:
     """A run in which tile t works works[i][t] cycles in superstep i."""
-    graph, steps = graph_of(len(works[0])), program.Sequence()
+    graph = graph_of(len(works[0]))
+    steps = program.Sequence()
     out = graph.add_variable(FLOAT, len(works[0]), "out")
     for work in works:
         busy = graph.add_compute_set("busy")
@@ -670,11 +669,9 @@ def _worked(*works: ByTile) -> Report:
 
 
 def _one_slow_tile(draw: np.random.Generator) -> Drawn:
-    tiles, cycles, times = (
-        int(draw.integers(20, 200)),
-        100 * int(draw.integers(2, 9)),
-        int(draw.integers(3, 9)),
-    )
+    tiles = int(draw.integers(20, 200))
+    cycles = 100 * int(draw.integers(2, 9))
+    times = int(draw.integers(3, 9))
     even = [cycles] * tiles
     uneven = [*even[1:], cycles * times]
 

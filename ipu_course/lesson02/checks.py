@@ -142,7 +142,8 @@ def _balanced_grains(
     grains = [-(-size // grain) for size in sizes]
     if max(grains) - min(grains) > 1:
         full, empty = grains.index(max(grains)), grains.index(min(grains))
-        share, why = -(-sum(grains) // len(grains)), "some tiles wait for others."
+        share = -(-sum(grains) // len(grains))
+        why = "some tiles wait for others."
         if grains[: sum(grains) // share] == [share] * (sum(grains) // share):
             why = (
                 "the number of grains per tile was rounded up, so the first tiles take all before "
@@ -231,8 +232,11 @@ def _off(answer: Callable[..., Any], values: Any) -> str:
 def _wrong_sums(run: Ran, values: Any, again: Callable[[], str]) -> NotYet:
     """What is wrong with what came: a known mistake, or what can be told from the program, or from
     doing it `again`."""
-    description, actual = f"{run.trial.tried}, and one engine.run()", run.sent["sums"].reshape(-1)
-    right, count, steps = np.cumsum(values), len(values), run.steps
+    description = f"{run.trial.tried}, and one engine.run()"
+    actual = run.sent["sums"].reshape(-1)
+    right = np.cumsum(values)
+    count = len(values)
+    steps = run.steps
     why, advice = run.trial.reason(run, "02.2", nearest=True)
     if len(actual) != count:
         if not steps["fetch"]:
@@ -248,12 +252,11 @@ def _wrong_sums(run: Ran, values: Any, again: Callable[[], str]) -> NotYet:
         )
     off = actual - right
     if not why and (off == off[0]).all():
-        why, advice = (
-            f"every sum is off by {number(off[0])}: the total does not begin at 0.",
-            "begin at 0.",
-        )
+        why = f"every sum is off by {number(off[0])}: the total does not begin at 0."
+        advice = "begin at 0."
     elif not why:
-        why, follow = rounding_or_logic(again), "follow the first two rounds."
+        why = rounding_or_logic(again)
+        follow = "follow the first two rounds."
         advice = KEEP_WIDE if why == ROUNDED else follow
     return NotYet(description, difference(actual, right), quoted(right), why, advice)
 
@@ -263,7 +266,8 @@ def _wrong_sums(run: Ran, values: Any, again: Callable[[], str]) -> NotYet:
 
 def _no_exchange(answer: Callable[..., Any]) -> Passed:
     draw = np.random.default_rng(203)
-    crossing, reports = 0, []
+    crossing = 0
+    reports = []
     for rows, columns in ((TILES, 4), (7, 5), (1, 1), (3, 2), (29, 8)):
         graph = graph_of()
         a = graph.add_variable(FLOAT, (rows, columns), "a")
@@ -544,7 +548,8 @@ def _fired(
     where = difference(engine.read_tensor("check target"), values, 0)
     if where:
         actual = engine.read_tensor("check target")
-        blank, turned = np.isnan(actual).all(), not difference(actual, values[::-1], 0)
+        blank = np.isnan(actual).all()
+        turned = not difference(actual, values[::-1], 0)
         sentence = f"source was filled with {number(float(actual[0]))} in place of `values`."
         why = (
             "nothing was written into target."

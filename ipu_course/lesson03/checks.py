@@ -62,7 +62,8 @@ def _trial(description: str, tensors: dict[str, Var], shapes: list[Any], **optio
     """Answers append their calls to a program, and return tensors of these shapes."""
     asks, step = "a tensor", "return what the last call gave you."
     if len(shapes) > 1:
-        asks, step = f"{len(shapes)} tensors", "return both, with a comma between."
+        asks = f"{len(shapes)} tensors"
+        step = "return both, with a comma between."
     why = "a call that reduces takes the dimensions in its list away, and leaves the others."
     return Trial(
         description, tensors, form=appends(*shapes, asks=asks, step=step, why=why), **options
@@ -148,7 +149,8 @@ SOFTMAX = Precision(softmax_of, [(x,) for name, x in SCORES.items() if name.star
 
 
 def _softmax(answer: Callable[..., Any]) -> Passed:
-    reports, tolerance = [], SOFTMAX.tolerance
+    reports = []
+    tolerance = SOFTMAX.tolerance
     for name, x in SCORES.items():
         description = (
             f"{counted(x.shape[0], 'row')} of {counted(x.shape[1], 'number')}, from "
@@ -207,12 +209,14 @@ def _layout(answer: Callable[..., Any]) -> Passed:
         values = _drawn(320 + n, n, n)
         run = Trial(description, {"a": Var(FLOAT, (n, n))}, form=_adds(values)).of(answer)
         assert np.array_equal(run.result, values + values.T)  # a mapping never changes a value
-        graph, a = run.graph, run.tensors["a"]
+        graph = run.graph
+        a = run.tensors["a"]
         if crossing := _crossing(run.report):
             actual, why, advice = _apart(tiles_of(graph, a))
             bars = Bars(0, crossing, "bytes exchanged")
             raise NotYet(description, actual, "", why, advice, bars, partial(show.tiles, a))
-        share, elements_per_tile = -(-n * n // TILES), _held(graph, a)
+        share = -(-n * n // TILES)
+        elements_per_tile = _held(graph, a)
         if max(elements_per_tile) > 2 * share:
             full = elements_per_tile.index(max(elements_per_tile))
             why = "nothing crosses, and most tiles wait for one."
@@ -291,7 +295,8 @@ LENGTHS = Precision(length_of, [(_drawn(331, 700), _drawn(332, 700))])
 
 
 def _fused(answer: Callable[..., Any]) -> Passed:
-    runs, tolerance = {}, LENGTHS.tolerance
+    runs = {}
+    tolerance = LENGTHS.tolerance
     for per_tile in (100, 1, 7):  # on a tile
         shape = (TILES, per_tile) if per_tile > 1 else (5, 1)
         description = f"{counted(shape[0] * per_tile, 'arrow')}, on {shape[0]} tiles"
@@ -375,7 +380,8 @@ MOMENTS = Precision(moments_of, [(_readings(TILES, 250),)])
 
 
 def _mean_and_variance(answer: Callable[..., Any]) -> Passed:
-    reports, tolerance = [], MOMENTS.tolerance
+    reports = []
+    tolerance = MOMENTS.tolerance
     for rows, per_row in ((TILES, 250), (TILES, 31), (5, 7), (1, 1)):
         x = _readings(rows, per_row)
         description = f"mean and variance of {rows} x {per_row} readings of about 40"
@@ -389,7 +395,8 @@ def _mean_and_variance(answer: Callable[..., Any]) -> Passed:
         report = _right(
             answer, "03.4", description, {"x": x}, right, tolerance, special, HALF
         ).report
-        sets, crossing = _compute_sets(report), _crossing(report)
+        sets = _compute_sets(report)
+        crossing = _crossing(report)
         if sets > MOST_SETS:
             why = (
                 "each reduction took compute sets of its own, or the readings were gone through "
@@ -486,7 +493,8 @@ KEPT = Precision(lambda x: x / np.asarray(0.75, x.dtype), [(_drawn(351, TILES, 4
 def _dropping(description: str, keep: float, numbers: list[Any], seeds: list[Any]) -> Trial:
     """A run for each of these rows of numbers and their seeds. Answers draw masks of their own:
     what both keep is compared."""
-    x, right = numbers[0], numbers[0] / keep
+    x = numbers[0]
+    right = numbers[0] / keep
 
     def agree(learner_run: Ran, reference_run: Ran) -> bool:
         learner_values, theirs = (run.came[0]["result 0"] for run in (learner_run, reference_run))
@@ -510,7 +518,8 @@ def _look_drawn(description: str, masks: list[Any], keep: float) -> None:
     count = masks[0].size
     share, error = float(masks[0].mean()), float(np.sqrt(keep * (1 - keep) / count))
     if abs(share - keep) > ERRORS * error:
-        why, advice = "that is not chance any more.", f"the chance to be kept is {keep}."
+        why = "that is not chance any more."
+        advice = f"the chance to be kept is {keep}."
         if abs(1 - share - keep) <= ERRORS * error:
             why, advice = (
                 "kept and dropped have changed places.",

@@ -118,7 +118,8 @@ def _prefix_max(answer: Any) -> Passed:
                 why,
                 advice,
             )
-    cases, reports = _rows_of_readings(), []
+    cases = _rows_of_readings()
+    reports = []
     for special, rows in cases.items():
         description = (
             f"{len(rows)} rows of {counted(rows.shape[1], 'number')}, a run for each; the first "
@@ -129,7 +130,8 @@ def _prefix_max(answer: Any) -> Passed:
         reports.append(trial_run.report)
         if (difference := trial_run.wrong("out")) is None:
             continue
-        run, right = difference.run, difference.right
+        run = difference.run
+        right = difference.right
         actual = trial_run.came[run]["out"]
         why, advice = trial.reason(trial_run, "04.1")
         empty = np.flatnonzero(np.isnan(actual))
@@ -198,7 +200,8 @@ def _six(length: int, draw: np.random.Generator, description: str = "") -> Trial
 def _in_six(answer: Callable[..., Any]) -> Passed:
     # the largest of the sixths of 97 rise and fall, so that no two mistakes give the same
     draw = np.random.default_rng(4591)
-    lengths, reports = (97, 30, 7, 6, 5, 1), []
+    lengths = (97, 30, 7, 6, 5, 1)
+    reports = []
     for length in lengths:
         trial_run = _through(answer, trial := _six(length, draw))
         reports.append(trial_run.report)
@@ -319,7 +322,8 @@ def _smoothed(row: Any) -> Any:
 
 
 def _repaired(answer: Callable[..., Any]) -> Passed:
-    draw, reports = np.random.default_rng(403), []
+    draw = np.random.default_rng(403)
+    reports = []
     for count in (TILES, 7, 29, 1):
         row = np.float32(draw.permutation(16 * count)[:count] * 4)
         right = [_smoothed(row), _smoothed(_smoothed(row))]
@@ -536,9 +540,11 @@ def _accepts(answer: Callable[..., Any], codelet: type[Vertex]) -> bool:
 
 def _kills(answer: Callable[..., Any]) -> Passed:
     description = "your test on two codelets that are right, and on six with a fault each"
-    explanation, candidates = {}, [*RIGHT, *(compute for compute, *_ in MUTANTS)]
+    explanation = {}
+    candidates = [*RIGHT, *(compute for compute, *_ in MUTANTS)]
     for place in np.random.default_rng().permutation(len(candidates)).tolist():
-        of, compute = _survives if place >= len(RIGHT) else _accepts, candidates[place]
+        of = _survives if place >= len(RIGHT) else _accepts
+        compute = candidates[place]
         explanation[compute] = of(answer, _codelet(compute))
     right = [explanation[compute] for compute in RIGHT]
     alive = [(fault, advice) for compute, fault, advice in MUTANTS if explanation[compute]]
@@ -733,7 +739,8 @@ def _pieces(answer: Any) -> Passed:
 
 def _uneven(answer: Any, n: int, pieces: list[Any]) -> tuple[str, str, str] | None:
     """What was tried, what came and what should have, of six pieces that are not what is asked."""
-    at, sizes = 0, []
+    at = 0
+    sizes = []
     for k, piece in enumerate(pieces):
         pair = [plain(end) for end in piece] if isinstance(piece, (tuple, list)) else []
         description = call_text(answer, (n, k))

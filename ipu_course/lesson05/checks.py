@@ -63,7 +63,8 @@ def _product(rows: int, cols: int, description: str, *options: Any) -> Trial:
 
 def _by_step(run: Ran) -> list[Any]:
     """The vertices of each step that has some, by tile."""
-    profile, steps = run.report.profile, np.unique(run.report.step_numbers).tolist()
+    profile = run.report.profile
+    steps = np.unique(run.report.step_numbers).tolist()
     return [on[0] for step in steps if (on := profile.vertices_on(step)) is not None]
 
 
@@ -111,7 +112,8 @@ def _one_per_row(answer: Callable[..., Any]) -> Passed:
         on = _vertices(run)
         _refuse_unasked(run, int(on.sum()), description)
         _refuse_uneven(run, on)
-        actual, needs = np.asarray(run.report.exchange_bytes_per_tile[0]), _foreign(run) * (on > 0)
+        actual = np.asarray(run.report.exchange_bytes_per_tile[0])
+        needs = _foreign(run) * (on > 0)
         much = int(np.argmax(actual - needs))
         if actual[much] > needs[much]:
             why = (
@@ -136,7 +138,8 @@ def _one_per_row(answer: Callable[..., Any]) -> Passed:
 def _refuse_unasked(run: Ran, vertices: int, description: str) -> None:
     """Raise `NotYet` for a right product in several compute sets, or with another number of
     vertices than rows."""
-    rows, sets = run.tensors["result"].num_elements, len(run.report.compute_sets)
+    rows = run.tensors["result"].num_elements
+    sets = len(run.report.compute_sets)
     if sets > 1:
         why = (
             f"{sets} compute sets follow one another, each with a sync, and rows need not wait for "
@@ -241,7 +244,8 @@ def plan_cycles(
 @cache
 def _plans() -> dict[str, tuple[Any, ...]]:
     """Products to plan: drawn ones, those of the tutorial, and what is special."""
-    draw, guess = np.random.default_rng(502), (graphcores_guess, graphcores_guess)
+    draw = np.random.default_rng(502)
+    guess = (graphcores_guess, graphcores_guess)
     shapes = [
         [int(draw.integers(low, high)) for low, high in ((40, 900), (300, 2000), (3, 40), (9, 60))]
         for _ in range(5)
@@ -326,7 +330,8 @@ def _parts_by_hand(answer: Any) -> Passed:
 
 # --- 05.3 -----------------------------------------------------------------------------------------
 
-ROWS, COLS = TILES, 1_024
+ROWS = TILES
+COLS = 1_024
 SLACK = 1.1
 
 
@@ -403,13 +408,16 @@ def _lengths(run: Ran, pieces: int) -> list[int]:
 def _too_late(run: Ran) -> tuple[str, str]:
     """Why a right product of ROWS x COLS is slow, and what to do."""
     first = max(run.report.compute_sets, key=lambda profile: profile.num_vertices)
-    pieces, on = max(1, first.num_vertices // ROWS), _vertices(run)
-    rounds, longest = -(-pieces // WORKERS), -(-COLS // pieces)
+    pieces = max(1, first.num_vertices // ROWS)
+    on = _vertices(run)
+    rounds = -(-pieces // WORKERS)
+    longest = -(-COLS // pieces)
     received, needs = (
         float(np.max(of)) for of in (run.report.exchange_bytes_per_tile[0], _foreign(run))
     )
     adding = int(np.count_nonzero(_by_step(run)[-1]))
-    cycles_per_row, like_dot = first.cost.compute_duration / WORKERS / rounds, compiled_dot(longest)
+    cycles_per_row = first.cost.compute_duration / WORKERS / rounds
+    like_dot = compiled_dot(longest)
     reasons = (
         (
             pieces == 1,
@@ -477,7 +485,8 @@ def _too_late(run: Ran) -> tuple[str, str]:
 def _two_halves(answer: Callable[..., Any]) -> Passed:
     for size in (8, 7, 2):
         draw = np.random.default_rng([53, size])
-        row, vector = draw.permutation(size) + 2, 2 * draw.permutation(size) + 1
+        row = draw.permutation(size) + 2
+        vector = 2 * draw.permutation(size) + 1
         ends = [
             sum(row[part] * vector[part]) for part in (slice(size // 2), slice(size // 2, size))
         ]
@@ -509,7 +518,8 @@ def _matmul(m: int, k: int, n: int, description: str) -> tuple[Trial, Any]:
     """The product [m, k] x [k, n], and what is right."""
     draw = np.random.default_rng([m, k, n])
     # Odd numbers beyond 2,048, which no HALF holds, times small ones: sums are exact in FLOAT.
-    left, right = 2 * draw.integers(1024, 2048, (m, k)) + 1, draw.integers(-7, 8, (k, n))
+    left = 2 * draw.integers(1024, 2048, (m, k)) + 1
+    right = draw.integers(-7, 8, (k, n))
     tensors = {
         "a": Var(FLOAT, (m, k), linearly, [left]),
         "b": Var(FLOAT, (k, n), linearly, [right]),
@@ -562,15 +572,11 @@ def _frugal(answer: Callable[..., Any]) -> Passed:
     (limit, budget), peak_bytes, cycles = frugal_budget(), fullest(report), run.cycles
     steps = counted(report.num_steps, "superstep")
     if peak_bytes > limit:
-        why, advice = (
-            f"it takes {steps}, and the fullest tile still holds too much.",
-            "a smaller share, or smaller pieces.",
-        )
+        why = f"it takes {steps}, and the fullest tile still holds too much."
+        advice = "a smaller share, or smaller pieces."
         if report.num_steps > 64:
-            why, advice = (
-                f"it takes {steps}: the code for all of them fills the tile again.",
-                "fewer steps: a larger share.",
-            )
+            why = f"it takes {steps}: the code for all of them fills the tile again."
+            advice = "fewer steps: a larger share."
         elif cycles < 1.01 * budget / SHARE_OF_CYCLES:
             why = (
                 "that is the fastest plan: every tile gets all that it will ever multiply at once."

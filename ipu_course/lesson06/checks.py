@@ -118,8 +118,10 @@ class Layers:
     def report(self, away: int = 0) -> Report:
         """The report of the compiled program. Each vertex lies `away` tiles beside its data."""
         tiles = self.sizes.shape[1]
-        graph, program = graph_of(tiles), Sequence()
-        tensors, ends = [], np.cumsum(np.pad(self.sizes, ((0, 0), (1, 0))), axis=1).tolist()
+        graph = graph_of(tiles)
+        program = Sequence()
+        tensors = []
+        ends = np.cumsum(np.pad(self.sizes, ((0, 0), (1, 0))), axis=1).tolist()
         for name, end in zip(self.names, ends, strict=True):
             size = end[-1]
             constant = name == TABLE
@@ -314,7 +316,8 @@ def _missplit(report: Report, actual: tuple[Any, ...], right: tuple[int, int]) -
 
         halves = [told_of(half) for half in ((actual[0], right[1]), (right[0], actual[1]))]
         if all(why for why, _ in halves):
-            why, advice = " ".join(why for why, _ in halves), halves[1][1]
+            why = " ".join(why for why, _ in halves)
+            advice = halves[1][1]
     return why, advice or "which variables are live at place 0, 1, 2, …?"
 
 
@@ -356,7 +359,8 @@ def cycles_if_it_fitted(sensors: int, readings: int) -> int:
     By docs/model.md: a FLOAT takes a cycle to arrive, half a cycle to be copied on its tile, one
     and a half to be added.
     """
-    arrive, add = (sensors - 1) * readings, 1.5 * (sensors - 1) * readings
+    arrive = (sensors - 1) * readings
+    add = 1.5 * (sensors - 1) * readings
     return round(arrive + add + 2 * readings / 2)
 
 
@@ -371,9 +375,11 @@ def _fits(answer: Callable[..., Any]) -> Passed:
             "readings": Var(FLOAT, rows.shape, by_rows, [rows.astype(np.float32)]),
             "total": Var(FLOAT, readings, 0, right=[rows.sum(axis=0)] * 2),
         }
-        description, runs = f"{counted(sensors, 'sensor')} of {counted(readings, 'reading')}", 1
+        description = f"{counted(sensors, 'sensor')} of {counted(readings, 'reading')}"
+        runs = 1
         if readings < READINGS:
-            description, runs = f"{description}, run twice", 2
+            description = f"{description}, run twice"
+            runs = 2
         trial = Trial(description, tensors, runs=runs)
         try:
             run = trial.of(answer)
@@ -388,7 +394,8 @@ def _fits(answer: Callable[..., Any]) -> Passed:
             refuse_fixed_tiles(trial, answer, OTHER, "total")
     bars = Bars(round(LONGER * cycles_if_it_fitted(SENSORS, READINGS)), run.cycles, MODELLED)
     if bars.yours > bars.budget:
-        steps, minimum = run.report.num_steps, 2 * SENSORS
+        steps = run.report.num_steps
+        minimum = 2 * SENSORS
         why, advice = "it fits, and works too long.", "use room for a whole row: that fits."
         if steps > minimum:
             why = f"it fits, in {counted(steps, 'superstep')}. Each starts anew."
@@ -522,7 +529,8 @@ class Task:
 
 def _ran(tasks: Iterable[Task], readings: int) -> Report:
     """The report of a run of some tasks, one after another."""
-    graph, program = graph_of(), Sequence()
+    graph = graph_of()
+    program = Sequence()
     x = graph.add_variable(FLOAT, (TILES, readings), "readings")
     for task in tasks:
         side = graph.add_variable(task.dtype, (TILES, task.size), task.side)
@@ -695,7 +703,9 @@ def _change_mistake(pair: ReportPair, actual: tuple[str, ...]) -> tuple[str, str
 
 ROW, WORK = 52, 5_500  # FLOATs in a row; modelled cycles of a worker that a row takes
 # seconds of a read, and more for each row; rows at most
-EACH_READ, EACH_ROW, AT_ONCE = 100e-6, 0.2e-6, 256
+EACH_READ = 100e-6
+EACH_ROW = 0.2e-6
+AT_ONCE = 256
 STARVED = 0.05  # of the time that the device may wait
 
 
@@ -711,7 +721,8 @@ class Disc:
             log.append(len(block))
             return block
 
-        self._read, self._length = read, len(rows)
+        self._read = read
+        self._length = len(rows)
 
     def __len__(self) -> int:
         return self._length
@@ -763,10 +774,8 @@ def _fed(feed: Callable[[Disc], Any], disc: Disc, description: str) -> _Fed:
         graph.set_perf_estimate(vertex, WORK)  # so much that the host has something to keep up with
         for mapped in (row[tile], out[tile], vertex):
             graph.set_tile_mapping(mapped, tile)
-    rows, settled = (
-        graph.add_host_to_device_fifo("rows", FLOAT, ROW),
-        graph.add_device_to_host_fifo("settled", FLOAT, ROW),
-    )
+    rows = graph.add_host_to_device_fifo("rows", FLOAT, ROW)
+    settled = graph.add_device_to_host_fifo("settled", FLOAT, ROW)
     engine = loaded(
         graph,
         Repeat(len(disc), Sequence(Copy(rows, row), Execute(compute_set), Copy(row, settled))),
@@ -805,9 +814,12 @@ def _timed(source: Iterable[Any], disc: Disc, waits: list[float]) -> Iterator[An
 
 def _clocked(report: Report, waits: Iterable[float]) -> HostTrace:
     """The host's timeline of a run, by the disc's clock and the model's."""
-    now, reading, events = 0.0, iter(waits), []
+    now = 0.0
+    reading = iter(waits)
+    events = []
     for step in report.steps():
-        length, size = step.cycles / report.target.tile_clock_frequency, FLOAT_BYTES * ROW
+        length = step.cycles / report.target.tile_clock_frequency
+        size = FLOAT_BYTES * ROW
         wait = next(reading) if step.name == "rows" else 0.0
         if step.kind == COPY:
             way = TO_DEVICE if step.name == "rows" else TO_HOST

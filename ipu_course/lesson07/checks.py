@@ -46,7 +46,10 @@ from ipu_teach.poplibs import poplin, popnn, popops, poputil
 from ipu_teach.program import Copy, Program, Repeat, Sequence
 from ipu_teach.types import Array
 
-BATCH, PIXELS, CLASSES, RATE = 50, 28 * 28, 10, 0.1
+BATCH = 50
+PIXELS = 28 * 28
+CLASSES = 10
+RATE = 0.1
 
 # --- 07.1 -----------------------------------------------------------------------------------------
 
@@ -260,7 +263,8 @@ def _epoch(answer: Callable[..., Any]) -> Passed:
         labels = draw.integers(1, CLASSES, steps * 4).astype(np.uint32).reshape(steps, 4)
         run = _steps(pixels, labels).build(answer)
         run.load()
-        description, ran_dry = run.trial.tried, ""
+        description = run.trial.tried
+        ran_dry = ""
         try:
             run.run()
         except Broken as broken:
@@ -367,7 +371,8 @@ def _digits(tests: str) -> datasets.Dataset:
         train_images=all_digits.train_images[order[:750]],
         train_labels=all_digits.train_labels[order[:750]],
     )
-    images, labels = all_digits.test_images, all_digits.test_labels
+    images = all_digits.test_images
+    labels = all_digits.test_labels
     if tests == "turned":
         labels = ((labels + TURNED) % CLASSES).astype(labels.dtype)
     if tests == "early":
@@ -390,7 +395,8 @@ def _learnt(data: datasets.Dataset) -> list[tuple[Array, Array]]:
         zip(np.split(_pixels(data.train_images), 15), np.split(data.train_labels, 15), strict=True)
     )
     for _ in range(EPOCHS):
-        weights, bias = parameters[-1][0].copy(), parameters[-1][1].copy()
+        weights = parameters[-1][0].copy()
+        bias = parameters[-1][1].copy()
         for images, labels in batches:
             errors = _softmax(_scores(images, weights, bias)) - np.eye(CLASSES)[labels]
             weights -= RATE / BATCH * images.T @ errors
@@ -491,7 +497,8 @@ class _Trained:
 
 
 def _train(answer: Callable[..., Any]) -> Passed:
-    engine, loads = _trainer(_digits("")), [0]
+    engine = _trainer(_digits(""))
+    loads = [0]
     load = engine.load
 
     def counted_load(*arguments: Any) -> None:
@@ -537,7 +544,8 @@ def _train(answer: Callable[..., Any]) -> Passed:
 
 def _ran(run: _Trained, epochs: int, constant: bool) -> None:
     """`NotYet` unless so many epochs ran, and the answer says something of them."""
-    data, actual = run.data, f"{run.share:.4g}"
+    data = run.data
+    actual = f"{run.share:.4g}"
     if constant:
         raise NotYet(
             run.tried,
@@ -590,17 +598,16 @@ def _seen_nothing(run: _Trained) -> None:
         return
     if abs(1 - run.share - run.tests_right / len(run.data.test_labels)) < 0.01:
         why = "this is the share of those that were read wrong."
-        actual, right = f"{run.share:.4g}", f"{1 - run.share:.4g}"
+        actual = f"{run.share:.4g}"
+        right = f"{1 - run.share:.4g}"
         raise NotYet(run.tried, actual, right, why, "count the hits, and not what is left.")
     why = (
         f"each test label had {TURNED} added, so that whoever never saw them reads next to none "
         "right."
     )
     if run.tests_right > LEAK * len(run.data.test_labels):
-        why, advice = (
-            f"{why} These weights were trained on them.",
-            "train on data.train_images and data.train_labels alone.",
-        )
+        why = f"{why} These weights were trained on them."
+        advice = "train on data.train_images and data.train_labels alone."
     else:
         why += " The weights know nothing of them: they came in with what was tested."
         advice = "leave the labels out of the images."
@@ -611,15 +618,14 @@ def _seen_nothing(run: _Trained) -> None:
 def _counted(run: _Trained, shares: list[float]) -> None:
     """`NotYet` unless the share is that which the weights read right; of one image the rounding may
     decide. `shares`: what plain numpy reads right after each number of epochs."""
-    tests, count = run.tests_right, len(run.data.test_labels)
+    tests = run.tests_right
+    count = len(run.data.test_labels)
     is_integer = abs(run.share * count - round(run.share * count)) < 1e-3
     if is_integer and abs(run.share - tests / count) < 1.5 / count:
         return
     padded = -(-count // BATCH) * BATCH
-    why, advice = (
-        f"these weights read {tests} of {count} test images right.",
-        "test once, after the training, on all of them.",
-    )
+    why = f"these weights read {tests} of {count} test images right."
+    advice = "test once, after the training, on all of them."
     if not run.share:
         why, advice = (
             "no hit was counted: the test program did not run after the training.",
@@ -740,7 +746,8 @@ def _misread(trial_run: Ran, run: int) -> Array:
 
 def _bytes(answer: Callable[..., Any]) -> Passed:
     draw = np.random.default_rng(704)
-    worst, fault = 0.0, ""
+    worst = 0.0
+    fault = ""
     for rows, columns in ((7, 37), (BATCH, PIXELS), (1, 1)):
         batches: list[Array] = [
             (draw.permutation(rows * columns) % 256).astype(np.uint8).reshape(rows, columns)
@@ -770,7 +777,8 @@ def _bytes(answer: Callable[..., Any]) -> Passed:
             )
         bytes_per_number = trial_run.engine.report.host_bytes / len(batches) / (rows * columns)
         if bytes_per_number > worst:
-            worst, fault = bytes_per_number, trial.tried
+            worst = bytes_per_number
+            fault = trial.tried
     bars = Bars(1, worst, "B a pixel")
     if worst > 1:
         dtype = next(stream.dtype for stream in trial_run.engine.list_streams() if stream.to_device)
@@ -809,7 +817,8 @@ def _unlike_bytes(broken: Broken, batch: Array) -> Exception:
 
 def _misscaled(trial_run: Ran, run: int, batch: Array, place: tuple[int, ...]) -> NotYet:
     """A pixel that did not become what it should be, and why."""
-    actual, right = trial_run.came[run]["images"], trial_run.trial.tensors["images"].right[run]
+    actual = trial_run.came[run]["images"]
+    right = trial_run.trial.tensors["images"].right[run]
     if not trial_run.steps["fetch"]:
         why, advice = (
             "nothing in the program fetches from the stream.",
@@ -857,7 +866,9 @@ class _Clock:
     more, once they are gone."""
 
     def __init__(self, batches: Array, at_once: int, steps: int) -> None:
-        self.batches, self.at_once, self.steps = batches, at_once, steps
+        self.batches = batches
+        self.at_once = at_once
+        self.steps = steps
         self.now = self.waited = self.taken = self.there_at = self.ahead = 0
         self.reader = Reader(at_once, steps, lambda: self.now >= self.there_at, self.next_batch)
 
@@ -873,7 +884,9 @@ class _Clock:
 
 
 def _read_ahead(answer: Callable[..., Any]) -> Passed:
-    size, count, worst = 12, 96, (0.0, 0, 0)
+    size = 12
+    count = 96
+    worst = (0.0, 0, 0)
     for at_once, steps in READERS:
         description = (
             f"{count} steps, with a reader that takes {steps} of them for {at_once} batches"
@@ -914,8 +927,10 @@ def _read_ahead(answer: Callable[..., Any]) -> Passed:
             raise NotYet(description, actual, f"at most {MOST_READY}", why, advice)
         share = clock.waited / (count + clock.waited)
         if share >= worst[0]:
-            worst, ahead = (share, at_once, steps), clock.ahead
-            wide, was = stream.buffering_depth, description
+            worst = (share, at_once, steps)
+            ahead = clock.ahead
+            wide = stream.buffering_depth
+            was = description
     bars = Bars(100 * EXPOSED, 100 * worst[0], "% of the time, waiting for the reader")
     if worst[0] <= EXPOSED:
         return Passed(
@@ -947,7 +962,9 @@ def _read_ahead(answer: Callable[..., Any]) -> Passed:
 
 
 def _counting_up(answer: Any) -> Passed:
-    description, size, rounds = "a stream of 3 numbers, fetched 5 times", 3, 5
+    description = "a stream of 3 numbers, fetched 5 times"
+    size = 3
+    rounds = 5
     with answering(description):
         callback = answer() if isinstance(answer, type) else answer
     if not isinstance(callback, StreamCallback):
@@ -957,7 +974,8 @@ def _counting_up(answer: Any) -> Passed:
             "a StreamCallback",
             next_step="class Counting(StreamCallback): …",
         )
-    graph, received = graph_of(), list[Array]()
+    graph = graph_of()
+    received = list[Array]()
     batch = graph.add_variable(FLOAT, size, "batch")
     graph.set_tile_mapping(batch, 0)
     stream = graph.add_host_to_device_fifo("numbers", FLOAT, size)
@@ -984,7 +1002,8 @@ def _counting_up(answer: Any) -> Passed:
             why, advice = "it begins at 0.", "count first, and fill then."
         actual, right = quoted(firsts), quoted(list(range(1, rounds + 1)))
         if any(len(set(row)) > 1 for row in received):
-            actual, right = f"the first array is {quoted(received[0])}", quoted(np.ones(size))
+            actual = f"the first array is {quoted(received[0])}"
+            right = quoted(np.ones(size))
             why, advice = "not all places have the number.", "array[:] = … fills all of them."
         raise NotYet(description, actual, right, why, advice)
     return Passed(description, evidence=firsts)

@@ -100,9 +100,11 @@ LAYERS = (
 
 def slopes_of(x: Array, w: Array, dy: Array, padding: int) -> tuple[Array, Array, Array]:
     """The slopes of x, w and the bias, window by window, each as the definition says."""
-    k, sides = len(w), ((0, 0), (padding, padding), (padding, padding), (0, 0))
+    k = len(w)
+    sides = ((0, 0), (padding, padding), (padding, padding), (0, 0))
     wide = np.pad(x.astype(float), sides)
-    dx, dw = np.zeros_like(wide), np.zeros(w.shape)
+    dx = np.zeros_like(wide)
+    dw = np.zeros(w.shape)
     for b, i, j in np.ndindex(*dy.shape[:3]):
         window = b, slice(i, i + k), slice(j, j + k)
         dx[window] += w @ dy[b, i, j]
@@ -143,7 +145,8 @@ def _backward(answer: Callable[..., Any]) -> Passed:
                 advice = f"which elements of dy does one element of {name} meet?"
                 raise run.refused("07b.2", f"{name}: {where}{shaped}", "", advice)
     trial, _ = backward_trial(MEDIUM)
-    run, minimum = trial.of(answer), products_cycles(MEDIUM)
+    run = trial.of(answer)
+    minimum = products_cycles(MEDIUM)
     bars = Bars(2 * minimum, int(run.cycles), MODELLED)
     if bars.yours > bars.budget:
         why = "three products would do: there are far more steps than that."
@@ -181,7 +184,8 @@ def layer_report(around: Callable[..., Any], tiles: int = MANY) -> tuple[Report,
     graph.set_initial_value(x, 1)
     description = f"a layer of {WIDE[3]} channels on {counted(tiles, 'tile')}"
     wide = call_made(around, description, graph, x, 1)
-    patches, program = given_to("07b.3")["patches"](wide, 3), Steps()
+    patches = given_to("07b.3")["patches"](wide, 3)
+    program = Steps()
     w = poplin.create_mat_mul_input_rhs(
         graph, FLOAT, patches.shape, (patches.shape[1], WIDE[3]), "w"
     )
@@ -278,7 +282,8 @@ DEEP, ACROSS = 16, 16  # a panel of HALF with sums of HALF on ipu2
 
 def units_busy(places: int, ins: int, outs: int, groups: int) -> float:
     """The share of the multiply-add units that has something to do."""
-    deep, wide = places * ins // groups, outs // groups
+    deep = places * ins // groups
+    wide = outs // groups
     return deep * wide / (-(-deep // DEEP) * DEEP * (-(-wide // ACROSS) * ACROSS))
 
 
@@ -299,13 +304,16 @@ def _busy(answer: Callable[..., Any]) -> Passed:
 
 # --- 07b.6 ----------------------------------------------------------------------------------------
 
-EPOCHS, LOW, HIGH = 2, 0.955, 0.995
+EPOCHS = 2
+LOW = 0.955
+HIGH = 0.995
 
 
 @cache
 def _digits() -> tuple[datasets.Dataset, Array, Array]:
     """The digits, sorted by what they show; as small images of both halves."""
-    data, small = datasets.digits(), given_to("07b.6")["small"]
+    data = datasets.digits()
+    small = given_to("07b.6")["small"]
     order = np.argsort(data.train_labels, kind="stable")
     data.train_images[:], data.train_labels[:] = data.train_images[order], data.train_labels[order]
     return data, small(data.train_images), small(data.test_images)
@@ -324,9 +332,13 @@ class _Watched:
     """The lesson's network, and what an answer does with it."""
 
     def __init__(self, cnn: Any, allowed: int) -> None:
-        self.cnn, self.batch, self.allowed = cnn, cnn.batch, allowed
-        self.losses, self.kinds = list[float](), list[int]()
-        self.kept, self.read_of = list[float](), list[int]()
+        self.cnn = cnn
+        self.batch = cnn.batch
+        self.allowed = allowed
+        self.losses = list[float]()
+        self.kinds = list[int]()
+        self.kept = list[float]()
+        self.read_of = list[int]()
         self.wrong = ""
         data, images, _ = _digits()
         labels = data.train_labels.tolist()
@@ -461,7 +473,8 @@ def _joined(answer: Callable[..., Any]) -> Passed:
         variable = {"x": Var(FLOAT, x.shape[1:], linearly, [x if replicas > 1 else x[0]])}
         options: Any = {"ipus": replicas, "replicas": replicas, "agree": _as_near}
         trial = Trial(description, variable, form=_together, **options)
-        run, all_samples = trial.through(answer, "07b.7"), x.reshape(-1, CHANNELS).astype(float)
+        run = trial.through(answer, "07b.7")
+        all_samples = x.reshape(-1, CHANNELS).astype(float)
         for n, (name, right) in enumerate(
             (("mean", all_samples.mean(0)), ("variance", all_samples.var(0)))
         ):

@@ -145,7 +145,8 @@ def _prices(answer: Callable[..., Any]) -> Passed:
 
 def _steps_of(returned_value: Any, description: str, layers: int) -> Order:
     """A list of steps as plain tuples, if it is one."""
-    pairs, advice = [], 'a step is a pair, as ("forward", 0); return a list of them.'
+    pairs = []
+    advice = 'a step is a pair, as ("forward", 0); return a list of them.'
     if not isinstance(returned_value, (list, tuple)):
         raise NotYet(
             description, returned(returned_value, ", which is no list"), "a list", next_step=advice
@@ -172,7 +173,10 @@ def follow(
     w = draw.uniform(0.5, 1.5, layers).astype(np.float32)
     inputs = {0: draw.standard_normal(16).astype(np.float32)}
     slopes: dict[int, Any] = {}
-    slope, maximum, forward, why = np.ones(16, np.float32), 1, 0, ""
+    slope = np.ones(16, np.float32)
+    maximum = 1
+    forward = 0
+    why = ""
     for place, (kind, layer) in enumerate(steps):
         returned_value = layer + 1
         if layer not in inputs:
@@ -345,13 +349,15 @@ def chain_cycles(layers: int, again: int, numbers: int) -> int:
     a loop takes are 7.5 cycles a number; backward has three products, two differences and a sum
     besides.
     """
-    forward, backward = SYNC + 72 + 45 * numbers, SYNC + 36 + 72 * numbers
+    forward = SYNC + 72 + 45 * numbers
+    backward = SYNC + 36 + 72 * numbers
     return layers * (forward + backward) + again * forward
 
 
 def _ran(steps: Order, layers: int, numbers: int, memory: int) -> Report:
     """The report of a chain on tiles of so many bytes."""
-    graph, program = Graph(device_of(memory_bytes_per_tile=memory)), Steps()
+    graph = Graph(device_of(memory_bytes_per_tile=memory))
+    program = Steps()
     w, dw = (graph.add_variable(FLOAT, (TILES, layers), name) for name in ("w", "dw"))
     x = [graph.add_variable(FLOAT, (TILES, numbers), f"x{i}") for i in range(layers + 1)]
     for tensor in (w, dw, *x):
@@ -387,8 +393,10 @@ def _fits(answer: Callable[..., Any]) -> Passed:
     cases = [(12, 7), (16, 9), (17, 9), (30, 11), (20, 8), (9, 9), (6, 40), (1, 1), (LAYERS, ROOM)]
     actual, fails_alike = _kept_by(answer, cases)
     for (layers, room), kept_layers in actual:
-        maximum, again = most_alive([1] * layers, kept_layers), computed_again(kept_layers)
-        best, message = _best_even(layers, room), f"keeping {quoted(sorted({0, *kept_layers}))}: "
+        maximum = most_alive([1] * layers, kept_layers)
+        again = computed_again(kept_layers)
+        best = _best_even(layers, room)
+        message = f"keeping {quoted(sorted({0, *kept_layers}))}: "
         if maximum <= room and again <= best:
             continue
         advice = "which spacings fit, and which of those computes least again?"
@@ -428,7 +436,8 @@ def _dropping(description: str) -> Trial:
     seeds = [np.array(seed, np.uint32) for seed in ((8, 6), (6, 8), (8, 6))]
 
     def form(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
-        program, results = Steps(), []
+        program = Steps()
+        results = []
         for kind, layer in ORDER:
             with answering(f"{name_of(answer)}(graph, x, seed, {kind!r}, {layer}, program)"):
                 returned_value = answer(graph, *parts, kind, layer, program)
@@ -468,7 +477,8 @@ def _undropped(runs: list[dict[Any, Array]], x: Array) -> tuple[Any, ...] | None
             turns = "computes it again" if kind == RECOMPUTE else "goes back through it"
             why = f"who {turns} drops other numbers: that is another layer, with another slope."
             advice = "which of the arguments are the same whenever this layer is asked?"
-            message, steps = f"{kind} {layer} drops others than forward {layer}", (FORWARD, kind)
+            message = f"{kind} {layer} drops others than forward {layer}"
+            steps = (FORWARD, kind)
             masks = {f"{step} {layer}": kept_of_step[step, layer] for step in steps}
             return message, "the same", why, advice, None, partial(_masks, masks)
     if np.array_equal(kept_of_step[FORWARD, 0], kept_of_step[FORWARD, 1]):

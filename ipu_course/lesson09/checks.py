@@ -105,7 +105,8 @@ def _seen(run: Ran, rows: int) -> list[Any]:
 
 
 def _counted(answer: Callable[..., Any]) -> Passed:
-    wrong, built = [], {}
+    wrong = []
+    built = {}
     for rows, special in ((5, ""), (11, "there are 11 rows"), (1, "there is one row")):
         trial = _counting(f"{name_of(answer)} with {counted(rows, 'row')}, run twice", rows)
         built[rows] = run = trial.through(answer, "09.1")
@@ -117,7 +118,8 @@ def _counted(answer: Callable[..., Any]) -> Passed:
             actual = f"row {row} ends with {quoted(contents[row, place])} at {place}"
             expected = quoted(right[row, place])
             if row >= rows:
-                actual, expected = f"row {row} was written", f"rows 0 to {rows - 1} alone"
+                actual = f"row {row} was written"
+                expected = f"rows 0 to {rows - 1} alone"
             advice = "follow row 0, then row 1, by hand."
             draws = partial(show.streaming, run.report)
             wrong.append((run.refused("09.1", actual, expected, advice, draws=draws), special))
@@ -160,7 +162,8 @@ def one_layer(layers: int = 1) -> int:
     """Bytes of the fullest tile where one layer is in memory and nothing comes from outside, and
     those of the weights of more."""
     device = device_of()
-    graph, program = Graph(device), Steps()
+    graph = Graph(device)
+    program = Steps()
     layer_of(graph, program)
     memory = compile_graph(graph, program, strict=False).report.memory
     return int(memory.held_per_tile.max()) + (layers - 1) * LAYER
@@ -209,7 +212,8 @@ class TwoIPUs:
     remember what they are."""
 
     def __init__(self, layers: int) -> None:
-        self.layers, self.known = layers, dict[int, tuple[Program, Event]]()
+        self.layers = layers
+        self.known = dict[int, tuple[Program, Event]]()
         self.device = device_of(TILES, 2, sync_pattern="SINGLE_PIPELINE")
         self.graph = graph = Graph(self.device)
         self.buffer = graph.add_remote_buffer("weights", FLOAT, WIDTH * WIDTH, layers)
@@ -316,7 +320,8 @@ def turn_cycles(layers: int) -> int:
         kind: [step.cycles for step in report.steps() if step.cost.kind == kind]
         for kind in ("RemoteCopy", "Execute", "Copy")
     }
-    load, work = spans["RemoteCopy"][0], sum(spans["Execute"]) // 2
+    load = spans["RemoteCopy"][0]
+    work = sum(spans["Execute"]) // 2
     return load + (layers - 1) * (max(load, work) + sum(spans["Copy"])) + work
 
 
@@ -391,7 +396,8 @@ def _training(description: str, numbers: int) -> Trial:
     draw = np.random.default_rng(905)
     w = draw.integers(-8, 8, numbers).astype(np.float32)
     grads = draw.integers(-16, 16, (2, REPLICAS, numbers)).astype(np.float32)
-    after, moments = [w], np.zeros_like(w)
+    after = [w]
+    moments = np.zeros_like(w)
     for all_grads in grads:
         moments = moments / 2 + all_grads.mean(axis=0)
         after.append(after[-1] - moments / 4)
@@ -508,7 +514,9 @@ def _transfers(count: int, draw: np.random.Generator) -> list[Transfer]:
     for _ in range(count):
         kind = str(draw.choice(["load", "store", "cross"])) if draw.random() < 0.35 else kind
         ipu, a, b = int(draw.integers(2)), *(str(n) for n in draw.choice([*"wxyz"], 2))
-        source, target, buffer = f"{a}{ipu}", f"{b}{1 - ipu}", BUFFERS[int(draw.integers(2))]
+        source = f"{a}{ipu}"
+        target = f"{b}{1 - ipu}"
+        buffer = BUFFERS[int(draw.integers(2))]
         ends = {"load": (buffer, source), "store": (source, buffer), "cross": (source, target)}[
             kind
         ]

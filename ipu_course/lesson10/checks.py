@@ -78,10 +78,12 @@ def least_slowest(costs: tuple[int, ...], ipus: int) -> int:
     """The least cost of the slowest stage: the first limit with which so many IPUs are enough, if
     each takes layers as long as it may."""
     for limit in count(max(costs)):
-        stages, room = 1, limit
+        stages = 1
+        room = limit
         for cost in costs:
             if cost > room:
-                stages, room = stages + 1, limit
+                stages = stages + 1
+                room = limit
             room -= cost
         if stages <= ipus:
             return limit
@@ -91,7 +93,8 @@ def least_slowest(costs: tuple[int, ...], ipus: int) -> int:
 def _cuts(answer: Callable[..., Any]) -> Passed:
     draw = np.random.default_rng(1005).integers
     drawn = [(draw(1, 15, n).tolist(), ipus) for n, ipus in ((11, 3), (9, 4), (10, 2))]
-    actual, bars = [], None
+    actual = []
+    bars = None
     for costs, ipus in [(LAYERS, 4), *drawn, ([5, 2, 7], 1), ([4, 1, 3], 3)]:
         description = call_text(answer, (costs, ipus))
         begins = call(answer, list(costs), ipus)
@@ -131,9 +134,12 @@ def each_on(ipu: int) -> Callable[[Graph, Tensor], None]:
 
 def stages_on(graph: Graph, weights: Array, rows: int = BATCH) -> Parts:
     """(programs, what they read, what they leave): a layer on each IPU."""
-    works, into, out = list[Program](), list[Tensor](), list[Tensor]()
+    works = list[Program]()
+    into = list[Tensor]()
+    out = list[Tensor]()
     for s, values in enumerate(weights):
-        part, work = graph.create_virtual_graph(s * TILES, (s + 1) * TILES), Steps()
+        part = graph.create_virtual_graph(s * TILES, (s + 1) * TILES)
+        work = Steps()
         x, w, y = layer_of(part, work, s, rows, len(values))
         graph.set_initial_value(w, values)
         works.append(work)
@@ -238,7 +244,8 @@ def _built(answer: Callable[..., Any]) -> Passed:
         description = f"{name_of(answer)} with {stages} stages and {batches} micro-batches"
         trial = _through_stages(description, stages, batches)
         run = trial.through(answer, "10.3")
-        actual, right = run.came[0]["results"], trial.tensors["results"].right[0]
+        actual = run.came[0]["results"]
+        right = trial.tensors["results"].right[0]
         off = np.argwhere(~(np.abs(actual - right) <= 1e-4))
         draws = partial(_senders, run.report)
         for b, i, j in off[:1].tolist():
@@ -345,7 +352,8 @@ def _reducing(description: str, numbers: int, ipus: int) -> Trial:
 def ring_cycles(numbers: int, ipus: int) -> tuple[int, int]:
     """(cycles, those of them on the links) of 2 (R - 1) rounds, half of which add, as a round takes
     that is run alone."""
-    graph, around = graph_of(ipus=ipus), [*range(0, ipus, 2), *reversed(range(1, ipus, 2))]
+    graph = graph_of(ipus=ipus)
+    around = [*range(0, ipus, 2), *reversed(range(1, ipus, 2))]
     sent, inbox = list[Tensor](), list[Tensor]()
     for ipu in around:
         for returned_value in (sent, inbox):
@@ -422,7 +430,9 @@ def _from_where(answer: Callable[..., Any]) -> Passed:
 
 # --- 10.7 -----------------------------------------------------------------------------------------
 
-FEATURES, OUTPUTS, RATE = 26, 13, 0.5
+FEATURES = 26
+OUTPUTS = 13
+RATE = 0.5
 
 
 def _learning(description: str, replicas: int, batch: int) -> Trial:
@@ -465,7 +475,8 @@ def _together(answer: Callable[..., Any]) -> Passed:
         draws = partial(show.timeline, trial_run.report)
         for run, rights in enumerate(trial.tensors["w"].right):
             shape = replicas, FEATURES, OUTPUTS
-            actual, right = trial_run.came[run]["w"].reshape(shape), rights.reshape(shape)
+            actual = trial_run.came[run]["w"].reshape(shape)
+            right = rights.reshape(shape)
             differing = [r for r in range(replicas) if not np.array_equal(actual[r], actual[0])]
             off = np.argwhere(~(np.abs(actual - right) <= 1e-4))
             if differing or len(off):

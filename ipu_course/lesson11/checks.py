@@ -30,7 +30,8 @@ from ipu_teach.types import Array, DType, from_quarter, to_quarter
 from ipu_teach.types.numbers import fitting_power
 from ipu_teach.types.quarter import numbers
 
-F143, F152 = QuarterFormat.F143, QuarterFormat.F152
+F143 = QuarterFormat.F143
+F152 = QuarterFormat.F152
 BITS = {F143: (3, 8), F152: (2, 16)}  # bits after the point, and bias
 
 # --- 11.1 -----------------------------------------------------------------------------------------
@@ -82,7 +83,8 @@ def _chances(answer: Callable[..., Any]) -> Passed:
     between = VALUES.astype(np.float16) != VALUES  # what becomes of halves is another question
 
     def alike(like: Any) -> bool:
-        learner_run, reference = returned_value[between], _thrown(like)[between]
+        learner_run = returned_value[between]
+        reference = _thrown(like)[between]
         ends = [
             {*np.unique(a)} == {*np.unique(b)} for a, b in zip(learner_run, reference, strict=True)
         ]
@@ -168,7 +170,8 @@ def _to_encode(form: QuarterFormat) -> tuple[float, ...]:
     small and too large ones."""
     sizes = [decoded(code, *BITS[form]) for code in range(128)]
     codes = np.random.default_rng(1103).permutation(120)[:20].tolist()
-    ends, ways = [sizes[k] for k in codes], [(sizes[k] + sizes[k + 1]) / 2 for k in codes]
+    ends = [sizes[k] for k in codes]
+    ways = [(sizes[k] + sizes[k + 1]) / 2 for k in codes]
     near = [way * (1 + (-1) ** i * 2.0**-30) for i, way in enumerate(ways)]
     odd = [0.0, sizes[1] / 2, sizes[1] * 0.51, sizes[1] * 0.3, sizes[-1] * 1.01, sizes[-1] * 1e4]
     signed = [value * (-1) ** i for i, value in enumerate(ends + ways + near)]
@@ -179,7 +182,8 @@ def _to_encode(form: QuarterFormat) -> tuple[float, ...]:
 def encoded(value: float, form: QuarterFormat) -> int:
     """The byte of a value: the nearest, of two the even one, the largest for what is larger."""
     bits, bias = BITS[form]
-    remaining, exact = [], abs(Fraction(value))
+    remaining = []
+    exact = abs(Fraction(value))
     for code in range(128):
         remaining.append((abs(Fraction(decoded(code, bits, bias)) - exact), code % 2, code))
     code = min(remaining)[2]
@@ -204,7 +208,9 @@ def _bytes(answer: Callable[..., Any]) -> Passed:
             right = encoded(case[0], form)
             if learner_run == right:
                 continue
-            size, description, why = decoded(right, *BITS[form]), f"{name_of(answer)}{case!r}", ""
+            size = decoded(right, *BITS[form])
+            description = f"{name_of(answer)}{case!r}"
+            why = ""
             if isinstance(learner_run, int) and 0 <= learner_run < 256 and learner_run != 0x80:
                 why = f"that code is {decoded(learner_run, *BITS[form]):.6g}."
             advice = "decode all 128 codes of one sign: which of the numbers is nearest?"
@@ -240,7 +246,8 @@ def _layers(batch: int, *widths: int) -> tuple[Array, ...]:
 
 def _products(x: Array, w1: Array, w2: Array, dy: Array) -> tuple[Array, ...]:
     """The five products without a factor."""
-    h, dh = x @ w1, dy @ w2.T
+    h = x @ w1
+    dh = dy @ w2.T
     return h, h @ w2, dh, x.T @ dh, h.T @ dy
 
 
@@ -324,7 +331,8 @@ def _operands() -> tuple[Operands, ...]:
         ("small numbers, one feature larger", (26, 768, 26), 1, 2.0**-8, 0.0009),
     ):
         m, k, n = sizes
-        a, b = draw((m, k)) * size, draw((k, n))
+        a = draw((m, k)) * size
+        b = draw((k, n))
         a[0] *= 0.1  # one row of results is smaller
         if "large" in message or "short" in message:
             a[:, 0], b[0] = large, 32 if large > 1 else 0.5
@@ -335,7 +343,8 @@ def _operands() -> tuple[Operands, ...]:
 @cache
 def multiplied(product: Operands, partials: type[DType]) -> tuple[float, int]:
     """(by how much it is off, of the largest; modelled cycles) of a product on the device."""
-    graph, program = graph_of(), Steps()
+    graph = graph_of()
+    program = Steps()
     tensors = [graph.add_variable(HALF, part.shape) for part in (product.a, product.b)]
     for tensor, values in zip(tensors, (product.a, product.b), strict=True):
         linearly(graph, tensor)
@@ -391,7 +400,8 @@ def _chosen(answer: Callable[..., Any]) -> Passed:
 
 # --- 11.6 -----------------------------------------------------------------------------------------
 
-STEPS, RATE = 3, 0.4
+STEPS = 3
+RATE = 0.4
 SIZES = (1.0, 2.0**-9, 900.0)  # of targets
 NEAR = 0.02  # of the loss in double precision
 
@@ -412,10 +422,12 @@ class Descent:
         self.x = draw((48, 20))
         self.t = (self.x @ draw((20, 6)) + 0.01 * draw((48, 6))) * self.size
         self.w = draw((20, 6)) * 0.01 * self.size
-        self.weights, self.casts = list[Array](), list[tuple[str, QuarterFormat, Any]]()
+        self.weights = list[Array]()
+        self.casts = list[tuple[str, QuarterFormat, Any]]()
         self.last: tuple[Any, QuarterFormat] | None = None
         self.wrong: NotYet | None = None
-        name, largest = name_of(self.answer), float(np.abs(self.t).max())
+        name = name_of(self.answer)
+        largest = float(np.abs(self.t).max())
         self.tried = f"{name}, {STEPS} steps, targets of up to {largest:.3g}"
         try:
             for _ in range(STEPS):
@@ -449,7 +461,8 @@ class Descent:
         """Values as an 8-bit tensor holds them, once it is seen that they may be that."""
         metadata = QuarterMetadata(form, scale)
         shapes = {self.x.shape: "x", self.w.shape: "w", self.t.shape: "error"}
-        shape, self.last = np.shape(values), (values, form)
+        shape = np.shape(values)
+        self.last = (values, form)
         name = shapes.get(shape) or shapes.get(shape[::-1], "another tensor")
         self.casts.append((name, form, scale))
         format_wanted = F152 if name == "error" else F143
@@ -494,7 +507,8 @@ def _in_eight_bits(answer: Callable[..., Any]) -> Passed:
     for learner_run in returned_value:
         fault = learner_run.wrong
         if fault is None:
-            loss, right = learner_run.loss(learner_run.weights[-1]), learner_run.exact
+            loss = learner_run.loss(learner_run.weights[-1])
+            right = learner_run.exact
             if abs(loss - right) <= NEAR * right:
                 continue
             fault = NotYet(
@@ -504,7 +518,8 @@ def _in_eight_bits(answer: Callable[..., Any]) -> Passed:
             "11.6",
             lambda f: all(Descent(f, descent.size).like(descent) for descent in returned_value),
         )
-        message, last = dict(fault.rows), learner_run.last
+        message = dict(fault.rows)
+        last = learner_run.last
         draws = None
         if last and learner_run.wrong:
             draws = partial(show.formats, last[0], QUARTER[last[1], 0])

@@ -143,8 +143,10 @@ def _bands(answer: Callable[..., Any]) -> Passed:
             )
         loads = [sum(counts[a:b]) for a, b in zip(begins, [*begins[1:], len(counts)], strict=True)]
         best = least(counts, parts)
-        maximum, limit = max(loads), int(NEAR * best)
-        yours, budget = yours + maximum, budget + limit
+        maximum = max(loads)
+        limit = int(NEAR * best)
+        yours = yours + maximum
+        budget = budget + limit
         if maximum > limit:
             bars = Bars(limit, maximum, "blocks on the fullest tile")
             place = int(np.argmax(loads))
@@ -238,7 +240,8 @@ def _compiled(
     x, patterns = _ten()
     (m, k), n = patterns[0].shape, x.shape[1]
     params = dynamic.MatMulParams.create_with_num_non_zero_values(m, k, n, BUDGET * 16, (4, 4))
-    compiled, begin = [0], Engine.__init__
+    compiled = [0]
+    begin = Engine.__init__
 
     def begins(self: Engine, *args: Any, **options: Any) -> None:
         compiled[0] += 1
@@ -364,7 +367,8 @@ def moved_blocks(
     free = [tuple(int(i) for i in place) for place in np.argwhere(~is_present)]
     places.sort(key=lambda place: sizes(weights, place))
     free.sort(key=lambda place: -sizes(slopes, place))
-    after, values = is_present.copy(), weights.copy()
+    after = is_present.copy()
+    values = weights.copy()
     for place in places[:moved]:
         after[place], values[place] = False, 0
     for place in free[:moved]:
@@ -422,13 +426,16 @@ def _regrown(answer: Callable[..., Any]) -> Passed:
         after, values = moved_blocks(*arguments)
         actual = wanted = ""
         if is_present.sum() != after.sum():
-            actual, wanted = f"{is_present.sum()} blocks are there", f"{after.sum()}, as before"
+            actual = f"{is_present.sum()} blocks are there"
+            wanted = f"{after.sum()}, as before"
         elif (is_present != after).any():
             row, column = np.argwhere(is_present != after)[0]
             message = ("there", "not there")[:: 1 if is_present[row, column] else -1]
-            actual, wanted = f"the block in row {row}, column {column} is {message[0]}", message[1]
+            actual = f"the block in row {row}, column {column} is {message[0]}"
+            wanted = message[1]
         elif words := difference(weights, values):
-            actual, wanted = f"weights: {words}", "kept blocks as they were, and 0 elsewhere"
+            actual = f"weights: {words}"
+            wanted = "kept blocks as they were, and 0 elsewhere"
         if actual:
             advice = "list the blocks by size first: which go, and which come?"
             raise refusing("12.6", alike)(description, actual, wanted, advice)

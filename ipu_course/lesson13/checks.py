@@ -95,20 +95,24 @@ def plain_loop(
     images: Array, labels: Array, epochs: int, batch: int, steps: int, rate: float = 0.5
 ) -> list[Array]:
     """The weights after descent, batch by batch, without those that fill no call."""
-    w, b = _start().astype(float), np.zeros(CLASSES)
+    w = _start().astype(float)
+    b = np.zeros(CLASSES)
     usable = len(images) - len(images) % (batch * steps)
     for begin in [*range(0, usable, batch)] * epochs:
-        x, y = images[begin : begin + batch].astype(float), labels[begin : begin + batch]
+        x = images[begin : begin + batch].astype(float)
+        y = labels[begin : begin + batch]
         scores = np.exp(x @ w + b)
         slope = (scores / scores.sum(1, keepdims=True) - np.eye(CLASSES)[y]) / batch
-        w, b = w - rate * x.T @ slope, b - rate * slope.sum(0)
+        w = w - rate * x.T @ slope
+        b = b - rate * slope.sum(0)
     return [w, b]
 
 
 @contextmanager
 def _machine() -> Iterator[None]:
     """Four tiles, whatever was configured."""
-    before, config = [*ipu._configured], ipu.IPUConfig()
+    before = [*ipu._configured]
+    config = ipu.IPUConfig()
     config.ipu_model.tiles_per_ipu = 4
     config.configure_ipu_system()
     try:
@@ -146,7 +150,8 @@ def _ported(answer: Callable[..., Any]) -> Passed:
             raise NotYet(
                 description, f"{runs} runs of the device", str(wanted), *_whose(runs, wanted)
             )
-        learner_run, right = model.get_weights(), plain_loop(images, labels, epochs, batch, steps)
+        learner_run = model.get_weights()
+        right = plain_loop(images, labels, epochs, batch, steps)
         if where := difference(learner_run[0], right[0], 1e-4):
             why, advice = _other_loop(learner_run, images, labels, epochs, batch, steps)
             raise NotYet(description, f"weights: {where}", "", why, advice)
@@ -290,7 +295,8 @@ def _lowering(answer: Callable[..., Any]) -> Passed:
         lowering = lowered(answer)
     refused = refusing("13.4", partial(_alike, lowering))
     for i, (slope, _) in enumerate(SLOPES):
-        x, g = _x(i), _x(i)[::-1] + 0.25
+        x = _x(i)
+        g = _x(i)[::-1] + 0.25
         factor = np.where(x > 0, 1, slope)
         wanted = {"the forward": x * factor, "the gradient": g * factor, "x, afterwards": x}
         for (name, right), learner_run in zip(wanted.items(), lowering.came[i], strict=True):
@@ -335,7 +341,9 @@ CALLS = (
 
 def gone_on(answer: Callable[..., Any]) -> list[tuple[int, Any]]:
     """By call (programs made so far, what the call's run is and holds)."""
-    returned_value, cache_, compiled = [], dict[Any, Any](), []
+    returned_value = []
+    cache_ = dict[Any, Any]()
+    compiled = []
 
     def make(batch: int, iterations: int) -> StandIn:
         returned_value.append(StandIn(batch, iterations))
@@ -424,7 +432,8 @@ def _kept(answer: Callable[..., Any]) -> Passed:
             )
         actual[name] = {str(n): plain(b) for n, b in returned_value.items()}
     for name, graph in graphs().items():
-        right, learner_run = kept_by(graph), actual[name]
+        right = kept_by(graph)
+        learner_run = actual[name]
         if right == learner_run:
             continue
         refused = refusing(

@@ -78,7 +78,8 @@ def _plate(
     """Whole numbers, no two in a row alike; a step divides them by 4, and that is exact."""
     draw = np.random.default_rng(1400 + rows)
     start = draw.permutation((rows + 2) * (columns + 2)).reshape(rows + 2, -1) % 251 - 120.0
-    lies, right = partial(lay, blocks), [stepped(start, 2 * pairs)]
+    lies = partial(lay, blocks)
+    right = [stepped(start, 2 * pairs)]
     tensors = {"plate": Var(FLOAT, start.shape, lies, [start], right)}
     tensors["other"] = Var(FLOAT, start.shape, lies)
     return Trial(f"{message}, {2 * pairs} steps", tensors, more=(blocks, pairs))
@@ -137,7 +138,8 @@ def _refuse_elsewhere(run: Ran, blocks: int) -> None:
     )
     used = {int(tile) for table in tables for tile in table.tiles}
     if wrong := sorted(used ^ set(range(blocks))):
-        tile, idle = wrong[0], wrong[0] < blocks
+        tile = wrong[0]
+        idle = wrong[0] < blocks
         actual = f"tile {tile} has {'a' if idle else 'no'} block and {'no' if idle else 'a'} vertex"
         why = "a block is best computed where it lies: elsewhere all of it has to travel."
         raise NotYet(run.trial.tried, actual, "", why, "map the vertex of blocks[t] to tile t.")
@@ -211,8 +213,10 @@ def _cut(answer: Callable[..., Any]) -> Passed:
             wanted = f"{counted(tiles, 'block')}, each with a row and a column at least"
             advice = "try each down that divides tiles, and leave out those with too many parts."
             raise refused(fault, f"{down} x {across}", wanted, advice)
-        fetched_now, best = fetched(rows, columns, down, across), least(*case)
-        yours, budget = yours + fetched_now, budget + int(NEAR * best)
+        fetched_now = fetched(rows, columns, down, across)
+        best = least(*case)
+        yours = yours + fetched_now
+        budget = budget + int(NEAR * best)
         if fetched_now > NEAR * best:
             bars = Bars(int(NEAR * best), fetched_now, "numbers fetched")
             words = f"{down} x {across}: all tiles together fetch {fetched_now:,} numbers"
@@ -243,7 +247,8 @@ def offsets_of(rows: Sequence[Sequence[int]]) -> list[int]:
 
 def distances(rows: Sequence[Sequence[int]], begin: int) -> list[int]:
     """Of each vertex from one, by a queue; -1 for what is not reached."""
-    distance_of, queue = {begin: 0}, [begin]
+    distance_of = {begin: 0}
+    queue = [begin]
     for vertex in queue:
         new = [neighbour for neighbour in rows[vertex] if neighbour not in distance_of]
         distance_of |= dict.fromkeys(new, distance_of[vertex] + 1)
@@ -285,7 +290,8 @@ class Reach(Vertex):
 def _wave(graph: Graph, rows: Sequence[Sequence[int]], parts: Sequence[Tensor]) -> Program:
     """One wave: it reads a copy of all distances, and writes those of its tile."""
     distance, level, grew = parts
-    before, reach = graph.add_variable(INT, distance.shape, "before"), graph.add_compute_set("wave")
+    before = graph.add_variable(INT, distance.shape, "before")
+    reach = graph.add_compute_set("wave")
     lists = offsets_of(rows), [b for row in rows for b in row]
     offsets, neighbours = (graph.add_constant(INT, (len(x),), x, "rows") for x in lists)
     for tensor in (before, offsets, neighbours):
@@ -370,14 +376,14 @@ def _search(answer: Any) -> Passed:
             advice = "print level and grew in the loop, with PrintTensor."
             picture = partial(_seen, answer, trial, difference.run)
             raise refused(fault, difference.words, quoted(difference.right), advice, draws=picture)
-        waves, maximum = _waves(run), 1 + max(trial.tensors["distance"].right[0])
-        yours, budget = yours + waves, budget + maximum
+        waves = _waves(run)
+        maximum = 1 + max(trial.tensors["distance"].right[0])
+        yours = yours + waves
+        budget = budget + maximum
         if waves > maximum:
             advice = "let the device end the loop: RepeatWhileTrue looks at a number of its own."
-            wanted, bars = (
-                f"{maximum}, of which the last reaches nobody",
-                Bars(maximum, waves, "waves"),
-            )
+            wanted = f"{maximum}, of which the last reaches nobody"
+            bars = Bars(maximum, waves, "waves")
             raise refused(trial.tried, counted(waves, "wave"), wanted, advice, bars=bars)
     reports = [run.report for run in runs]
     return Passed(f"{len(runs)} graphs, each twice", Bars(budget, yours, "waves"), reports)
@@ -459,8 +465,10 @@ def _knots() -> tuple[Trial, ...]:
 def _triangles(answer: Any) -> Passed:
     totals: list[int] = []
     for trial in _knots():
-        rows, run = trial.more[0], trial.through(answer, "14.4")
-        learner_total, right = _total(run), triples(rows)
+        rows = trial.more[0]
+        run = trial.through(answer, "14.4")
+        learner_total = _total(run)
+        right = triples(rows)
         if learner_total != right or run.unwritten("counts"):
             why = "the ordinary graph is right, and this one is not." * bool(totals)
             advice = "take the smallest graph that is wrong, and follow it by hand."
@@ -550,7 +558,8 @@ def _deal(answer: Callable[..., Any]) -> Passed:
     refused = refusing("14.5", alike)
     yours = budget = 0
     for (message, offsets, tiles), learner_run in zip(_stars(), actual, strict=True):
-        fault, pieces = f"{message}, {counted(tiles, 'tile')}", _pieces(learner_run)
+        fault = f"{message}, {counted(tiles, 'tile')}"
+        pieces = _pieces(learner_run)
         if pieces is None or len(pieces) != tiles:
             words = shown(learner_run) if pieces is None else counted(len(pieces), "list")
             advice = "each tile has a list, and each piece is (vertex, first, end)."
@@ -561,8 +570,10 @@ def _deal(answer: Callable[..., Any]) -> Passed:
             raise refused(fault, words, wanted, advice)
         loads = [sum(end - begin for _, begin, end in pieces_of_tile) for pieces_of_tile in pieces]
         mean = offsets[-1] / tiles
-        maximum, limit = max(loads), int(max(FAIR * mean, np.ceil(mean)))
-        yours, budget = yours + maximum, budget + limit
+        maximum = max(loads)
+        limit = int(max(FAIR * mean, np.ceil(mean)))
+        yours = yours + maximum
+        budget = budget + limit
         if maximum > limit:
             advice = "deal out edges; a vertex whose row is cut stands on both tiles."
             words = f"tile {loads.index(maximum)} has {counted(maximum, 'edge')}"

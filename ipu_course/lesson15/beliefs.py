@@ -129,7 +129,9 @@ def messages(
     `prior` [n, 2]: eta and lam of each variable. `lies`: left out, variables are dealt out in
     order, and a factor lies with its first variable.
     """
-    n, tiles, graph = len(prior), device.target.num_tiles, Graph(device)
+    n = len(prior)
+    tiles = device.target.num_tiles
+    graph = Graph(device)
     sides = 1 + max((max(i, j) for _, i, _, j in edges), default=0)
     shapes: dict[str, tuple[int, ...]] = {"prior": (n, 2), "belief": (n, 2), "far": ()}
     shapes |= {"came": (n, sides, 2), "sent": (n, sides, 2), "stiff": (len(edges),)}

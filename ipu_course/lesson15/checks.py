@@ -42,7 +42,8 @@ def marginal_of_product(etas: Array, lams: Array, keep: int) -> tuple[Array, Arr
 @cache
 def _gaussians() -> tuple[tuple[str, Array, Array, int], ...]:
     """What is said of them, etas, lams, and how many variables are kept; ordinary ones first."""
-    draw, returned_value = np.random.default_rng(1501), []
+    draw = np.random.default_rng(1501)
+    returned_value = []
     for message, many, n, keep in (
         ("two Gaussians of 3 variables", 2, 3, 1),
         ("three of 5 variables", 3, 5, 2),
@@ -139,7 +140,8 @@ def _close(learner_run: Ran, reference_run: Ran) -> bool:
 
 @cache
 def _trees() -> tuple[Trial, ...]:
-    returned_value, draw = [], np.random.default_rng(1502)
+    returned_value = []
+    draw = np.random.default_rng(1502)
     star = [(0, side, side + 1, 0) for side in range(5)]
     for message, edges, n, sides, rounds in (
         ("a chain of 5 variables", chain(5), 5, 2, 5),
@@ -150,7 +152,8 @@ def _trees() -> tuple[Trial, ...]:
     ):
         prior = np.stack([draw.uniform(-3, 3, n), draw.uniform(0.5, 2, n)], axis=1)
         stiff = draw.uniform(0.5, 3, len(edges))
-        prior, stiff = prior.astype(np.float32), stiff.astype(np.float32)
+        prior = prior.astype(np.float32)
+        stiff = stiff.astype(np.float32)
         tensors = tensors_of(prior, sides, stiff, 0.0, solved(prior, edges, stiff))
         form = partial(_messages, edges, rounds, lambda answer: (answer, Spring))
         words = f"{message}, {counted(rounds, 'round')}"
@@ -188,7 +191,8 @@ def _variable(answer: Any) -> Passed:
     reports = []
     for number_, trial in enumerate(_trees()):
         run = trial.through(answer, "15.2")
-        right, actual = trial.tensors["belief"].right[0], run.came[0]["belief"]
+        right = trial.tensors["belief"].right[0]
+        actual = run.came[0]["belief"]
         for column, name in enumerate(("mean", "variance")):
             if where := difference(actual[:, column], right[:, column], NEAR):
                 why = f"the chain of 5 is right; here: {trial.tried}." if number_ else ""
@@ -256,7 +260,9 @@ def _image() -> Trial:
     image = np.where(np.arange(width) < 2, -0.6, 0.8) + np.zeros((height, 1))
     noisy = image + np.random.default_rng(1503).normal(0, 0.3, image.shape)
     prior = np.stack([noisy.ravel() * 8, np.full(noisy.size, 8.0)], axis=1).astype(np.float32)
-    edges, stiff, far = grid(height, width), 8.0, 0.25
+    edges = grid(height, width)
+    stiff = 8.0
+    far = 0.25
     right = np.stack([cleared(prior, edges, stiff, far), np.zeros(noisy.size)], axis=1)
     tensors = tensors_of(prior, 4, np.full(len(edges), stiff), far, right)
     form = partial(_messages, edges, 60, lambda answer: (Belief, answer))
@@ -268,10 +274,12 @@ def _robust(answer: Any) -> Passed:
     trial_run = (trial := _pairs()).through(answer, "15.3")
     for run, case in enumerate(FACTORS):
         for name in ("to_a", "to_b"):
-            right, learner_run = trial.tensors[name].right[run], trial_run.came[run][name]
+            right = trial.tensors[name].right[run]
+            learner_run = trial_run.came[run][name]
             if where := difference(learner_run, right, NEAR):
                 why, advice = trial.reason(trial_run, "15.3")
-                gap, far = abs(case[2] - case[3]), case[5]
+                gap = abs(case[2] - case[3])
+                far = case[5]
                 position = f"the means are {number(gap)} apart, and far is {number(far)}"
                 why = why or (f"what came before is right; here {position}." if run else "")
                 advice = advice or "work out by hand how much the spring pulls, then one message."
@@ -291,7 +299,8 @@ def _robust(answer: Any) -> Passed:
 def _drawn(answer: Any) -> Any:
     """What is seen, what her factor makes of it, and what it should."""
     learner_run = (trial := _image()).of(answer).came[0]["belief"][:, 0]
-    prior, right = trial.tensors["prior"].given[0], trial.tensors["belief"].right[0]
+    prior = trial.tensors["prior"].given[0]
+    right = trial.tensors["belief"].right[0]
     rows = [prior[:, 0] / prior[:, 1], np.nan_to_num(learner_run), right[:, 0]]
     alt = "An image of 6 x 5 pixels: as it is seen, as your factor leaves it, and as it should."
     pictures = np.clip(np.array(rows).reshape(3, 6, 5), -2, 2)
@@ -324,14 +333,17 @@ def cuts(pixels: Array) -> int:
 
 def bytes_of(pixels: Array, factors: Array, tiles: int) -> int:
     """Bytes that a round exchanges."""
-    prior, lies = np.ones((pixels.size, 2)), (pixels.ravel().tolist(), factors.tolist())
+    prior = np.ones((pixels.size, 2))
+    lies = (pixels.ravel().tolist(), factors.tolist())
     engine, _ = messages(device_of(tiles), prior, grid(*pixels.shape), 1, stiff=1.0, lies=lies)
     engine.run()
     return int(engine.report.exchange_bytes_per_tile[0].sum())
 
 
 def _placed(answer: Callable[..., Any]) -> Passed:
-    flat, budget, yours = list[Array](), 0, 0
+    flat = list[Array]()
+    budget = 0
+    yours = 0
     for height, width, tiles in IMAGES:
         learner_run = call(answer, height, width, tiles, maximum := _most(height, width, tiles))
         description = f"an image of {height} x {width} pixels on {counted(tiles, 'tile')}"
@@ -348,8 +360,11 @@ def _placed(answer: Callable[..., Any]) -> Passed:
             raise NotYet(description, message, f"{maximum} at the most", why, advice, draws=draws)
         factors = np.concatenate([parts[1].ravel(), parts[2].ravel()])
         best = cuts(blocks(height, width, tiles, maximum))
-        sent, limit = bytes_of(parts[0], factors, tiles), int(LIMIT * 16 * best)
-        budget, yours, flat = budget + limit, yours + sent, [*flat, parts[0].ravel(), factors]
+        sent = bytes_of(parts[0], factors, tiles)
+        limit = int(LIMIT * 16 * best)
+        budget = budget + limit
+        yours = yours + sent
+        flat = [*flat, parts[0].ravel(), factors]
         if sent > limit:
             why, advice = _why_so_many(parts, tiles)
             bars = Bars(limit, sent, "bytes exchanged in a round")
@@ -443,7 +458,8 @@ def keep(paragraph: str, figures: str = "") -> None:
 
 def _side(side: Any, name: str) -> tuple[Report, dict[str, Array]]:
     """The report and the results of a program, which is run if it is a function."""
-    description, returned_value = f"the program {name}", side
+    description = f"the program {name}"
+    returned_value = side
     if callable(side):
         returned_value = call_made(side, description, device_of().target)
     if returned_value is None:

@@ -53,15 +53,21 @@ class TrackedWork:
     def __init__(
         self, what: str, unit: str, look: Callable[[], tuple[int, int, str]] | None, hidden: bool
     ) -> None:
-        self.what, self.unit, self.look, self.hidden = what, unit, look, hidden
-        self.done, self.total, self.words = 0, 0, ""
+        self.what = what
+        self.unit = unit
+        self.look = look
+        self.hidden = hidden
+        self.done = 0
+        self.total = 0
+        self.words = ""
         self.screen: _Screen | None = None
         self._bar: Any = None
         self._begun = time.perf_counter()
 
     def note(self, done: int, total: int) -> None:
         """So many are done, and one more is to come after `total`."""
-        self.done, self.total = done, total + 1
+        self.done = done
+        self.total = total + 1
 
     def each(self, items: Iterable[T], total: int) -> Iterator[T]:
         """The items one after the other, and how many were taken is noted."""
@@ -85,11 +91,9 @@ class TrackedWork:
             self._bar = tqdm(desc=self.what, unit=f"{self.unit}s", file=self.screen, **style)
             self._bar.start_t -= time.perf_counter() - self._begun
         bar = self._bar
-        bar.n, bar.total, bar.bar_format = (
-            done,
-            total or None,
-            "{desc}: " + FORMS[2 if total else done > 0],
-        )
+        bar.n = done
+        bar.total = total or None
+        bar.bar_format = "{desc}: " + FORMS[2 if total else done > 0]
         bar.set_postfix_str(words if inner is self else inner.what, refresh=False)
         bar.refresh()
 
@@ -105,8 +109,11 @@ class Growth(TrackedWork):
 
     def __init__(self, what: str, units: str, of: object, counts: str, screen: _Screen) -> None:
         super().__init__(what, "", lambda: (0, 0, f"{self.done:,} {units} so far"), False)
-        self.of, self.counts, self.screen = of, counts, screen
-        self.still, self.within_a_line = 0, False
+        self.of = of
+        self.counts = counts
+        self.screen = screen
+        self.still = 0
+        self.within_a_line = False
 
     def grew(self) -> bool:
         """Whether there are more than at the last look."""
@@ -128,7 +135,8 @@ class Growth(TrackedWork):
     def give_way(self, text: str) -> None:
         """Something is printed; only what comes after it brings the line back."""
         self.close()
-        self.done, self.within_a_line = getattr(self.of, self.counts), not text.endswith("\n")
+        self.done = getattr(self.of, self.counts)
+        self.within_a_line = not text.endswith("\n")
 
     def stop(self) -> None:
         """Take the line away, and look no more at what is printed."""
@@ -274,7 +282,9 @@ class _Screen:
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
-        self.encoding, self.fileno, self.flush = file.encoding, file.fileno, file.flush
+        self.encoding = file.encoding
+        self.fileno = file.fileno
+        self.flush = file.flush
 
     def at_end(self, call: Callable[[], None]) -> None:
         """Make that call when the cell ends."""

@@ -192,7 +192,8 @@ def lag(source: Array, destination: Array, target: Target) -> Array:
     (s_row, s_side, s_column), (d_row, d_side, d_column) = (
         _place(tile, target) for tile in (source, destination)
     )
-    s_half, d_half = s_column // 8, d_column // 8
+    s_half = s_column // 8
+    d_half = d_column // 8
     s_fold, d_fold = (np.minimum(column, COLUMNS - 1 - column) for column in (s_column, d_column))
     end = np.where(
         destination % target.tiles_per_ipu % 2,
@@ -418,9 +419,11 @@ def aligned_runs(a: Tensor, b: Tensor) -> tuple[Array, Array, Array]:
         return np.array([a.offset]), np.array([b.offset]), np.array([a.num_elements])
     a_start, a_length = a.layout.runs
     b_start, b_length = b.layout.runs
-    a_first, b_first = np.cumsum(a_length) - a_length, np.cumsum(b_length) - b_length
+    a_first = np.cumsum(a_length) - a_length
+    b_first = np.cumsum(b_length) - b_length
     cuts = np.union1d(a_first, b_first)
-    i, j = np.searchsorted(a_first, cuts, "right") - 1, np.searchsorted(b_first, cuts, "right") - 1
+    i = np.searchsorted(a_first, cuts, "right") - 1
+    j = np.searchsorted(b_first, cuts, "right") - 1
     length = np.diff(np.append(cuts, a.num_elements))
     return (
         a.offset + a_start[i] + cuts - a_first[i],
@@ -457,7 +460,9 @@ def _heard_together(
     # Bytes that one tile of any pair receives without its partner are sent at the plain rate, also
     # to complete pairs.
     s_start, s_stop = joined(start[alone], stop[alone])
-    pair, start, stop = pair[both], start[both], stop[both]
+    pair = pair[both]
+    start = start[both]
+    stop = stop[both]
     fast = stop - start - (covered(s_start, s_stop, stop) - covered(s_start, s_stop, start))
     first = pair // pairs * target.tiles_per_ipu + pair % pairs * 2
     received = total_of(first, fast, target.num_tiles) + total_of(first + 1, fast, target.num_tiles)

@@ -29,7 +29,8 @@ def codelet_ground(groups: Iterable[Group]) -> str:
     """On what the cycles of one codelet's vertices rest: the weakest of it all."""
     grounds: set[str] = set()
     for group in groups:
-        codelet, is_estimated = group.table.codelet, group.table.estimates[group.rows] >= 0
+        codelet = group.table.codelet
+        is_estimated = group.table.estimates[group.rows] >= 0
         has_cost_given = group.estimator is not None or hasattr(codelet, "cycles")
         if np.any(is_estimated):
             grounds.add(GIVEN)
@@ -65,7 +66,8 @@ def step_grounds(
     )
     link = "streaming" if step.kind == "RemoteCopy" else "host"
     cycles_by_ground[of(f"{link}_bytes_per_second")] += step.host_cycles
-    total, remaining = sum(codelets.values()), step.compute_duration
+    total = sum(codelets.values())
+    remaining = step.compute_duration
     for name, cycles in codelets.items() if total else ():
         share = step.compute_duration * cycles // total
         cycles_by_ground[resting[name]] += share

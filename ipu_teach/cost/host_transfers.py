@@ -56,13 +56,17 @@ def landing(graph: FrozenGraph, *tensors: Tensor) -> Landing:
 
 
 def _landing(graph: FrozenGraph, tensor: Tensor) -> Landing:
-    target, packet_bytes = graph.target, graph.target.host_packet_bytes
+    target = graph.target
+    packet_bytes = graph.target.host_packet_bytes
     starts, lengths = tensor.layout.runs
     start = (tensor.offset + starts) * tensor.dtype.size
     _, begin, end, owner = graph.tile_map.split(start, start + lengths * tensor.dtype.size)
     ipu = owner // target.tiles_per_ipu
     order = np.argsort(ipu, kind="stable")  # each IPU has a stream of packets of its own
-    begin, end, owner, ipu = begin[order], end[order], owner[order].astype(np.int64), ipu[order]
+    begin = begin[order]
+    end = end[order]
+    owner = owner[order].astype(np.int64)
+    ipu = ipu[order]
     sizes = np.bincount(ipu, end - begin, target.num_ipus).astype(np.int64)
     packets = -(-sizes // packet_bytes)
     # Addresses in one sequence of whole packets, those of IPU 0 first.
@@ -72,7 +76,8 @@ def _landing(graph: FrozenGraph, tensor: Tensor) -> Landing:
         + (np.cumsum(packets) * packet_bytes - np.cumsum(sizes))[ipu]
     )
     place -= (packets * packet_bytes - sizes)[ipu]
-    first, last = place // packet_bytes, (place + end - begin - 1) // packet_bytes
+    first = place // packet_bytes
+    last = (place + end - begin - 1) // packet_bytes
     piece, packet = expand(first, last - first + 1)
     shift = np.maximum(packet * packet_bytes, place[piece]) - place[piece]
     until = np.minimum((packet + 1) * packet_bytes - place[piece], (end - begin)[piece])
@@ -86,13 +91,15 @@ def _landed(target: Target, packet: Array, owner: Array, packets: Array) -> tupl
     if not len(packet):
         return owner, np.zeros(target.num_tiles, np.int64)
     first = np.flatnonzero(np.append(True, np.diff(packet) > 0))
-    low, high = np.minimum.reduceat(owner, first), np.maximum.reduceat(owner, first)
+    low = np.minimum.reduceat(owner, first)
+    high = np.maximum.reduceat(owner, first)
     tile = low.copy()
     end = np.cumsum(packets)
     for ipu in range(target.num_ipus):
         mixed = np.arange(end[ipu] - packets[ipu], end[ipu])
         mixed = mixed[low[mixed] != high[mixed]]
-        begin, count = ipu * target.tiles_per_ipu, target.tiles_per_ipu
+        begin = ipu * target.tiles_per_ipu
+        count = target.tiles_per_ipu
         if len(mixed) and high[mixed].max() < begin + target.io_tiles:
             count = target.io_tiles  # what concerns I/O tiles alone lands on no other
         per_replica, remainder = divmod(len(mixed), count)

@@ -115,7 +115,8 @@ class MemoryLedger:
     def _peak(self) -> tuple[Array, Array, Array, Array]:
         """(peak bytes of each tile that are not always live, the leaf of that peak, bytes of all
         tiles by leaf, the fullest tile by leaf)."""
-        live, always = self.liveness.live, self.always_live_bytes_per_tile
+        live = self.liveness.live
+        always = self.always_live_bytes_per_tile
         current, peak, peak_place = (np.zeros(self.num_tiles, np.int64) for _ in range(3))
         by_place, fullest = (np.zeros(len(live), np.int64) for _ in range(2))
         before = np.zeros(live.shape[1], bool)
@@ -171,7 +172,8 @@ class MemoryLedger:
 
         Gaps are included.
         """
-        bytes_held, limit = self.held_per_tile, self.target.bytes_per_tile
+        bytes_held = self.held_per_tile
+        limit = self.target.bytes_per_tile
         plain = np.minimum(bytes_held, min(self.target.non_interleaved_bytes_per_tile, limit))
         fits = np.minimum(bytes_held, limit)
         return {
@@ -498,7 +500,8 @@ def _moved(graph: FrozenGraph, step: Step) -> Iterator[tuple[int, int]]:
 
 def check(memory: MemoryLedger) -> None:
     """Raise `GraphMemoryAllocationError` if the bytes on a tile exceed its memory."""
-    used, limit = memory.held_per_tile, memory.target.bytes_per_tile
+    used = memory.held_per_tile
+    limit = memory.target.bytes_per_tile
     full = int(np.argmax(used))
     if used[full] <= limit:
         return
@@ -530,7 +533,8 @@ def check(memory: MemoryLedger) -> None:
 def check_streaming(buffers: Iterable[RemoteBuffer], target: Target) -> None:
     """Raise `GraphMemoryAllocationError` if remote buffers exceed streaming memory."""
     largest = sorted(buffers, key=lambda buffer: -buffer.bytes)
-    total, limit = sum(buffer.bytes for buffer in largest), target.streaming_memory
+    total = sum(buffer.bytes for buffer in largest)
+    limit = target.streaming_memory
     if total <= limit:
         return
     sizes = [f"{buffer.handle!r} {buffer.bytes:,}" for buffer in largest]

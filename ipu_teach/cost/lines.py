@@ -178,13 +178,15 @@ def lines_of_traces(codelet: type[Vertex], traces: list[Trace], target: Target) 
 def _gone_through(trace: Trace) -> Iterator[tuple[Spot, int]]:
     """How often each statement ran: it begins anew after another one, and where its instructions
     go back or one comes again."""
-    naming, first = naming_of(trace.codelet), dict[tuple[Statement, str], Spot]()
+    naming = naming_of(trace.codelet)
+    first = dict[tuple[Statement, str], Spot]()
     times = Counter[tuple[Statement, str]]()
     done = defaultdict[tuple[str, str], list[tuple[Statement, int, str]]](list)
     for op in trace.ops:
         if op.kind not in ("region", "view", "local"):
             file, line, (code, at) = op.site
-            past_places, now = done[file, code], (naming((file, line)), at, op.kind)
+            past_places = done[file, code]
+            now = (naming((file, line)), at, op.kind)
             if (
                 not past_places
                 or past_places[-1][0] != now[0]
@@ -295,7 +297,8 @@ def naming_of(codelet: type[Vertex]) -> Callable[[Spot], Statement]:
         if not around:
             return Statement(file_name(file), line, "")
         function = max(around, key=lambda f: f.__code__.co_firstlineno)
-        number, starts = line - function.__code__.co_firstlineno + 1, _statements(function)
+        number = line - function.__code__.co_firstlineno + 1
+        starts = _statements(function)
         number, text, _ = starts.get(number, (number, "", 0))
         return Statement(function.__qualname__.split(".<locals>.")[-1], number, text)
 
@@ -311,7 +314,8 @@ def _functions(codelet: type[Vertex]) -> list[FunctionType]:
 
 def without_cost(codelet: type[Vertex], lines: LineCosts) -> list[Statement]:
     """The statements beside those of `lines`, in the same methods."""
-    lines_with_cost, statements = {statement.line for statement in lines}, list[Statement]()
+    lines_with_cost = {statement.line for statement in lines}
+    statements = list[Statement]()
     for function in _functions(codelet):
         method = function.__qualname__.split(".<locals>.")[-1]
         if any(line.method == method for line in lines_with_cost):

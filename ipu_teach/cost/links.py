@@ -22,7 +22,9 @@ Link = tuple[int, int]  # from an IPU to a neighbour
 
 def route(source: int, destination: int, ring: int = 0) -> Iterator[Link]:
     """The links on the way from one IPU to another. `ring`: see `around`."""
-    up, rungs, ipu = destination // 2 - source // 2, ring // 2, source
+    up = destination // 2 - source // 2
+    rungs = ring // 2
+    ipu = source
     if rungs and 2 * abs(up) > rungs:  # the other way round is nearer
         up -= rungs if up > 0 else -rungs
     across = source % 2 != destination % 2
@@ -47,7 +49,8 @@ def around(target: Target) -> int:
 
 def links_of(target: Target) -> list[Link]:
     """All links of a machine, each way: rungs first, then rails, and those where ends meet."""
-    n, ring = target.num_ipus, around(target)
+    n = target.num_ipus
+    ring = around(target)
     pairs = [(i, i + 1) for i in range(0, n - 1, 2)] + [(i, i + 2) for i in range(n - 2)]
     pairs += [(ring - 2, 0), (ring - 1, 1)] * (ring > 4)
     return [way for a, b in pairs for way in ((a, b), (b, a))]
@@ -62,7 +65,9 @@ def link_rate(link: Link, target: Target) -> float:
 def link_load(flows: Array, target: Target) -> tuple[Counter[Link], int]:
     """(bytes over each link that carries some, links of the longest way). `flows`: bytes from each
     IPU (first axis) to each other one."""
-    load, longest, ring = Counter[Link](), 0, around(target)
+    load = Counter[Link]()
+    longest = 0
+    ring = around(target)
     for source, destination in np.argwhere(flows).tolist():
         way = list(route(source, destination, ring))
         longest = max(longest, len(way))

@@ -126,7 +126,8 @@ class _Place:
             self.uses, self.fills = self._together(accesses)
 
     def _together(self, accesses: Accesses) -> tuple[Array, Array]:
-        kind, parts = self.node.kind, self.children
+        kind = self.node.kind
+        parts = self.children
         if kind == "Repeat" and self.node.count == 0:
             return accesses.none(), accesses.none()
         if kind in ("If", "Switch"):
@@ -138,7 +139,8 @@ class _Place:
             return condition.uses | (self._after_condition() & ~condition.fills), condition.fills
         uses, fills = accesses.none(), accesses.none()
         for part in reversed(parts):
-            uses, fills = part.uses | (uses & ~part.fills), fills | part.fills
+            uses = part.uses | (uses & ~part.fills)
+            fills = fills | part.fills
         return uses, fills
 
     def _after_condition(self) -> Array:
@@ -150,7 +152,8 @@ class _Place:
 
     def flow(self, after: Array) -> None:
         """Note what is live at each leaf below, if `after` is needed after this node."""
-        kind, parts = self.node.kind, self.children
+        kind = self.node.kind
+        parts = self.children
         if self.node.step >= 0:
             self.live = after | self.uses | self.writes
         elif kind in ("If", "Switch"):

@@ -121,7 +121,8 @@ class StepCost:
         IPUs, -1 for one that waits for no other; int64[sets]: how long one execution keeps each, 0
         for one that has no part in it), of a step that has those `at_work`, and in which so many
         neighbouring IPUs take part `together`."""
-        ipus, external = at_work.reshape(target.num_ipus, -1), group == target.num_ipus
+        ipus = at_work.reshape(target.num_ipus, -1)
+        external = group == target.num_ipus
         if at_work.size == 1:
             return np.array([external - 1]), np.array([self.cycles])
         if group and not external:
@@ -229,7 +230,8 @@ class CostModel:
     def __init__(
         self, compiled: Compiled, target: Target | None = None, measured: Iterable[Measured] = ()
     ) -> None:
-        self.compiled, self.measured = compiled, tuple(measured)
+        self.compiled = compiled
+        self.measured = tuple(measured)
         self.target: Target = target or compiled.graph.target
         self._steps: dict[int, StepCost] = {}
         self._by_set: dict[int, tuple[Array, Array]] = {}
@@ -262,7 +264,9 @@ class CostModel:
         """The costs of the same program with those of a run, in which so much was `measured`: all
         that is here, and more."""
         model = CostModel(self.compiled, self.target, measured)
-        model._exchanges, model.groups, model.memory = self._exchanges, self.groups, self.memory
+        model._exchanges = self._exchanges
+        model.groups = self.groups
+        model.memory = self.memory
         model._steps.update(self._steps)
         return model
 
@@ -299,13 +303,15 @@ class CostModel:
             for group in self.groups[compute_set.id]:
                 if group.is_bulk or not group.trace.stopped:  # poprand's have generators of a tile
                     continue
-                codelet, stopped = group.table.codelet, group.trace.stopped
+                codelet = group.table.codelet
+                stopped = group.trace.stopped
                 source = next((s for s in (RANDOM, CLOCK) if stopped.endswith(s.reason)), None)
                 place = stopped.removesuffix(f": {source.reason}") if source else ""
                 compute = codelet.compute
                 if source is None and codelet not in searched and isinstance(compute, FunctionType):
                     searched.add(codelet)
-                    source, place = draws_from(compute, codelet), place_of(codelet)
+                    source = draws_from(compute, codelet)
+                    place = place_of(codelet)
                 if source is not None:
                     row = int(group.rows[0])
                     raise CodeletError(f"""{codelet.__name__}.compute() {source.fault}.
@@ -327,7 +333,8 @@ class CostModel:
                 if not known:
                     missing = np.flatnonzero(group.table.estimates[group.rows] < 0)
                     if missing.size:
-                        name, row = group.table.codelet.__name__, int(group.rows[missing[0]])
+                        name = group.table.codelet.__name__
+                        row = int(group.rows[missing[0]])
                         place, _, reason = group.no_scalar.partition(": ")
                         reason, _, instead = reason.partition(" (write ")
                         write = (
@@ -374,7 +381,8 @@ class CostModel:
     def vertices(self, number: int) -> Iterator[tuple[Group, Array]]:
         """(a group, int64 modelled cycles of its vertices, `UNKNOWN` if not known) for all that
         step `number` executes."""
-        after, step = number - len(self.compiled.steps), self.compiled_step(number)
+        after = number - len(self.compiled.steps)
+        step = self.compiled_step(number)
         measured = {} if after < 0 else self.measured[after].cycles
         for place, group in enumerate(
             self.groups[step.compute_set] if isinstance(step, ExecuteStep) else ()
@@ -436,7 +444,8 @@ class CostModel:
     def by_set(self, number: int) -> tuple[Array, Array]:
         """`StepCost.by_set` of step `number`."""
         if number not in self._by_set:
-            cost, step = self.step(number), self.compiled_step(number)
+            cost = self.step(number)
+            step = self.compiled_step(number)
             tiles = [table.tiles for table in self.compiled.graph.executed(step)]
             at_work = cost.at_work(tiles, self.target)
             self._by_set[number] = cost.by_set(self.together(number), at_work, self.target)
@@ -444,13 +453,15 @@ class CostModel:
 
     def together(self, number: int) -> int:
         """How many IPUs take part in step `number` together: see `together`."""
-        full, graph = self.external_under_full(number), self.compiled.graph
+        full = self.external_under_full(number)
+        graph = self.compiled.graph
         kind = _titled(graph, self.compiled_step(number))[0] if full else ""
         return together(kind, full, self.target, graph.replicas)
 
     def external_under_full(self, number: int) -> bool:
         """Whether all IPUs take part in step `number` together, under the sync pattern FULL."""
-        step, exchange = self.compiled_step(number), self.exchange(number)
+        step = self.compiled_step(number)
+        exchange = self.exchange(number)
         if isinstance(step, SyncStep):
             return step.sync_type is not SyncType.INTERNAL
         return self.target.num_ipus > 1 and (
@@ -467,12 +478,15 @@ class CostModel:
         return self._exchanges[compiled_index]
 
     def _cost_of(self, number: int) -> StepCost:
-        target, step, exchange = self.target, self.compiled_step(number), self.exchange(number)
+        target = self.target
+        step = self.compiled_step(number)
+        exchange = self.exchange(number)
         transfer = with_host(step)
         host = (0,) if transfer is None else host_links(self.compiled.graph, transfer[0])
         compute, active, unknown = self._executed(number)
         for busy, worked in (t.copy_cycles(target) for t in exchange):  # within tiles
-            compute, active = compute + busy, active + worked
+            compute = compute + busy
+            active = active + worked
         none = np.zeros(target.num_tiles, np.int64)
         step_cost = StepCost(
             *_titled(self.compiled.graph, step),

@@ -32,7 +32,8 @@ from ipu_teach.types import Array
 def met(clocks: Array, meets: Array) -> Array:
     """The clocks of all sets, once those that begin a step together have waited for each other:
     those of the same number, and -1 for no other."""
-    latest, both = np.zeros(len(clocks), np.int64), meets >= 0
+    latest = np.zeros(len(clocks), np.int64)
+    both = meets >= 0
     np.maximum.at(latest, meets[both], clocks[both])
     return np.where(both, latest[meets], clocks)
 
@@ -59,7 +60,9 @@ class Overlap:
         joints: Iterable[int] = (),
         at_work: Array | None = None,
     ) -> None:
-        self.order, self.lasts, self.meets = order, lasts, meets
+        self.order = order
+        self.lasts = lasts
+        self.meets = meets
         # int64[steps, ipus], all executions together: how long steps that several begin together
         # keep each IPU, and how long of that it has no part in them
         self.shared: Array = (
@@ -92,7 +95,8 @@ class Overlap:
         steps, ipus = self.lasts.shape
         self._waited, self._held = np.zeros((ipus, ipus), np.int64), np.zeros((steps, ipus), int)
         every, before = np.zeros(ipus, np.int64), np.zeros(ipus, np.int64)
-        clocks, self._walked = every, np.zeros((len(self.order), ipus), np.int64)
+        clocks = every
+        self._walked = np.zeros((len(self.order), ipus), np.int64)
         for place, step in enumerate([*self.order.tolist(), -1]):
             numbers = every if meet[place] or step < 0 else self.meets[step]
             now = met(clocks, numbers)
@@ -130,7 +134,8 @@ class Overlap:
     def spans(self, first: int, last: int) -> tuple[Array, Array, Array]:
         """`starts`, and int64[last - first] twice: when the first IPU that takes part begins, and
         when the last one ends."""
-        starts, steps = self.starts(first, last), self.lasts[self.order[first:last]]
+        starts = self.starts(first, last)
+        steps = self.lasts[self.order[first:last]]
         # what keeps nobody, everybody passes
         at = (steps > 0) | ~np.any(steps > 0, axis=1, keepdims=True)
         begin = np.min(starts, axis=1, where=at, initial=self.total)
@@ -161,7 +166,8 @@ class Overlap:
     def waits(self) -> Array:
         """int64[ipus, ipus]: for how long an IPU (first axis) waits for another one: the last to
         end a stretch, or one that is at work in an external step in which it has no part."""
-        lasts, ipus = np.diff(self.begins), self.lasts.shape[1]
+        lasts = np.diff(self.begins)
+        ipus = self.lasts.shape[1]
         columns = zip(self._first.T, self.idle.T, strict=True)
         idle = [np.bincount(first, idle, ipus) for first, idle in columns]
         if self._walked is None:

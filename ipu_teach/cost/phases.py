@@ -51,7 +51,8 @@ def phases(
     link = step.host_cycles
     if own is not None and meets is not None:
         of = target.set_of(np.arange(target.num_tiles))
-        is_local, every = of == own, (of == own) | (meets[own] >= 0) & (meets[of] == meets[own])
+        is_local = of == own
+        every = (of == own) | (meets[own] >= 0) & (meets[of] == meets[own])
         link = link_cycles_of(step, target, own, meets)
 
     def phase(kind: str, done: Array, busy: Array, exchange: int = -1) -> Phase:

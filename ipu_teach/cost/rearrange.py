@@ -39,7 +39,8 @@ Moves = tuple[Array, Array]
 def copy_cycles(pieces: Array, size: Array, target: Target) -> tuple[Array, Array]:
     """(tile cycles, worker cycles of all six), int64[tiles] each, of moving `pieces` of `size`
     bytes together."""
-    workers, words = target.num_worker_contexts, size / target.memcpy_bytes_per_cycle
+    workers = target.num_worker_contexts
+    words = size / target.memcpy_bytes_per_cycle
     busy = np.minimum(workers, np.maximum(pieces, np.ceil(words)))
     longest = np.ceil(START + PIECE * -(-pieces // workers) + words / workers)
     total_cycles = np.ceil(START * busy + PIECE * np.maximum(pieces, busy) + words)
@@ -68,7 +69,9 @@ def copied(
     run, low, high, tile = tile_map.split(destination, destination + size)
     first = source[run] + low - destination[run]
     part, begin, end, owner = tile_map.split(first, first + high - low)
-    tile, place, size = tile[part], local(tile_map, low[part] + begin - first[part]), end - begin
+    tile = tile[part]
+    place = local(tile_map, low[part] + begin - first[part])
+    size = end - begin
     local_rows, away = np.flatnonzero(owner == tile), np.flatnonzero(owner != tile)
     # of one tile that takes turns with others the pieces lie side by side all the same
     local_rows = local_rows[order_of(tile[local_rows])]
@@ -99,14 +102,16 @@ def edges(graph: FrozenGraph, compute_set: FrozenComputeSet, without: str) -> Mo
                 and not (field.depth == 1 and field.form == "edges")
             ):
                 count, size = _gathered(graph, table, name)
-                pieces, total = pieces + count, total + size
+                pieces = pieces + count
+                total = total + size
     return pieces, total
 
 
 def _gathered(graph: FrozenGraph, table: FrozenTable, name: str) -> Moves:
     """Return the pieces that tiles move for a field, and their bytes."""
     tile_map = graph.tile_map
-    touched, first = graph.touched(table, name), graph.stretches(table, name)
+    touched = graph.touched(table, name)
+    first = graph.stretches(table, name)
     crosses = np.zeros(len(table), bool)  # rows whose field reaches beyond one piece of the map
     piece = np.searchsorted(tile_map.start, touched.start, "right") - 1
     crosses[touched.row[touched.stop > tile_map.stop[piece]]] = True
@@ -160,17 +165,20 @@ def _rows(layouts: Sequence[Layout], depth: int) -> tuple[Runs, Array, Array]:
     runs = ordered_runs(layouts)
     bound = np.concatenate(([0], np.cumsum(runs.length)))
     total = np.diff(bound[runs.pointers])
-    columns, rows = total.copy(), np.ones_like(total)
+    columns = total.copy()
+    rows = np.ones_like(total)
     if depth == 2:
         for i, layout in enumerate(layouts):
             if len(layout.shape) == 2 and 0 < total[i] == layout.size:
                 rows[i], columns[i] = layout.shape
     owner = np.repeat(np.arange(len(layouts)), runs.count)
-    at, width = bound[:-1] - bound[runs.pointers[owner]], columns[owner]
+    at = bound[:-1] - bound[runs.pointers[owner]]
+    width = columns[owner]
     if np.all(rows == 1):
         return runs, np.zeros_like(at), rows
     run, row = expand(at // width, (at + runs.length - 1) // width - at // width + 1)
-    at, width = at[run], width[run]
+    at = at[run]
+    width = width[run]
     low = np.maximum(at, row * width)
     length = np.minimum(at + runs.length[run], (row + 1) * width) - low
     pointers = pointers_of(np.bincount(owner[run], minlength=len(layouts)))
@@ -187,7 +195,8 @@ def _moves(
 ) -> Moves:
     """Return the pieces that tiles move for the field of some vertices, and their bytes; `layout`
     is the index in `vectors` of each vertex."""
-    tile_map, field = graph.tile_map, table.fields[name]
+    tile_map = graph.tile_map
+    field = table.fields[name]
     tile = table.tiles[rows].astype(np.int64)
     offset = table.offsets[name][rows]
     if not field.written:  # what several vertices of a tile read is gathered once
@@ -196,12 +205,15 @@ def _moves(
         for column in (layout, tile, offset):
             same &= np.diff(column[order]) == 0
         once = order[np.append(True, ~same)[: len(order)]]
-        tile, offset, layout = tile[once], offset[once], layout[once]
+        tile = tile[once]
+        offset = offset[once]
+        layout = layout[once]
     runs = vectors.runs
     vertex, run = expand(runs.pointers[layout], runs.count[layout])
     start = (offset[vertex] + runs.start[run]) * field.dtype.size
     piece, begin, end, owner = tile_map.split(start, start + runs.length[run] * field.dtype.size)
-    vertex, run = vertex[piece], run[piece]
+    vertex = vertex[piece]
+    run = run[piece]
     count = vectors.count[layout]
     key = (np.cumsum(count) - count)[vertex] + vectors.number[run]
     place = local(tile_map, begin)

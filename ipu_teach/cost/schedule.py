@@ -23,7 +23,8 @@ def busiest_worker(cycles: Array, tiles: Array, num_tiles: int, num_workers: int
     """
     if np.any(tiles[1:] < tiles[:-1]):  # most programs add their vertices tile by tile
         order = order_of(tiles)
-        cycles, tiles = cycles[order], tiles[order]
+        cycles = cycles[order]
+        tiles = tiles[order]
     count = np.bincount(tiles, minlength=num_tiles)
     first = np.cumsum(count) - count
     busiest = np.zeros(num_tiles, np.int64)
@@ -49,7 +50,8 @@ def in_turn(
     free = np.zeros((len(count), num_workers), np.int64)
     for rank in range(int(count.max(initial=0))):
         going = np.flatnonzero(count > rank)
-        worker, vertices = np.argmin(free[going], axis=1), first[going] + rank
+        worker = np.argmin(free[going], axis=1)
+        vertices = first[going] + rank
         yield going, worker, free[going, worker], vertices
         free[going, worker] += cycles[vertices]
 

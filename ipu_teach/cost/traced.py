@@ -153,7 +153,8 @@ def array_cycles(name: str, dtype: np.dtype[Any], elements: Any, target: Target)
     PopLibs' loops take two or four elements a turn where the data path holds as many; a wider one
     would not change those.
     """
-    width, by_hand = _width(dtype, target), target.codelet_prices == BY_HAND
+    width = _width(dtype, target)
+    by_hand = target.codelet_prices == BY_HAND
     if name in _LOOPS:
         return _dense_cycles(name, dtype, elements, target)
     if name in ((FUSED, BEYOND, LOOP) if by_hand else (AGAIN, OF_PRODUCT)):
@@ -217,7 +218,9 @@ class Tally:
     """
 
     def __init__(self, trace: Trace, target: Target) -> None:
-        self.trace, self.target, self.by_hand = trace, target, target.codelet_prices == BY_HAND
+        self.trace = trace
+        self.target = target
+        self.by_hand = target.codelet_prices == BY_HAND
         self.charges: list[tuple[str, Op, int]] = []
         self.loops = 0  # over vectors, those that are over
         self.loaded: set[Any] = set()  # by the loop at hand
@@ -261,12 +264,14 @@ class Tally:
             return
         refs = [a for a in op.args if isinstance(a, Ref)]
         sources = [np.asarray(self.trace.samples[a.id]) for a in refs]
-        result, name = np.asarray(self.trace.samples[op.result]), _name(op)
+        result = np.asarray(self.trace.samples[op.result])
+        name = _name(op)
         work = sources[0] if op.kind == "reduce" else result
         if self._fused(op):
             name = FUSED
         elif op.kind == "each" and name not in ("power", *_POWERS.values()):
-            name, work = "each", max(sources, key=np.size)
+            name = "each"
+            work = max(sources, key=np.size)
         if not result.ndim and not any(source.ndim for source in sources):
             self._charge("scalar", op, round(UNIT * single_cycles(name, work.dtype, self.target)))
             return
@@ -288,10 +293,12 @@ class Tally:
 
     def _load(self, argument: Ref, op: Op) -> None:
         """An operand is read, unless it is in registers."""
-        trace, sample = self.trace, np.asarray(self.trace.samples[argument.id])
+        trace = self.trace
+        sample = np.asarray(self.trace.samples[argument.id])
         root = trace.roots[argument.id]
         place = sample.__array_interface__["data"][0], sample.shape, sample.strides
-        again, product = not sample.ndim or place in self.loaded, op.kind == "product"
+        again = not sample.ndim or place in self.loaded
+        product = op.kind == "product"
         self.loaded.add(place)
         if root in trace.regions:
             name = OF_PRODUCT if product else AGAIN if again else ""

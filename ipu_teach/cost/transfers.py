@@ -62,11 +62,9 @@ def transfers(graph: FrozenGraph, step: Step) -> tuple[Transfers, ...]:
         tensors, to_device = transfer
         landed = landing(graph, *tensors)
         away = landed.owner != landed.landed
-        owners, landed_on, size = (
-            landed.owner[away],
-            landed.landed[away],
-            (landed.end - landed.begin)[away],
-        )
+        owners = landed.owner[away]
+        landed_on = landed.landed[away]
+        size = (landed.end - landed.begin)[away]
         return (_pairs(landed_on, owners, size) if to_device else _pairs(owners, landed_on, size),)
     copies = moves(step)
     return (_messages(graph.tile_map, *copy_requests(graph, copies)),) if copies else ()

@@ -82,7 +82,9 @@ def listed_column(
 
     `parts`: for vertices with edges of one shape, their numbers and positions [vertices, *shape].
     """
-    offset, form, forms = np.zeros(count, np.int64), np.zeros(count, np.int64), list[Form]()
+    offset = np.zeros(count, np.int64)
+    form = np.zeros(count, np.int64)
+    forms = list[Form]()
     for vertices, positions in parts:
         rows = positions.reshape(len(vertices), -1)
         ids, which = _listed(graph, dtype, rows - rows[:, :1], positions.shape[1:])
@@ -166,7 +168,8 @@ def _extend(
 ) -> None:
     """Append checked columns. `order`: the vertices' numbers in the compute set, if they are not
     the next ones."""
-    start, first = len(table), table.compute_set.num_vertices
+    start = len(table)
+    first = table.compute_set.num_vertices
     if order is None:
         order = np.arange(first, first + count)
     try:
@@ -273,7 +276,8 @@ def _elements(
 
 def _rows(graph: Graph, tensor: Tensor) -> tuple[Array, Array]:
     """(offsets, layout ids) of the rows along a tensor's leading axis."""
-    n, layout = tensor.shape[0], tensor.layout
+    n = tensor.shape[0]
+    layout = tensor.layout
     if layout.strides is not None:
         row = graph.strided(layout.shape[1:], layout.strides[1:])
         return tensor.offset + np.arange(n) * layout.strides[0], np.full(n, row.id)
@@ -285,7 +289,8 @@ def _rows(graph: Graph, tensor: Tensor) -> tuple[Array, Array]:
 def _listed(graph: Graph, dtype: type[DType], rows: Array, shape: Shape) -> tuple[Array, Array]:
     """(ids of the different layouts among rows of positions, which of them each row has)."""
     if np.all(rows == rows[:1]):  # as they mostly are: pieces of one length
-        distinct, which = rows[:1], np.zeros(rows.shape[:1], np.int64)
+        distinct = rows[:1]
+        which = np.zeros(rows.shape[:1], np.int64)
     else:
         distinct, which = np.unique(rows, axis=0, return_inverse=True)
     return np.array(

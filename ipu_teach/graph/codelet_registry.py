@@ -234,7 +234,8 @@ def said_cycles(
         ) from error
     is_integer = is_whole(stated)
     if not is_integer and isinstance(stated, (float, np.floating)) and np.isfinite(stated):
-        stated, is_integer = int(stated), True
+        stated = int(stated)
+        is_integer = True
     if not is_integer or not 0 <= stated <= MOST_CYCLES:
         raise InvalidPerfEstimateError(
             f"{description} returned {shown(stated)}.",
@@ -249,7 +250,8 @@ def _hollow(cls: type[Vertex], shapes: Shapes, target: Target) -> Vertex:
     measure."""
     regions: dict[str, Any] = {}
     for name, declared in cls.fields.items():
-        shape, zero = shapes[name], np.zeros((), declared.dtype.numpy)
+        shape = shapes[name]
+        zero = np.zeros((), declared.dtype.numpy)
         listed = bool(shape) and isinstance(shape[0], tuple)
         regions[name] = (
             VectorList(np.broadcast_to(zero, s) for s in shape)
@@ -263,7 +265,8 @@ def get_perf_estimate(
     estimators: Mapping[type[Vertex], Estimator], target: Target, vertex: VertexRef
 ) -> int:
     """`Graph.get_perf_estimate`."""
-    table, row = vertex.table, vertex.row
+    table = vertex.table
+    row = vertex.row
     if table.estimates is not None and row < len(table.estimates) and table.estimates[row] >= 0:
         return table.estimates[row]
     estimator = estimators.get(table.codelet)
@@ -282,7 +285,8 @@ def _shapes(vertex: VertexRef) -> dict[str, tuple[Any, ...]]:
     """The shapes of a vertex's regions. All of its fields must be connected."""
     from ipu_teach.graph.sizes import state_size
 
-    table, row = vertex.table, vertex.row
+    table = vertex.table
+    row = vertex.row
     shapes: dict[str, tuple[Any, ...]] = {}
     for name, declared in table.codelet.fields.items():
         if name in table.state:

@@ -27,7 +27,8 @@ Edge = tuple[str, str, str]  # from, to, attributes
 def vertex_graph(graph: Graph, programs: Any = None) -> str:
     """Every vertex, with the variables that its fields are connected to."""
     sets, _ = _used(graph, programs)
-    boxes, edges = [], []
+    boxes = []
+    edges = []
     for cs in sets:
         for codelet, table in cs.tables.items():
             for row in range(len(table)):
@@ -50,7 +51,8 @@ def compute_graph(graph: Graph, programs: Any = None) -> str:
     """Every compute set, with the variables that its vertices read and write, and the copies of
     `programs`."""
     sets, copies = _used(graph, programs)
-    boxes, edges = [], []
+    boxes = []
+    edges = []
     for cs in sets:
         boxes.append(_node(f"c{cs.id}", f"{cs.name}\n{cs.num_vertices:,} vertices", "box"))
         edge_list: list[Edge] = []
@@ -114,7 +116,8 @@ def _variables(graph: Graph, table: VertexTable, field: str, row: int) -> list[i
     number = table.layouts[field][row]
     if number < 0:
         return []
-    layout, offset = graph.layouts[number], table.offsets[field][row]
+    layout = graph.layouts[number]
+    offset = table.offsets[field][row]
     dtype = table.edges[field].dtype
     variables = [
         _behind(graph, Tensor.of(graph, dtype, offset + delta, part))

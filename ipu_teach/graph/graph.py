@@ -299,10 +299,13 @@ class Graph(WithoutSome):
         does not exist or the mapping does not fit the tensor.
         """
         if type(what) is VertexRef:
-            table, tiles = what.table, self._tiles
+            table = what.table
+            tiles = self._tiles
             if table.graph is not self._top:
                 raise foreign(what, "set_tile_mapping()")
-            row, placed, frame = what.row, table.placed, sys._getframe(1)
+            row = what.row
+            placed = table.placed
+            frame = sys._getframe(1)
             # the most frequent case, without a call
             if type(tile) is int and tiles.chosen is None and 0 <= tile < tiles.count:
                 table.tiles[row] = tile
@@ -322,7 +325,8 @@ class Graph(WithoutSome):
             if isinstance(tile, (int, float, np.number)):
                 self._mapping.add(what, self._tiles.number(tile, what))
             else:
-                words, rows = self.describe(what), isinstance(tile, np.ndarray) and tile.ndim == 1
+                words = self.describe(what)
+                rows = isinstance(tile, np.ndarray) and tile.ndim == 1
                 pieces = (
                     self._tiles.of_rows(what, words, tile)
                     if rows
@@ -502,7 +506,8 @@ class Graph(WithoutSome):
                 next:  name the fields: add_vertex(compute_set, codelet, a=tensor), or give a
                 dict.""")
         all_fields = {**connections, **fields} if connections else fields
-        row, usual = len(table.order), len(all_fields) <= table.most_usual
+        row = len(table.order)
+        usual = len(all_fields) <= table.most_usual
         try:
             # A loop adds many similar vertices, so one that was checked has the next one's layouts.
             for name, known, add_layout, add_offset in table.columns if usual else ():
@@ -519,7 +524,8 @@ class Graph(WithoutSome):
         table.order.append(compute_set.num_vertices)
         table.tiles.append(-1)
         compute_set.num_vertices += 1
-        added, frame = table.added, sys._getframe(1)
+        added = table.added
+        frame = sys._getframe(1)
         if frame.f_lasti != added.place or frame.f_code is not added.code:
             added.note(frame, row)
         if name_of_vertex is not None:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 def cut(tensor: Tensor, key: Any) -> tuple[int, Form]:
     """The offset and the form of `tensor[key]`. Raises `PoplarIndexError`."""
-    form, layout = tensor.form, tensor.layout
+    form = tensor.form
+    layout = tensor.layout
     parts = key if type(key) is tuple else (key,)
     if layout.strides is None:
         known = _plain(parts)
@@ -69,7 +70,9 @@ def _plain(parts: tuple[Any, ...]) -> tuple[Any, ...]:
 def _form_of(tensor: Tensor, parts: tuple[Any, ...], lengths: list[Any]) -> Form:
     """The form of what numbers and slices leave of a tensor, which is written down where the next
     such key looks first."""
-    form, shape, strides = tensor.form, tensor.layout.shape, tensor.layout.strides or ()
+    form = tensor.form
+    shape = tensor.layout.shape
+    strides = tensor.layout.strides or ()
     remaining = [
         (*k, d) if type(k) is tuple else (k, 1, d)
         for k, d in zip(lengths, strides, strict=False)
@@ -105,7 +108,9 @@ def _cut_rarely(tensor: Tensor, key: Any) -> tuple[int, Form]:
 
 def _cut_positions(tensor: Tensor, key: Any) -> tuple[int, Form]:
     """What a key picks of a list of positions, as numpy picks it."""
-    keys, layout, axis = key if isinstance(key, tuple) else (key,), tensor.layout, 0
+    keys = key if isinstance(key, tuple) else (key,)
+    layout = tensor.layout
+    axis = 0
     check_key(tensor, keys, key)
     parts = tuple(
         np.asarray(p, None if np.size(p) else int) if isinstance(p, (list, np.ndarray)) else p
@@ -115,7 +120,8 @@ def _cut_positions(tensor: Tensor, key: Any) -> tuple[int, Form]:
         if isinstance(part, slice):
             slice_bounds(tensor, part, axis)
         elif part is not Ellipsis and (not isinstance(part, np.ndarray) or part.dtype != bool):
-            length, number = tensor.shape[axis], np.asarray(part)
+            length = tensor.shape[axis]
+            number = np.asarray(part)
             outside = number[(number < -length) | (number >= length)]
             if outside.size:
                 raise out_of_range(tensor, int(outside.flat[0]), axis)

@@ -129,7 +129,8 @@ def _strided_positions(shape: Shape, strides: Shape) -> Array:
 def _strided_runs(shape: Shape, strides: Shape) -> tuple[Array, Array]:
     """What `Layout.runs` says of strided elements: the innermost axes that lie side by side are one
     run."""
-    axis, run = len(shape), 1
+    axis = len(shape)
+    run = 1
     while axis and (shape[axis - 1] == 1 or strides[axis - 1] == run):
         axis -= 1
         run *= shape[axis]
@@ -295,7 +296,8 @@ class Layouts:
 
 def dense(shape: Shape) -> Shape:
     """The strides of elements that lie side by side, row by row."""
-    strides, step = [], 1
+    strides = []
+    step = 1
     for length in reversed(shape):
         strides.append(step)
         step *= length

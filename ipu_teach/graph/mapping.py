@@ -89,7 +89,8 @@ class Tiles:
                 where: {tensor!r}
                 next:  give one tile for each row of the leading axis, or a single number.""")
         first = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1])[: len(numbers)])
-        begin, row = np.append(first, len(numbers)), prod(tensor.shape[1:])
+        begin = np.append(first, len(numbers))
+        row = prod(tensor.shape[1:])
         return begin[:-1] * row, begin[1:] * row, numbers[first]
 
     def of_intervals(
@@ -110,7 +111,8 @@ class Tiles:
             raise refuse(
                 f"A mapping for {len(mapping):,} tiles was given; the target has {self.count:,}."
             )
-        pieces, size = [], tensor.num_elements
+        pieces = []
+        size = tensor.num_elements
         for tile, intervals in enumerate(mapping):
             if not isinstance(intervals, (list, tuple)):
                 raise refuse(
@@ -151,7 +153,8 @@ class MappingLog:
 
     def add(self, tensor: Tensor, tile: int) -> None:
         """Put all elements of `tensor` on `tile`."""
-        layout, size = tensor.layout, tensor.dtype.size
+        layout = tensor.layout
+        size = tensor.dtype.size
         if layout.contiguous:
             if layout.size:
                 start = tensor.offset * size
@@ -165,7 +168,8 @@ class MappingLog:
         after the other."""
         starts, lengths = tensor.layout.runs
         if len(starts):
-            first, size = np.cumsum(lengths) - lengths, tensor.dtype.size
+            first = np.cumsum(lengths) - lengths
+            size = tensor.dtype.size
             # As pieces of memory are cut where the tile changes, those of a view are where it
             # jumps.
             piece, low, high, run = TileMap(first, np.arange(len(first))).split(begin, end)
@@ -212,7 +216,8 @@ def intervals_by_tile(begin: Array, count: Array, tile: Array) -> dict[int, Tile
     begin, end, tile = begin[mapped], begin[mapped] + count[mapped], tile[mapped]
     first = np.append(True, (tile[1:] != tile[:-1]) | (begin[1:] != end[:-1]))[: len(tile)]
     last = np.append(first[1:], True)[: len(tile)]
-    intervals, tile = list(zip(begin[first].tolist(), end[last].tolist(), strict=True)), tile[first]
+    intervals = list(zip(begin[first].tolist(), end[last].tolist(), strict=True))
+    tile = tile[first]
     cuts = np.flatnonzero(np.append(True, tile[1:] != tile[:-1])[: len(tile)])
     bounds = [*cuts.tolist(), len(tile)]
     return {

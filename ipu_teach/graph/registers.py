@@ -22,7 +22,11 @@ from ipu_teach.graph.vertex import WORKERS, Input, Output, SupervisorVertex, Vec
 from ipu_teach.target import Target
 from ipu_teach.types import UNSIGNED_INT, Array, generator
 
-INV, DIV0, OFLO, ESR, NANOO = 1 << 0, 1 << 1, 1 << 2, 1 << 19, 1 << 20
+INV = 1 << 0
+DIV0 = 1 << 1
+OFLO = 1 << 2
+ESR = 1 << 19
+NANOO = 1 << 20
 # The kit's own: an overflow of a half stops the run where it is stored, other exceptions do not.
 STOP_ON_NANOO = 1 << 31
 SEED_WORDS = 4  # of one worker
@@ -72,7 +76,8 @@ class Registers:
     def of(self, tiles: Array) -> Registers:
         """A copy of the registers of some tiles."""
         part = Registers(0, 0)
-        part.behaviour, part._make = self.behaviour[tiles], lambda: self.generators[tiles]
+        part.behaviour = self.behaviour[tiles]
+        part._make = lambda: self.generators[tiles]
         return part
 
     def put(self, tiles: Array, part: Registers) -> None:

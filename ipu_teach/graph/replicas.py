@@ -66,12 +66,17 @@ def join(top_level: Graph, part: Graph, count: int) -> None:
             next:  call it once, before the first add_variable; or write Graph(target,
             replication_factor={count}).""")
     top_level.replication.part = part
-    part.replication.count, part.replication.whole = count, top_level
+    part.replication.count = count
+    part.replication.whole = top_level
     # one set of names for both
-    part.streams, part.host_accesses = top_level.streams, top_level.host_accesses
-    part.remote_buffers, part.codelets = top_level.remote_buffers, top_level.codelets
+    part.streams = top_level.streams
+    part.host_accesses = top_level.host_accesses
+    part.remote_buffers = top_level.remote_buffers
+    part.codelets = top_level.codelets
     top_level._variables.follow(part._variables, APART, count)
-    tiles, done, log = part.target.num_tiles, 0, top_level._mapping
+    tiles = part.target.num_tiles
+    done = 0
+    log = top_level._mapping
 
     def images() -> None:
         """Put the images of what was mapped since on the tiles of their replicas."""
@@ -87,7 +92,8 @@ def join(top_level: Graph, part: Graph, count: int) -> None:
 def whole_tensor(tensor: Tensor, graph: Graph, count: int, distance: int) -> Tensor:
     """The tensor of shape (count, *s) of `graph` of which `tensor`, of shape s, is what is in each
     replica; their memories are `apart` bytes from each other."""
-    layout, step = tensor.layout, distance // tensor.dtype.size
+    layout = tensor.layout
+    step = distance // tensor.dtype.size
     if layout.strides is None:
         starts = step * np.arange(count).reshape((-1,) + (1,) * len(layout.shape))
         return graph.listed(tensor.dtype, tensor.offset + starts + layout.positions)

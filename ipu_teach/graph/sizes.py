@@ -25,7 +25,9 @@ MOST_PARTS = 10**6
 
 def set_field_size(ref: FieldRef, size: Any) -> None:
     """`Graph.set_field_size`."""
-    table, row, name = ref.vertex.table, ref.vertex.row, ref.name
+    table = ref.vertex.table
+    row = ref.vertex.row
+    name = ref.name
     field = table.codelet.fields[name]
     if not is_whole(size) or not 0 <= size <= MOST_PARTS:
         raise GraphObjectCreationError(f"""set_field_size() was given the size {shown(size)}.
@@ -52,7 +54,9 @@ def set_field_size(ref: FieldRef, size: Any) -> None:
 
 def get_field_size(ref: FieldRef) -> int:
     """`Graph.get_field_size`."""
-    table, row, name = ref.vertex.table, ref.vertex.row, ref.name
+    table = ref.vertex.table
+    row = ref.vertex.row
+    name = ref.name
     if name in table.state:
         return state_size(table, row, name) if table.state[name].depth else 1
     if (name, row) in table.parts:
@@ -87,7 +91,10 @@ def _unsized(ref: FieldRef) -> NoSizeSpecifiedError:
 
 def connect_part(ref: FieldRef, value: Any) -> None:
     """`Graph.connect` for one part of a list; the field is connected when all its parts are."""
-    table, row, name, index = ref.vertex.table, ref.vertex.row, ref.name, ref.index
+    table = ref.vertex.table
+    row = ref.vertex.row
+    name = ref.name
+    index = ref.index
     field = table.codelet.fields[name]
     subject = f"{table.codelet.__name__}.{name}"
     if not field.takes_parts:

@@ -34,7 +34,9 @@ class RowLines:
 
     def __init__(self) -> None:
         self.before: list[tuple[int, int, Line]] = []
-        self.start, self.stop, self.line = 0, 0, NOWHERE
+        self.start = 0
+        self.stop = 0
+        self.line = NOWHERE
         self.code: CodeType | None = None
         self.place = 0
 
@@ -42,8 +44,11 @@ class RowLines:
         """Write down that it is done to the rows from `start` to `stop`, in whose `frame` the graph
         was called."""
         self.before.append((self.start, self.stop, self.line))
-        self.start, self.stop, self.line = start, stop, caller()
-        self.code, self.place = frame.f_code, frame.f_lasti
+        self.start = start
+        self.stop = stop
+        self.line = caller()
+        self.code = frame.f_code
+        self.place = frame.f_lasti
 
     def spans(self) -> tuple[tuple[int, int, Line], ...]:
         """(first row, the one after the last, line), the latest first."""

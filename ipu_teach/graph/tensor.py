@@ -163,7 +163,9 @@ class Tensor(WithoutSome, WithoutValue):
     def __getitem__(self, key: Any) -> Tensor:
         # First keys as loops have them, [i], [a:b], [i, j] and [i, a:b], if the form that they lead
         # to was met before.
-        form, offset, part = self.form, self.offset, key
+        form = self.form
+        offset = self.offset
+        part = key
         if type(key) is tuple:
             row = form.row
             if row is None or len(key) != 2:
@@ -176,9 +178,11 @@ class Tensor(WithoutSome, WithoutValue):
         new_form = None
         if type(part) is int:
             if 0 <= part < form.length:
-                new_form, first = form.row, part
+                new_form = form.row
+                first = part
         elif type(part) is slice and part.step is None:
-            first, stop = part.start, part.stop
+            first = part.start
+            stop = part.stop
             if type(first) is int and type(stop) is int and 0 <= first < stop <= form.length:
                 new_form = form.rows.get(stop - first)
         if new_form is None:
@@ -459,7 +463,8 @@ class Tensor(WithoutSome, WithoutValue):
             return self.graph.listed(
                 self.dtype, self.offset + self.layout.positions.transpose(order)
             )
-        shape, strides = self.shape, self.layout.strides
+        shape = self.shape
+        strides = self.layout.strides
         layout = self.graph.strided(
             tuple(shape[i] for i in order), tuple(strides[i] for i in order)
         )
@@ -572,7 +577,8 @@ class Tensor(WithoutSome, WithoutValue):
 
     def get_var_regions(self) -> list[VariableInterval]:
         """Return the contiguous pieces as (variable, (begin, end)) in the flattened variables."""
-        variables, size = self.graph.variables, self.dtype.size
+        variables = self.graph.variables
+        size = self.dtype.size
         columns = (column.tolist() for column in self._regions()[1:])
         regions = []
         for count, byte, number in zip(*columns, strict=True):
@@ -586,16 +592,15 @@ class Tensor(WithoutSome, WithoutValue):
         The elements of a piece are contiguous in its variable.
         """
         starts, lengths = self.layout.runs
-        size, first = self.dtype.size, np.cumsum(lengths) - lengths
+        size = self.dtype.size
+        first = np.cumsum(lengths) - lengths
         byte = (self.offset + starts) * size
         run, low, high, variable = self.graph.variable_map().split(byte, byte + lengths * size)
         is_nonempty = high > low
-        run, low, high, variable = (
-            run[is_nonempty],
-            low[is_nonempty],
-            high[is_nonempty],
-            variable[is_nonempty],
-        )
+        run = run[is_nonempty]
+        low = low[is_nonempty]
+        high = high[is_nonempty]
+        variable = variable[is_nonempty]
         return first[run] + (low - byte[run]) // size, (high - low) // size, low, variable
 
     def get_debug_str(self) -> str:

@@ -83,7 +83,9 @@ class TileTable:
         The last entry replaces `UNMAPPED`.
         """
         table: TileTable = object.__new__(TileTable)
-        table._blocks, table._first, table._tile_names = self._blocks, self._first, tile_names
+        table._blocks = self._blocks
+        table._first = self._first
+        table._tile_names = tile_names
         return table
 
     def at(self, byte: Array) -> Array:
@@ -117,7 +119,8 @@ class TileTable:
         blocks = list(self._blocks)
         # from the last group to the first, so that the numbers of earlier blocks stay valid
         for i, j in zip(bounds[-2::-1], bounds[:0:-1], strict=True):
-            first, last = int(painted[i]), int(painted[j - 1]) + 1
+            first = int(painted[i])
+            last = int(painted[j - 1]) + 1
             start = np.append(top.start[first:last], top.stop[last - 1])
             patch = TileMap(start, np.append(top.tile[first:last], np.int32(UNMAPPED)))
             blocks[low[i] : high[j - 1] + 1] = self._repainted(
@@ -142,7 +145,8 @@ class TileTable:
         """A tile map of the blocks low[i] to high[i], for all i."""
         if len(self._blocks) == 1 or not low.size:
             return self._blocks[0]
-        first, last = int(low.min()), int(high.max()) + 1
+        first = int(low.min())
+        last = int(high.max()) + 1
         if last - first == 1:
             return self._blocks[first]
         count = last - first + 1
@@ -207,8 +211,10 @@ def joined(start: Array, stop: Array) -> tuple[Array, Array]:
     """
     if np.any(stop <= start):
         is_nonempty = stop > start
-        start, stop = start[is_nonempty], stop[is_nonempty]
-    length, start = stop - start, ascending(start)
+        start = start[is_nonempty]
+        stop = stop[is_nonempty]
+    length = stop - start
+    start = ascending(start)
     # regions of one shape end as they begin
     stop = start + length[:1] if np.all(length == length[:1]) else ascending(stop)
     gap = start[1:] > stop[:-1]
@@ -270,7 +276,8 @@ def paint(log: Array, memory_bytes: int) -> TileMap:
     # A gap of no length between two pieces is dropped, as is a piece that only continues the one
     # before.
     keep = np.append(edges[1:] > edges[:-1], edges[-1] < memory_bytes)
-    edges, tiles = edges[keep], tiles[keep]
+    edges = edges[keep]
+    tiles = tiles[keep]
     if len(edges) == 0 or edges[0] > 0:
         edges, tiles = np.insert(edges, 0, 0), np.insert(tiles, 0, UNMAPPED)
     change = np.append(True, tiles[1:] != tiles[:-1])

@@ -82,7 +82,9 @@ class Variables:
     def follow(self, below: Variables, distance: int, count: int) -> None:
         """Begin, still empty, above `count` images of the variables `below`, `apart` bytes from
         each other."""
-        self._below, self._apart, self.memory_bytes = below, distance, distance * count
+        self._below = below
+        self._apart = distance
+        self.memory_bytes = distance * count
 
     def check(
         self,

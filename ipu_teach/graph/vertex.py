@@ -155,7 +155,8 @@ class Field:
             return f"{edge}[VectorList[{text}{layouts[0]}]]"
         for level in reversed(range(self.depth)):
             if self.form == "edges" and level == 0:
-                text, edge = f"{edge}[{text}]", ""
+                text = f"{edge}[{text}]"
+                edge = ""
             text = f"Vector[{text}{layouts[level]}]"
         return f"{edge}[{text}]" if edge else text
 
@@ -305,7 +306,8 @@ class Vertex:
     @classmethod
     def bind(cls, regions: Mapping[str, Any], num_workers: int = WORKERS) -> Vertex:
         """Return a vertex whose fields are `regions`: arrays that it reads and writes in place."""
-        vertex, bound = cls.__new__(cls), dict(regions)
+        vertex = cls.__new__(cls)
+        bound = dict(regions)
         for name, field in cls.fields.items():
             if field.written and field.dtype.numpy.kind == "u":
                 bound[name] = unsigned(bound[name])
@@ -457,12 +459,16 @@ def _check_name(cls: type[Vertex], name: str, annotation: Any) -> None:
 def _parse(cls: type[Vertex], name: str, annotation: Any, default: Any) -> Field:
     """Return the field that `annotation` declares."""
     layouts: list[type[RegionLayout] | None] = []
-    kind, inner, form, good = "state", annotation, "", True
+    kind = "state"
+    inner = annotation
+    form = ""
+    good = True
     while get_origin(inner) in (*_KINDS, Vector, VectorList) and good:
         origin, (inner, *layout) = get_origin(inner), get_args(inner)
         if origin in _KINDS:
             good = kind == "state" and len(layouts) < 2
-            kind, form = _KINDS[origin], "edges" if layouts else ""
+            kind = _KINDS[origin]
+            form = "edges" if layouts else ""
             continue
         good = len(layout) < 2 and all(
             isinstance(x, type) and issubclass(x, RegionLayout) for x in layout

@@ -147,7 +147,8 @@ class VertexTable:
     def set_state(self, row: int, name: str, value: Any) -> None:
         """Give the state `name` of an existing vertex its value. A size that was set for it must
         fit."""
-        checked, size = self.state_value(name, value), self.sizes.get((name, row))
+        checked = self.state_value(name, value)
+        size = self.sizes.get((name, row))
         if size is not None and len(checked) != size:
             raise GraphObjectCreationError(f"""{self.codelet.__name__}.{name} was given
                 {len(checked):,} values; its size was set to {size:,}.

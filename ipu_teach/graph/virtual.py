@@ -45,7 +45,8 @@ class VirtualGraph(Graph):
 
 def _choose(parent: Graph, arguments: tuple[Any, ...]) -> Array:
     """The parent's tile numbers that are meant by a number of tiles, a range, or a list."""
-    count, ipus = parent.target.num_tiles, parent.target.num_ipus
+    count = parent.target.num_tiles
+    ipus = parent.target.num_ipus
     if len(arguments) == 1 and is_whole(arguments[0]):
         tiles_per_ipu = parent.target.tiles_per_ipu
         if not 1 <= arguments[0] <= tiles_per_ipu:

@@ -65,7 +65,11 @@ class _Step:
         given: State | None,
         *names: str,
     ) -> None:
-        self.graph, self.w, self.slope, self.prog, self.name = graph, w, slope, prog, name
+        self.graph = graph
+        self.w = w
+        self.slope = slope
+        self.prog = prog
+        self.name = name
         self.state: State = {}
         self.given = {} if given is None else given
         self._check_state(names)
@@ -195,7 +199,8 @@ def _adam(
     state_names = ("first", "second", "step")
     step = _Step(graph, parameter, slope, rate, prog, debug_context, numbers, state, *state_names)
     is_decoupled = decays_by is not None
-    g, both = _decayed(0.0 if is_decoupled else decay), (slope, parameter)
+    g = _decayed(0.0 if is_decoupled else decay)
+    both = (slope, parameter)
     first, second, count = map(step.keep, state_names)
     step.set(count, lambda n: n + 1.0)
     step.set(first, lambda m, d, w: m + (1 - beta1) * (g(d, w) - m), *both)
@@ -271,7 +276,8 @@ def lars(
         trust_ratio = trust * w / (g + decay * w + eps)
         return rate * expr.Select(trust_ratio, 1.0, expr.And(w > 0.0, g > 0.0))
 
-    length, slanted = step.scalar(ratio, step.rate, *norms), _decayed(decay)
+    length = step.scalar(ratio, step.rate, *norms)
+    slanted = _decayed(decay)
     v = step.keep("velocity")
 
     def moved(v: Any, d: Any, w: Any, length: Any) -> Any:

@@ -114,7 +114,8 @@ class Uniform(_Draw):
     high: FLOAT
 
     def compute(self) -> None:
-        low, high = self.low[..., None, None], self.high[..., None, None]
+        low = self.low[..., None, None]
+        high = self.high[..., None, None]
         self.out = self.in_order(generator.uniform(self.streams(), self.each, low, high))
 
     drawing = staticmethod(vertices.uniform)
@@ -127,7 +128,8 @@ class LogUniform(_Draw):
     high: FLOAT
 
     def compute(self) -> None:
-        low, high = self.low[..., None, None], self.high[..., None, None]
+        low = self.low[..., None, None]
+        high = self.high[..., None, None]
         powers = np.exp(generator.uniform(self.streams(), self.each, np.log(low), np.log(high)))
         self.out = self.in_order(np.clip(powers, low, high))
 
@@ -161,7 +163,8 @@ class Normal(_Draw):
     deviation: FLOAT
 
     def compute(self) -> None:
-        mean, deviation = self.mean[..., None, None], self.deviation[..., None, None]
+        mean = self.mean[..., None, None]
+        deviation = self.deviation[..., None, None]
         self.out = self.in_order(generator.normal(self.streams(), self.each, mean, deviation))
 
     drawing = staticmethod(vertices.normal)
@@ -176,7 +179,9 @@ class TruncatedNormal(_Draw):
     alpha: ClassVar[float] = 2.0
 
     def compute(self) -> None:
-        streams, alpha, each = self.streams(), self.alpha, self.each
+        streams = self.streams()
+        alpha = self.alpha
+        each = self.each
         unit = generator.normal(streams, each)
         for _ in range(_draws(alpha) - 1):
             unit = np.where(np.absolute(unit) <= alpha, unit, generator.normal(streams, each))
@@ -259,8 +264,12 @@ class _Call:
         name: str,
     ) -> None:
         _check_seed(graph, "seed", seed, modifier)
-        self.graph, self.seed, self.modifier = graph, seed, modifier
-        self.reference, self.prog, self.name = reference, prog, name
+        self.graph = graph
+        self.seed = seed
+        self.modifier = modifier
+        self.reference = reference
+        self.prog = prog
+        self.name = name
 
     def draw(
         self,
@@ -272,7 +281,9 @@ class _Call:
         **state: float,
     ) -> Tensor:
         """One vertex on every tile that holds some of the reference; `x`: a tensor of its shape."""
-        graph, name, seed = self.graph, self.name, self.seed
+        graph = self.graph
+        name = self.name
+        seed = self.seed
         if seed is None:
             seed = graph.add_variable(UNSIGNED_INT, (0,), f"{name}/seed")
         out = like(graph, self.reference, f"{name}/out", dtype)

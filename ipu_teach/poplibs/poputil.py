@@ -98,7 +98,9 @@ def _linear_mapping(
     grain_size: int | None,
 ) -> Mapping:
     """The same up to the last tile that gets any."""
-    dtype, count, target = as_dtype(dtype, "calc_linear_tile_mapping()"), prod(shape), graph.target
+    dtype = as_dtype(dtype, "calc_linear_tile_mapping()")
+    count = prod(shape)
+    target = graph.target
     grain = target.get_vector_width(dtype) if grain_size is None else grain_size
     minimum = least_elements(dtype) if min_elements_per_tile is None else min_elements_per_tile
     if not is_count(grain, 1) or not is_count(minimum, 0):
@@ -329,7 +331,8 @@ def take_each(flats: Iterable[Tensor], pieces: Sequence[tuple[int, int]]) -> lis
     pattern = tuple([(begin - first, end - first) for begin, end in pieces])
     pieces_found = []
     for flat in flats:
-        form, key = flat.form, pattern if flat.layout.strides else (first, *pattern)
+        form = flat.form
+        key = pattern if flat.layout.strides else (first, *pattern)
         if key not in form.picks:
             pieces_found.append(flat[np.concatenate([np.arange(*piece) for piece in pieces])])
             form.picks[key] = (

@@ -61,7 +61,8 @@ def linear_scales(
         if not is_whole(size) or size < 1:
             raise PoplibsError(f"""linear_scales() was given {shown(size)} as {name}.
                 next:  give a whole number of 1 or more.""")
-    forward, backward = 1 / sqrt(fan_in), 1 / sqrt(fan_out)
+    forward = 1 / sqrt(fan_in)
+    backward = 1 / sqrt(fan_out)
     if constrained:
         forward = backward = sqrt(forward * backward)
     return LinearScales(forward, backward, 1 / sqrt(batch))

@@ -59,7 +59,9 @@ class Comparison:
     """
 
     def __init__(self, before: Report, after: Report, changes: Table[Change]) -> None:
-        self.before, self.after, self.changes = before, after, changes
+        self.before = before
+        self.after = after
+        self.changes = changes
 
     def __bool__(self) -> bool:
         return bool(self.changes)
@@ -102,7 +104,8 @@ class Comparison:
 
     def sentence(self) -> str:
         """Return the comparison as one or two sentences."""
-        before, after = self.before.total_cycles, self.after.total_cycles
+        before = self.before.total_cycles
+        after = self.after.total_cycles
         ratio = f", {after / before:.2f} times as many" if before and before != after else ""
         text = f"{before:,.0f} modelled cycles before, {after:,.0f} after{ratio}."
         largest = self.largest
@@ -231,7 +234,8 @@ def _variables(aspect: str, before: Report, after: Report) -> list[Change]:
     places = [_places(report) for report in (before, after)]
     notes = {}
     for name in rows[0].keys() & rows[1].keys():
-        a, b = rows[0][name], rows[1][name]
+        a = rows[0][name]
+        b = rows[1][name]
         pairs = [
             (attribute, getattr(a, attribute), getattr(b, attribute))
             for attribute in ("dtype", "shape", "tiles", "always_live")

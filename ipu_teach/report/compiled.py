@@ -42,7 +42,8 @@ class CompiledProfile(Profile):
         self.model = cost
         self._looped = dict(looped or {})
         self._compiled = cost.compiled
-        self.target, self.replicas = cost.target, cost.compiled.graph.replicas
+        self.target = cost.target
+        self.replicas = cost.compiled.graph.replicas
 
     @cached_property
     def variables(self) -> tuple[facts.VariableFacts, ...]:
@@ -72,7 +73,8 @@ class CompiledProfile(Profile):
             if slowest and slowest.uncompiled:
                 way = CPYTHON_ALONE + slowest.uncompiled
             if c in self._looped:
-                way, reason = WAYS[-1], "; ".join(filter(None, (reason, self._looped[c])))
+                way = WAYS[-1]
+                reason = "; ".join(filter(None, (reason, self._looped[c])))
             declared = tuple((name, field.declaration()) for name, field in c.fields.items())
             rows.append(
                 facts.CodeletFacts(
@@ -179,7 +181,8 @@ class CompiledProfile(Profile):
         return self.model.compiled_number(step)
 
     def line_of_move(self, number: int, tile: int, *, within: bool) -> str:
-        step, graph = self.model.compiled_step(number), self._compiled.graph
+        step = self.model.compiled_step(number)
+        graph = self._compiled.graph
         compute_set = self.model.compute_set(number)
         if compute_set is None:
             return ""
@@ -206,7 +209,8 @@ class CompiledProfile(Profile):
 
 
 def _rows_moved(part: p.RemoteCopyStep) -> facts.RowsMoved:
-    tensor, buffer = part.tensor, part.buffer
+    tensor = part.tensor
+    buffer = part.buffer
     variable = tensor.get_var_regions()[0].var.id
     size = tensor.num_elements * tensor.dtype.size
     return facts.RowsMoved(buffer.handle, part.rows, size, variable)

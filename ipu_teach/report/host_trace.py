@@ -117,7 +117,8 @@ class HostTrace:
         since: int = 0,
         events: Iterable[HostEvent] | None = None,
     ) -> None:
-        self._raw, self._since = raw, since
+        self._raw = raw
+        self._since = since
         self._buffers: Callable[[], Table[Any]] = Table
         self.values = Table(values)
         self.dropped = dropped
@@ -134,7 +135,8 @@ class HostTrace:
         }
         rows = []
         for event, around in nested(ordered, lambda e: (e.thread, e.start, e.end)):
-            start, duration = (event.start - self._since) / 1e9, (event.end - event.start) / 1e9
+            start = (event.start - self._since) / 1e9
+            duration = (event.end - event.start) / 1e9
             place = len(around), threads[event.thread]
             rows.append(
                 HostEvent(

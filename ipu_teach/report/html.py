@@ -114,7 +114,8 @@ def _summary(report: Report) -> str:
 
 def _memory(report: Report) -> str:
     memory = report.memory
-    used, total = memory.held_per_tile, int(memory.bytes_per_tile.sum())
+    used = memory.held_per_tile
+    total = int(memory.bytes_per_tile.sum())
     categories = [
         (name, f"{size:,}", _bar(size, total))
         for name, size in memory.by_category().items()

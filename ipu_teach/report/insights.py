@@ -83,7 +83,8 @@ def _advised(needed: bool, advice: str, topic: str) -> tuple[str, str]:
 
 
 def _fit(report: Report) -> Iterator[Insight]:
-    bytes_held, limit = report.memory.held_per_tile, report.target.bytes_per_tile
+    bytes_held = report.memory.held_per_tile
+    limit = report.target.bytes_per_tile
     tile = int(np.argmax(bytes_held))
     peak, over = int(bytes_held[tile]), int((bytes_held > limit).sum())
     share = f"{peak:,} of {limit:,} bytes ({100 * peak / limit:.1f} %)"
@@ -129,7 +130,8 @@ def _fit(report: Report) -> Iterator[Insight]:
 
 def _fullest(report: Report) -> Iterator[Insight]:
     """The fullest tiles, of those that hold at least half of what they can."""
-    bytes_held, limit = report.memory.held_per_tile, report.target.bytes_per_tile
+    bytes_held = report.memory.held_per_tile
+    limit = report.target.bytes_per_tile
     for tile in np.argsort(-bytes_held, kind="stable")[:FULLEST].tolist():
         if bytes_held[tile] < HALF_FULL * limit:
             return
@@ -178,7 +180,8 @@ def _balance(report: Report) -> Iterator[Insight]:
     worst = max(computed, key=lambda execution: execution.total(partial(_waited, report)))
     lost = worst.total(partial(_waited, report))
     number = worst.longest(lambda number: report.step_cost(number).compute_duration)
-    name, balance = report.step_cost(number).name, _balance_of(report, number)
+    name = report.step_cost(number).name
+    balance = _balance_of(report, number)
     share = lost / report.total_cycles
     text = (
         f"The tiles wait longest for each other in {name!r}: its balance is {100 * balance:.0f} %"

@@ -71,7 +71,8 @@ class StepLog:
     def __init__(
         self, compiled_steps: int = 0, most: int = MOST_STEPS, moves: Array | None = None
     ) -> None:
-        self.compiled_steps, self.most = compiled_steps, most
+        self.compiled_steps = compiled_steps
+        self.most = most
         self._moves = np.zeros(compiled_steps, np.int64) if moves is None else moves
         self._moving = array("q")  # numbers of rows, in the run that is going on
         self.measured: list[Measured] = []
@@ -87,7 +88,8 @@ class StepLog:
         self.more: Array = np.zeros(0, np.int64)
         self.runs: list[ProgramRun] = []
         self.runs_left_out = self.unrecorded = self.total = 0
-        self._rows, self._all_rows = array("q"), True
+        self._rows = array("q")
+        self._all_rows = True
 
     def measure(self, step: int, cycles: Mapping[int, tuple[Array, Array]]) -> int:
         """The number of an execution of compiled step `step`. `cycles`: by group those of its

@@ -73,8 +73,10 @@ def by_module(report: Report) -> Table[Module]:
     Of memory the last row, "no module", has what is left: pointers, stacks, constants. So each
     column adds up, that of memory to `memory.bytes_per_tile`.
     """
-    profile, memory = report.profile, report.memory
-    around, owner = _around(profile, UPDATE), names(profile, 1)
+    profile = report.profile
+    memory = report.memory
+    around = _around(profile, UPDATE)
+    owner = names(profile, 1)
     members: dict[str, list[int]] = {}
     for number, name in enumerate(owner):
         owner[number] = around.get(profile.leaf(number).step) or name
@@ -88,7 +90,8 @@ def by_module(report: Report) -> Table[Module]:
         bytes_by_module[whose or REST] += size
     for place, size in zip(memory.liveness.places, memory.passing_at_fullest, strict=True):
         bytes_by_module[owner[place.step]] += size
-    codes, rows = _vertex_code(profile), []
+    codes = _vertex_code(profile)
+    rows = []
     for name, numbers in members.items():
         row = _operation(report, name, numbers, codes)
         rows.append(Module(**vars(row), memory_bytes=row.code_bytes + bytes_by_module[name]))
@@ -100,7 +103,8 @@ def by_module(report: Report) -> Table[Module]:
 def operations(report: Report, depth: int | None = None) -> Table[Operation]:
     """The run by library call and by the learner's own names, in the order of their first steps; of
     long paths the first `depth` names."""
-    profile, target = report.profile, report.target
+    profile = report.profile
+    target = report.target
     members: dict[str, list[int]] = {}
     for number, name in enumerate(names(profile, depth)):
         members.setdefault(name, []).append(number)
@@ -149,7 +153,8 @@ def _around(profile: Profile, outermost: str | None = None) -> dict[int, str]:
 
 
 def _operation(report: Report, name: str, numbers: list[int], codes: Counter[int]) -> Operation:
-    profile, target = report.profile, report.target
+    profile = report.profile
+    target = report.target
     runs = report.executions
     costs = [(int(runs[n]), profile.cost(n)) for n in numbers]
     # one may be several steps
@@ -161,7 +166,8 @@ def _operation(report: Report, name: str, numbers: list[int], codes: Counter[int
     code = sum(codes.pop(n, 0) for n in numbers) * target.vertex_code_bytes
     # the code is there once, however often it was measured
     for n in (n for n in numbers if n in profile.own_steps):
-        exchange, step = profile.cost(n).exchange, profile.steps[n]
+        exchange = profile.cost(n).exchange
+        step = profile.steps[n]
         tiles = [part.on for part in profile.parts(n)]
         code += int(control_code_bytes(exchange, tiles, step.to_device is not None, target).sum())
         code += sum(int(exchange_code_bytes(t, target).sum()) for t in exchange)
@@ -190,7 +196,8 @@ def _vertex_code(profile: Profile) -> Counter[int]:
     has_code: defaultdict[object, Array] = defaultdict(
         lambda: np.zeros(profile.target.num_tiles, bool)
     )
-    code_bytes, needed = Counter[int](), list[tuple[object, Array]]()
+    code_bytes = Counter[int]()
+    needed = list[tuple[object, Array]]()
     executed = [(number, profile.steps[number].compute_set) for number in sorted(profile.own_steps)]
     for number, which in (*executed, *((-1, which) for which in range(len(profile.compute_sets)))):
         needed = [

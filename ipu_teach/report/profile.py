@@ -259,7 +259,8 @@ class Profile(ABC):
     def by_set(self, number: int) -> tuple[Array, Array]:
         """`StepCost.by_set` of step `number`."""
         if number not in self._by_set:
-            group, at_work = int(self._together[number]), self.at_work(number)
+            group = int(self._together[number])
+            at_work = self.at_work(number)
             self._by_set[number] = self.cost(number).by_set(group, at_work, self.target)
         return self._by_set[number]
 

@@ -117,7 +117,8 @@ def folded(names: Sequence[str], sizes: Sequence[int]) -> list[tuple[str, list[i
         groups.setdefault((base, count) if count > 1 else i, []).append(i)
     rows_by_size: list[tuple[str, list[int]]] = []
     for rows in groups.values():
-        name, distinct_sizes = names[rows[0]], sorted({sizes[i] for i in rows})
+        name = names[rows[0]]
+        distinct_sizes = sorted({sizes[i] for i in rows})
         if len(rows) > 1:
             spread = (
                 f" of {distinct_sizes[0]:,} to {distinct_sizes[-1]:,} bytes"
@@ -131,7 +132,8 @@ def folded(names: Sequence[str], sizes: Sequence[int]) -> list[tuple[str, list[i
 
 def variables(report: Report) -> VariableTable:
     """Return all variables with their bytes, tiles, live ranges and lines."""
-    memory, facts = report.memory, report.profile.variables
+    memory = report.memory
+    facts = report.profile.variables
     size = total_of(memory.variable, memory.size, len(facts)).tolist()
     tiles = np.bincount(memory.variable, minlength=len(facts)).tolist()
     ranges: list[list[tuple[int, int]]] = [[] for _ in facts]
@@ -178,7 +180,8 @@ class TileMemory(WithoutSome):
     """The bytes on one tile at the place where it is fullest."""
 
     def __init__(self, memory: MemoryLedger, tile: int) -> None:
-        self._memory, self._tile = memory, tile
+        self._memory = memory
+        self._tile = tile
 
     @property
     def total(self) -> Total:
@@ -269,7 +272,8 @@ def exchanges(report: Report) -> Table[ExchangeRow]:
             else np.zeros(1, np.int64)
         )
         if received.any():
-            tile, links = int(np.argmax(received)), sum(int(t.links.sum()) for t in cost.exchange)
+            tile = int(np.argmax(received))
+            links = sum(int(t.links.sum()) for t in cost.exchange)
             total = int(received.sum())
             cycles = cost.exchange_duration + cost.global_exchange_cycles
             rows.append(
@@ -306,7 +310,9 @@ class RowMove:
 
 def row_moves(report: Report) -> Iterator[RowMove]:
     """Yield the copies with remote buffers in order, as long as their row numbers were recorded."""
-    rows, steps, done = report.rows_moved, report.profile.steps, 0
+    rows = report.rows_moved
+    steps = report.profile.steps
+    done = 0
     moving = np.array([bool(step.moves) for step in steps], bool)
     order = report.step_numbers
     for index in np.flatnonzero(moving[order]).tolist() if moving.any() else ():
@@ -386,7 +392,8 @@ class IpuRow:
 
 def ipus(report: Report) -> Table[IpuRow]:
     """Return a row for each IPU: how long it works, and how long it and others wait."""
-    overlap, rows = report.overlap, []
+    overlap = report.overlap
+    rows = []
     for ipu, (waits, holding) in enumerate(
         zip(overlap.waits, overlap.waits.sum(axis=0).tolist(), strict=True)
     ):
@@ -403,7 +410,9 @@ class Lazily(Sequence[T]):
     """A sequence that makes each item when it is indexed."""
 
     def __init__(self, length: int, one: str, make: Callable[[int], T]) -> None:
-        self._length, self._one, self._make = length, one, make
+        self._length = length
+        self._one = one
+        self._make = make
 
     def __len__(self) -> int:
         return self._length
@@ -496,7 +505,8 @@ class Compilation(WithoutSome):
     @property
     def tiles(self) -> Lazily[Tile]:
         """All tiles, with their memory."""
-        target, memory = self.target, self._report.memory
+        target = self.target
+        memory = self._report.memory
         return Lazily(
             target.num_tiles,
             "tile",
@@ -506,7 +516,8 @@ class Compilation(WithoutSome):
     @property
     def ipus(self) -> tuple[Table[Tile], ...]:
         """The tiles of each IPU."""
-        tiles, tiles_per_ipu = self.tiles, self.target.tiles_per_ipu
+        tiles = self.tiles
+        tiles_per_ipu = self.target.tiles_per_ipu
         return tuple(
             tiles[first : first + tiles_per_ipu] for first in range(0, len(tiles), tiles_per_ipu)
         )

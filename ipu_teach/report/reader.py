@@ -106,7 +106,8 @@ class StoredProfile(Profile):
 
 
 def _report(header: s.HeaderValue) -> Read:
-    profile, run_log = _profile(header), _ran(header["run"])
+    profile = _profile(header)
+    run_log = _ran(header["run"])
     besides: w.Besides = w.BESIDES.read(header)
     run_log = replace(run_log, rows=besides.rows)
     return (
@@ -119,7 +120,8 @@ def _report(header: s.HeaderValue) -> Read:
 
 
 def _profile(header: s.HeaderValue) -> StoredProfile:
-    known, inner = header.known, header["notes"]
+    known = header.known
+    inner = header["notes"]
     target: Target = s.TARGET.read(header["target"])
     known.update(tiles=target.num_tiles, ipus=target.num_ipus, categories=CATEGORIES)
     s.told("texts", s.many(s.TEXT)).read(inner["texts"])
@@ -159,7 +161,8 @@ def _profile(header: s.HeaderValue) -> StoredProfile:
     if count * target.num_tiles > w.MOST_CELLS:
         header["steps"].fail(f"a list of at most {w.MOST_CELLS // target.num_tiles:,} steps")
     programs = known["programs"] = _programs(header)
-    edges, costs = s.whole().read(header["edges"]), s.many(w.COST).read(header["costs"])
+    edges = s.whole().read(header["edges"])
+    costs = s.many(w.COST).read(header["costs"])
     replicas = _replicas(header, variables, target)
     cycles = tuple(w.CYCLES.read(cost["codelets"]) for cost in header["costs"].items())
     messages = s.many(s.many(s.Codec(w.messages, _messages))).read(header["transfers"])
@@ -244,7 +247,8 @@ def _memory(part: s.HeaderValue, target: Target) -> MemoryLedger:
 
 def _ran(part: s.HeaderValue) -> RunLog:
     """What ran, checked against the numbers of steps and programs."""
-    order, counts = s.column(below="steps").read(part["order"]), s.column().read(part["counts"])
+    order = s.column(below="steps").read(part["order"])
+    counts = s.column().read(part["counts"])
     part.known["ran"] = total = int(counts.sum())
     if len(order) > MOST_STEPS or len(counts) > len(part.known["steps"]) or total > s.MOST:
         part.fail("a run of the steps of the program")

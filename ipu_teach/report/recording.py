@@ -44,8 +44,10 @@ class Track:
     def begin(self, look: Look) -> None:
         """Forget all, and keep what stands there now."""
         values, written = look(self.tensor)
-        self.first, self.first_written = values.reshape(-1).copy(), written.reshape(-1).copy()
-        self._now, self._written = self.first.view(self._bits), self.first_written
+        self.first = values.reshape(-1).copy()
+        self.first_written = written.reshape(-1).copy()
+        self._now = self.first.view(self._bits)
+        self._written = self.first_written
         self.changes: list[tuple[int, Array, Array, Array]] = []
 
     def note(self, place: int, look: Look) -> int:
@@ -55,7 +57,8 @@ class Track:
         at = np.flatnonzero((now != self._now) | (written != self._written))
         if len(at):
             self.changes.append((place, at.astype(np.int32), values[at], written[at]))
-            self._now, self._written = now.copy(), written.copy()
+            self._now = now.copy()
+            self._written = written.copy()
         return len(at)
 
     def readable(self, values: Array) -> Array:
@@ -114,16 +117,24 @@ class Recording:
     """
 
     def __init__(self, compiled: Compiled, tensors: Sequence[Tensor], most: int) -> None:
-        self.compiled, self.most = compiled, most
+        self.compiled = compiled
+        self.most = most
         self.tracks = tuple(Track(tensor) for tensor in _checked(compiled.graph, tensors, most))
         self.report: Report | None = None
         self._look: Look | None = None
-        self.first, self.steps, self.missed, self._entries = 0, list[int](), 0, 0
+        self.first = 0
+        self.steps = list[int]()
+        self.missed = 0
+        self._entries = 0
 
     def begin(self, first: int, look: Look) -> None:
         """Record from now on, in place of what was: the machine has run `first` steps, and `look`
         sees its memory."""
-        self.first, self.steps, self.missed, self._entries, self._look = first, [], 0, 0, look
+        self.first = first
+        self.steps = []
+        self.missed = 0
+        self._entries = 0
+        self._look = look
         self.report = None
         for track in self.tracks:
             track.begin(look)
@@ -157,7 +168,8 @@ class Recording:
             raise PoplarIndexError(f"""values() was asked for step {shown(step)}.
                 where: the recording has {counted(len(device_steps), "step")}, from number
                 {self.first} next:  give the number of one of them.""")
-        last, state = int(device_steps[step - self.first]), track.first.copy()
+        last = int(device_steps[step - self.first])
+        state = track.first.copy()
         for place, at, values, _ in track.changes:
             if place <= last:
                 state[at] = values

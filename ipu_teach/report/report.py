@@ -44,7 +44,8 @@ from ipu_teach.target import Target, changed
 from ipu_teach.types import Array
 
 # Steps of one IPU that are summed up together; steps whose times are worked out at once.
-EVERY, CHUNK = 2**12, 2**16
+EVERY = 2**12
+CHUNK = 2**16
 # Fields of a machine that decide what is compiled, and not only how long it takes.
 COMPILED_FOR = (
     "num_ipus",
@@ -213,7 +214,8 @@ class Report(WithoutSome):
     def ipu_name(self, ipu: int) -> str:
         """One of `Target.sets` in words, of a replicated graph with its replica: "IPU 3, replica 1
         of 2"."""
-        sets, count = self.target.sets, self.replicas
+        sets = self.target.sets
+        count = self.replicas
         return query.Lazily(
             len(sets), "IPU", lambda i: of_replica(sets[i], i * count // len(sets), count)
         )[ipu]
@@ -325,7 +327,9 @@ class Report(WithoutSome):
         for whom."""
         sets = self.target.num_sets
         meets, lasts = np.full((2, len(self.profile.steps), sets), -1, np.int64)
-        order, several, at_work = self._ran.order, sets > 1, np.ones(lasts.shape, bool)
+        order = self._ran.order
+        several = sets > 1
+        at_work = np.ones(lasts.shape, bool)
         lasts[:] = 0
         for number in np.flatnonzero(self.executions).tolist():
             meets[number], lasts[number] = self.profile.by_set(number)
@@ -414,7 +418,8 @@ class Report(WithoutSome):
             step = self.profile.cost(number) if times else None
             if step is None or not (step.host_cycles or step.global_exchange_cycles):
                 continue
-            kind, meets = STREAMING if step.streaming else HOST, self.overlap.meets[number]
+            kind = STREAMING if step.streaming else HOST
+            meets = self.overlap.meets[number]
             has_part = (self.overlap.lasts[number] > 0) & self.profile.at_work(number)
             for local_ipu in np.flatnonzero(has_part).tolist():
                 link = step.host_cycles
@@ -438,7 +443,8 @@ class Report(WithoutSome):
     def proportions(self) -> dict[str, float]:
         """What part of the run the average tile spends on what; together 1, or nothing if nothing
         ran."""
-        total, links = self.total_cycles, self.link_cycles_per_tile
+        total = self.total_cycles
+        links = self.link_cycles_per_tile
         spent = {
             "compute": self.compute_cycles_per_tile,
             "exchange": self.exchange_cycles_per_tile,
@@ -453,7 +459,8 @@ class Report(WithoutSome):
     def grounds(self) -> dict[str, float]:
         """What share of the modelled cycles rests on what (`target.GROUNDS`), together 1; and of
         the vertices that ran, what share has "no estimate", whose cycles are missing."""
-        p, times = self.profile, enumerate(self.executions.tolist())
+        p = self.profile
+        times = enumerate(self.executions.tolist())
         steps_run = (
             (n, p.cost(i), p.several(i), p.codelet_cycles(i), p.vertices(i)) for i, n in times if n
         )

@@ -145,7 +145,8 @@ def _execution(report: Report) -> list[str]:
     if report.num_steps == 0:
         return ["Nothing has run since the engine was loaded."]
 
-    total, links = report.total_cycles, report.link_cycles_per_tile
+    total = report.total_cycles
+    links = report.link_cycles_per_tile
 
     def line(label: str, cycles: float) -> str:
         return f"{label:<54}{cycles:,.1f} ({100 * cycles / total if total else 0:.1f}% of total)"
@@ -207,7 +208,8 @@ def _runs(report: Report, maximum: int = 12) -> list[str]:
     """What the runs of each program and name took. Of steps whose order was not kept nothing is
     known here."""
     by_name: dict[str, Array] = {}  # how many, their steps, cycles, and cycles of host copies
-    numbers, host = report.step_numbers, np.zeros(len(report.executions), np.int64)
+    numbers = report.step_numbers
+    host = np.zeros(len(report.executions), np.int64)
     for number in np.flatnonzero(report.executions).tolist():
         cost = report.step_cost(number)
         host[number] = 0 if cost.streaming else cost.host_cycles
@@ -238,7 +240,9 @@ def _runs(report: Report, maximum: int = 12) -> list[str]:
 
 
 def _vertex_types(report: Report) -> list[str]:
-    ways, by_codelet, instances = report.ways(), report.cycles_by_codelet(), report.vertex_counts()
+    ways = report.ways()
+    by_codelet = report.cycles_by_codelet()
+    instances = report.vertex_counts()
     if not by_codelet:
         return ["No vertex has run since the engine was loaded."]
     width = max(28, *(len(name) for name in by_codelet))

@@ -44,7 +44,8 @@ def chrome_trace(
     events: list[_Event] = [
         _name("process_name", DEVICE, 0, f"{report.target.ipu_version}, modelled")
     ]
-    sets, tile_row = range(report.target.num_sets), _tile_row(report)
+    sets = range(report.target.num_sets)
+    tile_row = _tile_row(report)
     for ipu in sets:
         of = f" of {report.ipu_name(ipu)}" if len(sets) > 1 else ""
         events += [

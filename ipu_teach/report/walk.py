@@ -101,7 +101,8 @@ class Walk:
         self.read: list[int] = []  # before which steps of the run a predicate was read
         self.unplaced = 0  # steps that are no part of any program as it was compiled
         for program, start, stop in runs:
-            self._at, self._end = start, last if stop is None else min(stop, last)
+            self._at = start
+            self._end = last if stop is None else min(stop, last)
             if self._at < self._end:
                 self._enter(self.roots[program])
                 self.unplaced += self._end - self._at
@@ -117,14 +118,16 @@ class Walk:
         for _ in range(times if place.length else 0):
             if self._at >= self._end:
                 return
-            start, slot = self._at, len(self.spans)
+            start = self._at
+            slot = len(self.spans)
             place.runs += 1
             self._inside(place)
             if place in self._kept and self._at > start:
                 self.spans.insert(slot, Span(place, start, self._at))
 
     def _inside(self, place: WalkPlace) -> None:
-        node, children = place.node, place.children
+        node = place.node
+        children = place.children
         if node.step >= 0:
             if self._steps[self._at] in place.first:
                 if self._varies:
@@ -202,7 +205,9 @@ def _place(node: ProgramNode, depth: int, own_steps: dict[int, int], role: str =
         return WalkPlace(node, depth, children, -1, first, condition.idle, role)
     if node.kind == "Repeat" and node.count == 0:
         return WalkPlace(node, depth, children, 0, frozenset(), True, role)
-    first, idle, length = frozenset(), True, 0
+    first = frozenset()
+    idle = True
+    length = 0
     for child in children:
         if idle:
             first |= child.first

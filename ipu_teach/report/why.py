@@ -118,7 +118,8 @@ def why(report: Report, what: object = None, *, tile: int | None = None) -> Why:
     if chosen is not None:
         executed = [Executions(chosen, {chosen: 1})]
     if tile is not None:
-        causes, question = partial(_tile, report, tile=int(tile)), f"Why tile {tile} waits:"
+        causes = partial(_tile, report, tile=int(tile))
+        question = f"Why tile {tile} waits:"
         longest = max(
             executed,
             key=lambda e: (
@@ -128,7 +129,8 @@ def why(report: Report, what: object = None, *, tile: int | None = None) -> Why:
         )
         number = longest.longest(lambda n: _waits(report, n, tile))
     elif what is not None and chosen is None:
-        causes, question = partial(_waiting, report), "Why tiles wait:"
+        causes = partial(_waiting, report)
+        question = "Why tiles wait:"
         longest = max(executed, key=lambda e: e.total(partial(lost_in, report)))
         number = longest.longest(partial(lost_in, report))
     else:
@@ -137,7 +139,8 @@ def why(report: Report, what: object = None, *, tile: int | None = None) -> Why:
         about = f"step {what}" if is_whole(what) else _name(report, number)
         if chosen is None:
             about = "the run"
-        causes, question = partial(_long, report), f"Why {about} takes so long:"
+        causes = partial(_long, report)
+        question = f"Why {about} takes so long:"
     return Why(question, tuple(causes(executed, longest, number)), number)
 
 
@@ -224,8 +227,10 @@ def _step(report: Report, step: object) -> int:
 def _long(
     report: Report, executed: list[Executions], longest: Executions, number: int
 ) -> Iterator[Cause]:
-    cost, phases = report.step_cost(number), report.phases(number)
-    total, taken = report.total_cycles, longest.total(partial(_cycles, report))
+    cost = report.step_cost(number)
+    phases = report.phases(number)
+    total = report.total_cycles
+    taken = longest.total(partial(_cycles, report))
     if len(executed) > 1 and taken < DOMINATES * total:
         yield from _none_dominates(report, executed, longest)
         return
@@ -252,7 +257,8 @@ def _none_dominates(
     report: Report, executed: list[Executions], longest: Executions
 ) -> Iterator[Cause]:
     """Yield that no step takes a large share, and the kind of phase that takes most."""
-    steps, taken = len(executed), longest.total(partial(_cycles, report))
+    steps = len(executed)
+    taken = longest.total(partial(_cycles, report))
     yield Cause(
         f"The run takes {_n(report.total_cycles)} modelled cycles, and none of its {steps:,} steps "
         f"dominates: the longest, {_name(report, longest.step, longest.count)}, takes "
@@ -277,7 +283,8 @@ def _waiting(
 ) -> Iterator[Cause]:
     waits = partial(lost_in, report)
     between = _lost_between_sets(report)
-    within, longest_wait = sum(e.total(waits) for e in executed), longest.total(waits)
+    within = sum(e.total(waits) for e in executed)
+    longest_wait = longest.total(waits)
     total = report.total_cycles or 1
     share = f"{100 * (within + between) / total:.1f} %"
     yield Cause(f"{share} of the tiles' modelled time is waiting for other tiles.")
@@ -322,7 +329,8 @@ def _slowest(report: Report, number: int, phase: Phase) -> Iterator[Cause]:
     """Yield the causes of the length of a phase."""
     cost = report.step_cost(number)
     busy = phase.busy
-    line, placed = report.profile.steps[number].line, ""
+    line = report.profile.steps[number].line
+    placed = ""
     if busy is None:
         across = sum(int(t.links.sum()) for t in cost.exchange)
         moved = {
@@ -335,7 +343,8 @@ def _slowest(report: Report, number: int, phase: Phase) -> Iterator[Cause]:
             "tiles wait."
         )
     else:
-        tile, middle = int(np.argmax(busy)), _n(float(np.median(busy)))
+        tile = int(np.argmax(busy))
+        middle = _n(float(np.median(busy)))
         slow = (
             f"It lasts until its slowest tile is done: tile {tile} takes {_n(phase.cycles)}, the "
             f"median tile {middle}."
@@ -362,7 +371,8 @@ def _lines(report: Report, number: int, phase: Phase, tile: int) -> tuple[str, s
 
     An unknown line is "".
     """
-    profile, cost = report.profile, report.step_cost(number)
+    profile = report.profile
+    cost = report.step_cost(number)
     added, placed = profile.lines_on(number, tile)
     copied = profile.steps[number].line
     if profile.steps[number].compute_set < 0:
@@ -390,7 +400,8 @@ def _computed(report: Report, number: int, phase: Phase, tile: int) -> Iterator[
     cost = report.step_cost(number)
     target = report.target
     vertices = report.profile.vertices_on(number)
-    names, cycles = codelets_on(report, number, tile), int(cost.compute_cycles[tile])
+    names = codelets_on(report, number, tile)
+    cycles = int(cost.compute_cycles[tile])
     gathered = _gathered(report, number, tile)
     if 2 * gathered > cycles:
         pieces, size = (
@@ -423,7 +434,8 @@ def _computed(report: Report, number: int, phase: Phase, tile: int) -> Iterator[
     yield Cause(text, (tile,))
     if vertices is not None and 2 * gathered <= cycles and not vertices[2][tile]:
         workers = target.num_worker_contexts
-        work, idle = _n((cycles - gathered) // workers), workers - int(vertices[0][tile])
+        work = _n((cycles - gathered) // workers)
+        idle = workers - int(vertices[0][tile])
         without = f", {idle} of them with nothing to do" if idle > 0 else ""
         yield Cause(
             f"{workers} workers share them, each with every {workers}th cycle{without}: the "
@@ -434,7 +446,8 @@ def _computed(report: Report, number: int, phase: Phase, tile: int) -> Iterator[
 
 def _moved(report: Report, number: int, phase: Phase, tile: int) -> Iterator[Cause]:
     """What the figures show of why a tile exchanges longest."""
-    traffic, target = report.step_cost(number).exchange[phase.exchange], report.target
+    traffic = report.step_cost(number).exchange[phase.exchange]
+    target = report.target
     into, out = int(traffic.received[tile]), int(traffic.sent[tile])
     way = int(arrival_cycles(target)[tile]) if into else 0
     receiving, sending, issuing = (int(b[tile]) for b in traffic.bounds(target))
@@ -442,10 +455,8 @@ def _moved(report: Report, number: int, phase: Phase, tile: int) -> Iterator[Cau
         f"{counted(int(traffic.sources[tile]), 'sender')} and "
         f"{counted(int(traffic.sends[tile]), 'piece')} to send"
     )
-    transfers, sizes = (
-        report.transfers(number)[phase.exchange],
-        np.zeros(target.num_tiles, np.int64),
-    )
+    transfers = report.transfers(number)[phase.exchange]
+    sizes = np.zeros(target.num_tiles, np.int64)
     for source, size, to in zip(
         transfers.source.tolist(), transfers.size.tolist(), transfers.receivers, strict=True
     ):
@@ -467,7 +478,8 @@ def _memory(report: Report, tile: int) -> Iterator[Cause]:
     memory = report.memory
     limit = report.target.bytes_per_tile
     tiles = counted(report.target.num_tiles, "tile")
-    bytes_held, usual = int(memory.held_per_tile[tile]), _n(np.median(memory.held_per_tile))
+    bytes_held = int(memory.held_per_tile[tile])
+    usual = _n(np.median(memory.held_per_tile))
     over = f", {bytes_held - limit:,} more than it has" if bytes_held > limit else ""
     yield Cause(
         f"Tile {tile} holds {bytes_held:,} of {limit:,} bytes{over}; the median tile holds "

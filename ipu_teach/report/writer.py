@@ -47,7 +47,10 @@ MOST_MESSAGES = 2**22  # of one exchange
 CODELETS = s.many(s.row(CodeletFacts))
 COMPUTE_SETS = s.many(s.row(ComputeSetFacts))
 STEPS = s.many(s.row(StepFacts))
-COST, CYCLES, RUN, NODE = s.keyed(StepCost), s.named(s.whole()), s.keyed(RunLog), s.row(ProgramNode)
+COST = s.keyed(StepCost)
+CYCLES = s.named(s.whole())
+RUN = s.keyed(RunLog)
+NODE = s.row(ProgramNode)
 NODES = s.once("nodes", NODE)
 BY_CATEGORY = s.named(s.column("tiles"), CATEGORIES, "bytes by category")
 LEDGER = s.keyed(
@@ -144,7 +147,9 @@ def _too_large(subject: str, advice: str = "save one of a smaller machine.") -> 
 
 def facts(profile: Profile, run_log: RunLog, out: s.Columns) -> dict[str, Any]:
     """All that a digest covers."""
-    live, tiles, known = profile.memory.liveness.live, profile.target.num_tiles, profile.variables
+    live = profile.memory.liveness.live
+    tiles = profile.target.num_tiles
+    known = profile.variables
     if max(len(profile.steps) * tiles, len(live) * tiles, live.size) > MOST_CELLS:
         raise _too_large(
             f"of {len(profile.steps):,} compiled steps, {tiles:,} tiles and {len(known):,} "
@@ -171,7 +176,8 @@ def facts(profile: Profile, run_log: RunLog, out: s.Columns) -> dict[str, Any]:
 def _programs(profile: Profile, out: s.Columns) -> list[int]:
     """The numbers of the programs among all their parts, where equal ones stand once and children
     come first."""
-    roots, parts = [], 0
+    roots = []
+    parts = 0
     for program in profile.programs:
         order = [node for _, node in program.walk()]
         parts += len(order)

@@ -102,7 +102,8 @@ def _misfit(codelet: type[Vertex], part: HeaderValue) -> str:
     context = TEXT.read(part["context"])
     if codelet.context != context:
         return f"it ran as a {context} and runs as a {codelet.context}"
-    saved, now = part["hash"].value, _fingerprint(codelet)
+    saved = part["hash"].value
+    now = _fingerprint(codelet)
     if saved is not None and now is not None and saved != now:
         return "the text of its methods has changed"
     return ""

@@ -60,7 +60,8 @@ def _listed(codelets: Iterable[type[Vertex]]) -> list[type[Vertex]]:
 
 class _Reader:
     def __init__(self, header: s.HeaderValue, codelets: list[type[Vertex]]) -> None:
-        self.header, self.known = header, header.known
+        self.header = header
+        self.known = header.known
         self.known["codelets"] = [resolve(part, codelets) for part in header["codelets"].items()]
         self.graph = Graph(s.TARGET.read(header["target"]))
         self.known.update(
@@ -73,7 +74,8 @@ class _Reader:
         self._calls: dict[tuple[str, tuple[int, ...]], p.Program] = {}
 
     def read(self, parsed: Parsed) -> Read:
-        header, known = self.header, self.known
+        header = self.header
+        known = self.known
         checks = s.keyed(dict, races=s.FLAG, uninitialised=s.FLAG, estimates=s.FLAG).read(
             header["checks"]
         )
@@ -112,7 +114,8 @@ class _Reader:
     # Variables and views
 
     def _variables(self) -> None:
-        graph, size = self.graph, self.header["memory_bytes"]
+        graph = self.graph
+        size = self.header["memory_bytes"]
         for part in self.header["variables"].items():
             graph._new_variable(**w.VARIABLE.read(part))
         if graph.memory_bytes != size.whole(0, 2 * MOST_BYTES):
@@ -281,7 +284,8 @@ class _Reader:
     # Streams and programs
 
     def _host(self) -> None:
-        graph, modes = self.graph, {mode.value: mode for mode in ReplicatedStreamMode}
+        graph = self.graph
+        modes = {mode.value: mode for mode in ReplicatedStreamMode}
         for part in self.header["streams"].items():
             stream = w.STREAM.read(part)
             mode, depth = stream.pop("mode"), stream.pop("buffering_depth")
@@ -317,7 +321,8 @@ class _Reader:
         return count
 
     def _programs(self) -> list[p.Program]:
-        header, known = self.header, self.known
+        header = self.header
+        known = self.known
         known["steps"] = s.many(w.STEP).read(header["steps"])
         known["nodes"] = nodes = []
         sizes: list[int] = []

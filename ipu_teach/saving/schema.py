@@ -116,7 +116,9 @@ class Known(dict[str, Any]):
     """The file that is being read: what was told so far, by its name for bounds, and its arrays."""
 
     def __init__(self, form: Format, arrays: Mapping[str, Array], version: int = 1) -> None:
-        self.form, self.arrays, self.version = form, arrays, version
+        self.form = form
+        self.arrays = arrays
+        self.version = version
         self._made: dict[tuple[str, int, int], Array] = {}
         self._left = MOST_NUMBERS
 
@@ -128,7 +130,8 @@ class Known(dict[str, Any]):
     def column(self, place: HeaderValue, count: int | None, least: int, most: int) -> Array:
         """int64[count], each number from `least` to `most`: a column of the file. Any number of
         them if `count` is None."""
-        kind, length = TEXT.read(place[0]), place[2].whole(0, MOST_NUMBERS)
+        kind = TEXT.read(place[0])
+        length = place[2].whole(0, MOST_NUMBERS)
         if count is not None and length != count:
             place.fail(f"a column of {count:,} numbers")
         if kind == "=":
@@ -168,7 +171,10 @@ class HeaderValue:
     def __init__(
         self, value: Any, key: str | int, known: Known, above: HeaderValue | None = None
     ) -> None:
-        self.value, self.key, self.known, self.above = value, key, known, above
+        self.value = value
+        self.key = key
+        self.known = known
+        self.above = above
 
     @property
     def where(self) -> str:
@@ -192,7 +198,8 @@ class HeaderValue:
         try:
             return HeaderValue(self.value[key], key, self.known, self)  # type: ignore[index]
         except LookupError:
-            form, place = self.known.form, HeaderValue(None, key, self.known, self).where
+            form = self.known.form
+            place = HeaderValue(None, key, self.known, self).where
         raise form.error(
             f"The {form.noun} is damaged: something is missing.",
             where=place,
@@ -488,7 +495,8 @@ def row(make: Any, **parts: Codec) -> Codec:
     of = parts or schema(make)
 
     def read(part: HeaderValue) -> Any:
-        entries, version = enumerate(of.items()), part.known.version
+        entries = enumerate(of.items())
+        version = part.known.version
         return make(**{name: c.read(part[i]) for i, (name, c) in entries if c.since <= version})
 
     return Codec(lambda v, out: [c.write(getattr(v, name), out) for name, c in of.items()], read)
@@ -499,7 +507,8 @@ def keyed(make: Any, **parts: Codec) -> Codec:
     of = parts or schema(make)
 
     def read(part: HeaderValue) -> Any:
-        entries, version = of.items(), part.known.version
+        entries = of.items()
+        version = part.known.version
         return make(
             **{name: c.read(part[c.key or name]) for name, c in entries if c.since <= version}
         )

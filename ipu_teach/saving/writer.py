@@ -271,7 +271,9 @@ class _Writer:
         self._states = iter(self.graph.state_values)
 
     def file(self, checks: Mapping[str, bool], options: Mapping[str, Any]) -> bytes:
-        graph, compiled, out = self.graph, self.compiled, self.out
+        graph = self.graph
+        compiled = self.compiled
+        out = self.out
         self._number_layouts()
         # each state has a hidden variable at the end
         count = len(graph.variables) - len(graph.state_values)
@@ -343,7 +345,8 @@ class _Writer:
         renumbered = np.full(len(self.graph.layouts), -1, np.int64)
         known: dict[Any, Any] = self.out.tables.get("layouts", {})
         renumbered[list(known)] = [number for number, _ in known.values()]
-        edges, state = {}, {}
+        edges = {}
+        state = {}
         for name, field in table.fields.items():
             if field.kind == "state":
                 dtype, _, values = next(self._states)

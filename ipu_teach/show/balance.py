@@ -91,8 +91,10 @@ class _Lost:
 
 class _Run:
     def __init__(self, report: Report, name: str) -> None:
-        self.report, self.name = report, name
-        self.several, self.tiles = report.target.num_sets > 1, report.target.num_tiles
+        self.report = report
+        self.name = name
+        self.several = report.target.num_sets > 1
+        self.tiles = report.target.num_tiles
         self.group = "stretch" if self.several else "superstep"
         stretches, self.which = segments(report, len(report.step_numbers))
         runs = np.bincount(self.which, minlength=len(stretches)).tolist()
@@ -150,7 +152,9 @@ class _Run:
     def told(self, lost: _Lost) -> str:
         """Whom the tiles wait for, why, and what it would take if all were as long at work as the
         mean of them."""
-        stretch, cycles, span = lost.stretch, lost.stretch.cycles, self.longest(lost)
+        stretch = lost.stretch
+        cycles = lost.stretch.cycles
+        span = self.longest(lost)
         if lost.mean < 0.0005 * cycles:
             return "no tile waits for another" if cycles else "takes no time"
         if span is None or span.phase.busy is None:
@@ -176,7 +180,9 @@ class _Run:
     def _cause(self, span: Span) -> str:
         """What the figures show of why a tile is the slowest."""
         assert span.phase.busy is not None
-        step, number_of, tile = span.part.step, span.phase.exchange, int(span.phase.busy.argmax())
+        step = span.part.step
+        number_of = span.phase.exchange
+        tile = int(span.phase.busy.argmax())
         if number_of >= 0:
             traffic = self.report.step_cost(step).exchange[number_of]
             received, sent = (
@@ -195,12 +201,15 @@ class _Run:
 
 def _scene(runs: list[_Run], max_runs: int) -> Scene:
     ipus = [run.report.target.num_sets for run in runs]
-    span, rows_ = max(run.cycles for run in runs), int(np.lcm.reduce(ipus))
+    span = max(run.cycles for run in runs)
+    rows_ = int(np.lcm.reduce(ipus))
     count = max(1, min(MOST_LANES, *(run.tiles for run in runs)) // rows_) * rows_
     lanes_of = [LanesOf(run.report, count, count) for run in runs]
     stills: list[Still] = []
     frames: list[int] = []
-    panels, rows, lost = Panels(), list[tuple[str, ...]](), list[float]()
+    panels = Panels()
+    rows = list[tuple[str, ...]]()
+    lost = list[float]()
     for run, lanes in zip(runs, lanes_of, strict=True):
         report = run.report
         name = run.name if len(runs) > 1 else "run"
@@ -229,7 +238,8 @@ def _scene(runs: list[_Run], max_runs: int) -> Scene:
     heading = f"the {runs[0].group}, slowest first" + ", IPU by IPU" * runs[0].several
     ends = lanes_of[0].ends if len(set(ipus)) == 1 else ()
     panels.put(Lanes("lanes", heading, count=count, ends=ends), left=64, right=424, high=240)
-    ends, bin_width = ("0", "the slowest"), 100 / BINS
+    ends = ("0", "the slowest")
+    bin_width = 100 / BINS
     histograms = [still.about["histogram"][1]["n"] for still in stills]
     pictures = tuple(
         stacks([(len(CODES) - 1, many)], *BARS, int(many.max()), "tiles", ends)
@@ -239,7 +249,8 @@ def _scene(runs: list[_Run], max_runs: int) -> Scene:
         f"{number(round(i * bin_width, 1))} to {number(round((i + 1) * bin_width, 1))} %"
         for i in range(BINS)
     )
-    heading, places = "tiles by their time at work", stack_places(BINS, *BARS)
+    heading = "tiles by their time at work"
+    places = stack_places(BINS, *BARS)
     panels.put(painted("histogram", heading, *BARS, pictures, places, shares), left=464)
     for i, run in enumerate(runs):
         name, heading = (run.name, run.name) if len(runs) > 1 else ("run", "tiles that wait")

@@ -54,7 +54,9 @@ class Blocks:
 
     def flame(self, codes: Sequence[Code], pitch: float) -> Flame:
         """The boxes, as a mark; `codes` are those of the scene."""
-        boxes, first, colours = list[tuple[int, int, int, str, int]](), 0, iter(self._code)
+        boxes = list[tuple[int, int, int, str, int]]()
+        first = 0
+        colours = iter(self._code)
         for tile, blocks in zip(self.tiles, self.by_tile, strict=True):
             who = f"tile {tile}: " if len(self.tiles) > 1 else ""
             for block, colour in zip(blocks, colours, strict=False):

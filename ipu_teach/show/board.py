@@ -65,10 +65,12 @@ class Places:
         # of each box its column, its row, and how many names of IPUs stand above it
         self.spots: list[tuple[int, int, int]] = []
         self.heads: dict[int, int] = {}  # of each IPU its first box
-        down, along = -1, board.across
+        down = -1
+        along = board.across
         for box in range(len(board.tiles)):
             if along + 1 >= board.across or board.ipu(box) not in self.heads:
-                down, along = down + 1, -1
+                down = down + 1
+                along = -1
             self.heads.setdefault(board.ipu(box), box)
             along += 1
             self.spots.append((along, down, len(self.heads) * (board.block > 0)))
@@ -117,8 +119,10 @@ def rim(
 
 def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iterator[Shape]:
     """The boxes with what their tiles do, and the cells with their numbers."""
-    still, places = scene.stills[int(scene.frames[frame])], Places(board)
-    texts, cells = scene.numbers[board.name].at(frame), places.cells()
+    still = scene.stills[int(scene.frames[frame])]
+    places = Places(board)
+    texts = scene.numbers[board.name].at(frame)
+    cells = places.cells()
     yield Words(board.x, board.y - 8, board.heading, ink="soft")
     for flows in (m for m in scene.marks if isinstance(m, Flows) and m.between == board.name):
         messages, _ = under_way(scene, frame, progress, flows.name)
@@ -158,7 +162,8 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
                         rim_code, outline(inside[0, 0], inside[0, 1], wide, CELL), False, 1.5
                     )
                 if left := int(board.left[box, row]):
-                    x, y = float(inside[-1, 0] + places.pitch[row]) + 1, float(inside[0, 1]) + 11
+                    x = float(inside[-1, 0] + places.pitch[row]) + 1
+                    y = float(inside[0, 1]) + 11
                     rest.append(Words(x, y, f"+{left:,}", 11, ink="soft"))
     yield from rest
     reads, writes = still.touches.get(board.name, (np.zeros(0, np.int64), np.zeros(0, np.int64)))
@@ -204,7 +209,8 @@ def paint_packets(
         return
     if len(messages) > MOST_PACKETS:  # arrows, under the cells
         return
-    cells, still = places.cells(), scene.stills[int(scene.frames[frame])]
+    cells = places.cells()
+    still = scene.stills[int(scene.frames[frame])]
     begun = np.cumsum([scene.stills[i].first for i in scene.frames.tolist()])
     last = int(np.searchsorted(begun, begun[frame], "right")) - 1  # of the same superstep
     before, after = (scene.numbers[board.name].at(f) for f in (frame, last))
@@ -219,7 +225,8 @@ def paint_packets(
             if message.count == 1 and cell >= 0
             else f"{message.size:,} B"
         )
-        wide, ends = OF_LETTER * len(text) + 8, list[tuple[float, float]]()
+        wide = OF_LETTER * len(text) + 8
+        ends = list[tuple[float, float]]()
         for box in (message.source, int(message.receivers[0])):
             x, y = (board.x + board.width / 2, board.y - 12) if box < 0 else places.corner(box)
             if box >= 0 and cell >= 0 and board.box[cell] == box:
@@ -233,7 +240,8 @@ def paint_packets(
         part = min(1.0, max(0.0, (now - message.begin) / ((message.end - message.begin) or 1)))
         (x, y), (u, v) = ends
         yield Stroke(((x, y), (u, v)), 1, "line")
-        x, y = x + part * (u - x), y + part * (v - y)
+        x = x + part * (u - x)
+        y = y + part * (v - y)
         code = board.rims[int(board.row[cell])] if cell >= 0 else still.code
         boxes.setdefault(code, []).append((x - wide / 2, y - 8, wide, 16.0))
         words.append(Words(x, y + 4, text, 11, "middle", code))
@@ -244,7 +252,8 @@ def paint_packets(
 def _arrows(places: Places, messages: tuple[Message, ...]) -> Iterator[Shape]:
     """Arrows from box to box, those of the box in question the darkest; the host's are words."""
     board = places.board
-    focus, size = int(board.box[board.focus]), sum(message.size for message in messages)
+    focus = int(board.box[board.focus])
+    size = sum(message.size for message in messages)
     words = f"{len(messages)} messages, {size:,} B"
     ends = [(m.source, int(m.receivers[0])) for m in messages]
     pairs = sorted((focus in pair, *pair) for pair in ends if -1 not in pair)
@@ -265,7 +274,8 @@ def _links(scene: Scene, places: Places, links: tuple[Message, ...]) -> Iterator
     right = places.board.right
     for link in links:
         a, b = (places.corner(box)[1] for box in (link.source, int(link.receivers[0])))
-        a, b = a + places.board.high / 2 + 8, b + places.board.high / 2 - 8
+        a = a + places.board.high / 2 + 8
+        b = b + places.board.high / 2 - 8
         y = a + (b - a) * 0.4
         yield Stroke(
             ((right - GUTTER + 6, a), (right - 8, y), (right - GUTTER + 8, b)), 2, arrow=True
@@ -282,7 +292,8 @@ def paint_sheet(scene: Scene, mark: Sheet, frame: int) -> Iterator[Shape]:
     codes = value_codes(board, scene.numbers[board.name].at(frame))
     rows = -(-len(mark.place) // mark.columns)
     side = min(mark.width / mark.columns, mark.height / rows)
-    x, y = mark.x + mark.place % mark.columns * side, mark.y + mark.place // mark.columns * side
+    x = mark.x + mark.place % mark.columns * side
+    y = mark.y + mark.place // mark.columns * side
     for code in np.unique(codes).tolist():
         at = codes == code
         yield Boxes(code, rectangles(x[at], y[at], side, side))
@@ -303,7 +314,8 @@ def paint_detail(scene: Scene, mark: Detail, frame: int) -> Iterator[Shape]:
     for line, cell in enumerate(shown):
         yield Words(mark.x, mark.y + 12 + LINE * line, board.said(cell), 12, ink="soft")
     for line, cell in enumerate(shown):
-        y, right = mark.y + 12 + LINE * line, mark.right
+        y = mark.y + 12 + LINE * line
+        right = mark.right
         yield Words(right, y, short(now[cell], 60), 12, "end")
         if now[cell] != before[cell] and frame:
             old = short(before[cell], 60)
@@ -318,7 +330,8 @@ def paint_trail(scene: Scene, mark: Trail, edges: Array) -> Iterator[Shape]:
     """The focus' number over the run: `edges` (0 to 1) says when frames begin."""
     board = scene.mark(mark.of)
     assert isinstance(board, Board)
-    numbers, cell = scene.numbers[board.name], board.focus
+    numbers = scene.numbers[board.name]
+    cell = board.focus
     at = numbers.cell == cell
     texts = [numbers.texts[i] for i in (int(numbers.first[cell]), *numbers.value[at].tolist())]
     values = np.array([value(text) for text in texts])

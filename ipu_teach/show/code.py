@@ -34,7 +34,8 @@ from ipu_teach.show.view import View
 from ipu_teach.target import BY_HAND, COMPILED, Target
 from ipu_teach.types import Array
 
-LINE, WORST = BYTES.lettered("L", "line"), CHOSEN.lettered("M", "line that takes most")
+LINE = BYTES.lettered("L", "line")
+WORST = CHOSEN.lettered("M", "line that takes most")
 START = HUES[2].lettered("S", "start of vertices")
 PART = HUES[6].lettered("P", "part of a line, or the whole")
 CODES = (LINE, WORST, START, PART)
@@ -70,7 +71,8 @@ def code(what: Report | Observed, codelet: type[Vertex] | str | None = None) -> 
     """
     if not isinstance(what, Observed):
         return _of_run(what, codelet)
-    name, total = what.codelet.__name__, what.cycles
+    name = what.codelet.__name__
+    total = what.cycles
     if not what.lines:
         raise _uncounted(name, f"show.turns({name}, …) shows what its loops did.")
     lines = line_rows(what.codelet, what.lines, what.start, total)
@@ -79,7 +81,8 @@ def code(what: Report | Observed, codelet: type[Vertex] | str | None = None) -> 
 
 
 def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
-    model, groups_of = model_of(report, "code"), defaultdict[type[Vertex], GroupsRun](list)
+    model = model_of(report, "code")
+    groups_of = defaultdict[type[Vertex], GroupsRun](list)
     # the steps that execute a codelet: its first row is theirs
     shown_by = defaultdict[type[Vertex], dict[int, int]](dict)
     # worker cycles of moving edges into and out of their places, in the steps that need it
@@ -109,12 +112,10 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
         raise InvalidOptionError(f"""show.code() was asked for {shown(requested)}, of which no
             vertex ran.
             next:  {did_you_mean(requested, named)}{advice}.""")
-    name, total, groups_run, target = (
-        chosen.__name__,
-        spent[chosen],
-        groups_of[chosen],
-        model.target,
-    )
+    name = chosen.__name__
+    total = spent[chosen]
+    groups_run = groups_of[chosen]
+    target = model.target
     start, lines = _priced(groups_run, target)
     if not lines and not of_library(chosen):
         raise _uncounted(name, f"show.code(observe({name}, …)) counts them for one vertex.")
@@ -122,7 +123,8 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
     runs = sum(times * len(c) for times, _, c in groups_run)
     head = f"{counted(runs, 'vertex', 'vertices')} of {name} ran, {number(total)} modelled cycles"
     columns = COLUMNS
-    others, totals = None, list[float | None]()
+    others = None
+    totals = list[float | None]()
     if lines and not of_library(chosen):
         other_prices = OTHER[target.codelet_prices]
         others = _priced(groups_run, replace(target, codelet_prices=other_prices))
@@ -249,7 +251,8 @@ def line_rows(
     that cost nothing keep their place."""
     if not lines:
         return
-    worst, main = max(cycles for *_, cycles in lines), lines[0].line.method
+    worst = max(cycles for *_, cycles in lines)
+    main = lines[0].line.method
     deep = indents(codelet)
     prices = others[1] if others else LineCosts()
     spent = {line: cycles for line, _, cycles in prices}

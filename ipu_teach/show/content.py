@@ -32,7 +32,9 @@ def carried(recording: Recording, once: bool = False) -> Carried:
     """A line for each pair of tiles between which recorded elements cross, as far as there is
     room. Of what the host sends and receives there is none. `once`: of each compiled step the
     first time that it runs."""
-    report, names, tracks = recording.report, Names(), recording.tracks
+    report = recording.report
+    names = Names()
+    tracks = recording.tracks
     assert report is not None
     address = np.concatenate([t.address for t in tracks])
     elements = Elements(model_of(report, "run"), address, names, np.arange(report.target.num_tiles))
@@ -57,7 +59,10 @@ def carried(recording: Recording, once: bool = False) -> Carried:
             by_frame.append(f"{source} to {to}: {', '.join(parts)}{rest}")
         return by_frame
 
-    told, number, room, visited = Carried(), recording.first - 1, MOST_LETTERS, {HOST}
+    told = Carried()
+    number = recording.first - 1
+    room = MOST_LETTERS
+    visited = {HOST}
     for place, step in enumerate(recording.steps):
         number += step != HOST
         does = None

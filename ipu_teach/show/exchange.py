@@ -84,7 +84,8 @@ def _exchanges(report: Report) -> list[Exchange]:
     exchanges = []
     numbers, runs = np.unique(report.step_numbers, return_counts=True)
     for step, times in zip(numbers.tolist(), runs.tolist(), strict=True):
-        name, sent = step_name(report, step), report.transfers(step)
+        name = step_name(report, step)
+        sent = report.transfers(step)
         for phase in report.phases(step):
             sends = sent[phase.exchange] if phase.exchange >= 0 else ()
             if len(sends) and isinstance(sends, Transfers) and phase.busy is not None:
@@ -114,7 +115,8 @@ def pattern(source: Array, to: Array, tiles_per_ipu: int = 0) -> tuple[str, str]
         whom = "both their neighbours" if "both" in ring else "the next one"
         return f"a ring over IPUs {ring}", f"where {many} send to {whom}"
     everybody = np.union1d(senders, receivers)
-    gaps, n = np.diff(everybody), len(everybody)
+    gaps = np.diff(everybody)
+    n = len(everybody)
     away, odd = _usual(pairs[1] - pairs[0])
     # as a circle of all that take part
     turn, strange = _usual(np.diff(np.searchsorted(everybody, pairs), axis=0)[0] % n)
@@ -223,7 +225,8 @@ def _scene(report: Report, every: list[Exchange], texts: Carried, at: At, maximu
         cells = {"matrix": (code, 1, NOTHING)}
         lanes = {"matrix": (which, 0, panels.drawings[-1].span)}
         numbers_of = {"bytes": sizes, "messages": messages}
-        note, say = _note(exchange, per_ipu), "{bytes} bytes in {messages} messages"
+        note = _note(exchange, per_ipu)
+        say = "{bytes} bytes in {messages} messages"
         still = Still(
             name, note, MARGIN, exchange.cycles, True, cells, lanes, say=say, values=numbers_of
         )

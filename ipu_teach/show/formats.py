@@ -78,7 +78,8 @@ def formats(
     ]
     histograms = [[histogram(np.ldexp(sizes, k), dtype) for dtype in dtypes] for k in way]
     sentence = f"{sizes.size:,} values {histograms[0][0]}; times 2^{best} {histograms[-1][0]}."
-    panels, about = Panels(), [dict[str, tuple[str, dict[str, Array]]]() for _ in way]
+    panels = Panels()
+    about = [dict[str, tuple[str, dict[str, Array]]]() for _ in way]
     if coin is not None:
         ends, landed = _landed(coin, dtypes[0], throws, thrown, seed)
         many = np.rint(len(landed) ** (np.arange(len(way)) / (len(way) - 1))).astype(int).tolist()
@@ -155,7 +156,8 @@ def _on(ends: Array, landed: Array) -> Array:
 def _coin(value: float, ends: Array, landed: Array, many: list[int]) -> Painted:
     """A number line with two numbers and the value; how many throws landed on each, and their
     mean."""
-    inner, drawn = np.array([BAR / 2 + 10, COIN - BAR / 2 - 10]), list[tuple[Shape, ...]]()
+    inner = np.array([BAR / 2 + 10, COIN - BAR / 2 - 10])
+    drawn = list[tuple[Shape, ...]]()
     for n in many:
         mean = float(landed[:n].mean())
         at, mean_at = np.interp([value, mean], ends, inner).tolist()
@@ -184,7 +186,8 @@ def _histogram(
 ) -> tuple[Painted, list[Array]]:
     """Bars by powers of two over the reach of each dtype; and how many values stand in each, frame
     by frame."""
-    reaches, sizes = [], sizes[sizes > 0]
+    reaches = []
+    sizes = sizes[sizes > 0]
     for dtype in dtypes:
         grid, scale = grid_of(dtype, "show.formats()")
         lowest_exponent = grid.least_exponent + scale
@@ -194,22 +197,28 @@ def _histogram(
     power = np.frexp(sizes)[1] - 1
     low = int(min(power.min(initial=0) + min(way), reaches[0][0])) - 2
     high = int(max(power.max(initial=0) + max(way) + 1, reaches[0][2])) + 2
-    span, pitch = high - low, WIDE / (high - low)
-    top, drawn, counts = np.bincount(power - power.min(initial=0)).max(initial=1), [], []
+    span = high - low
+    pitch = WIDE / (high - low)
+    top = np.bincount(power - power.min(initial=0)).max(initial=1)
+    drawn = []
+    counts = []
     below = _reaches(dtypes, reaches, low, high)
     for k in way:
         bins = np.zeros((len(CODES) - 1, span), np.int64)
         np.add.at(bins, (fates(np.ldexp(sizes, k), dtypes[0]), power + k - low), 1)
         counts.append(bins.sum(axis=0))
         tall = bins / top * (HIGH - 16)
-        x, wide, tops = (np.arange(span) + 0.06) * pitch, 0.88 * pitch, HIGH - tall.cumsum(axis=0)
+        x = (np.arange(span) + 0.06) * pitch
+        wide = 0.88 * pitch
+        tops = HIGH - tall.cumsum(axis=0)
         boxes = [
             Boxes(code, rectangles(x, tops[code], wide, tall[code])[part > 0], upright=True)
             for code, part in enumerate(bins)
             if part.any()
         ]
         drawn.append((*below, *boxes, Words(WIDE, 12, f"times 2^{k}", 11, "end")))
-    heading, tall_ = f"by powers of two, as {dtypes[0].__name__}", HIGH + UNDER + ROW * len(reaches)
+    heading = f"by powers of two, as {dtypes[0].__name__}"
+    tall_ = HIGH + UNDER + ROW * len(reaches)
     places = side_by_side(span, WIDE, HIGH)
     labels = [f"2^{p} to 2^{p + 1}" for p in range(low, high)]
     return painted("values", heading, WIDE, tall_, drawn, places, labels), counts
@@ -219,10 +228,8 @@ def _reaches(
     dtypes: tuple[type[DType], ...], reaches: list[tuple[int, int, int]], low: int, high: int
 ) -> list[Shape]:
     """The axis, and below it from which power of two to which each dtype goes."""
-    pitch, shift_step = (
-        WIDE / (high - low),
-        next(2**k for k in range(12) if (high - low) / 2**k <= 9),
-    )
+    pitch = WIDE / (high - low)
+    shift_step = next(2**k for k in range(12) if (high - low) / 2**k <= 9)
     shapes: list[Shape] = [Stroke(((0, HIGH), (WIDE, HIGH)), 1, "line")]
     for p in range(ceil(low / shift_step) * shift_step, high + 1, shift_step):
         x = (p - low) * pitch

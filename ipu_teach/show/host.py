@@ -56,7 +56,8 @@ def host(report: Report) -> View:
 
 def _scene(report: Report, max_pieces: int) -> Scene:
     device, start = _device(report, max_pieces)
-    trace, clock = report.host, report.target.tile_clock_frequency
+    trace = report.host
+    clock = report.target.tile_clock_frequency
     measured, seconds = _measured(report, max_pieces)
     panels = Panels()
     panels.first(max_pieces, report.num_steps, "supersteps")
@@ -78,7 +79,8 @@ def _scene(report: Report, max_pieces: int) -> Scene:
         ((device, start, "modelled cycles"), (measured, seconds, "measured us"))
     ):
         if rows:
-            say, name = f"{{label}}: {{long}} {unit}, {{pieces}} times", ("device", "host")[which]
+            say = f"{{label}}: {{long}} {unit}, {{pieces}} times"
+            name = ("device", "host")[which]
             panels.lanes_of(name, heads[which], rows, span, unit, left=190, pitch=PITCH, say=say)
     total = report.total_cycles
     links = (
@@ -121,7 +123,9 @@ def _device(report: Report, max_pieces: int) -> tuple[dict[str, list[Piece]], in
     functions it waits where the host's times are modelled; how long it takes), in cycles."""
     names = ["device"] if report.target.num_sets == 1 else list(report.target.sets)
     pieces: dict[str, list[Piece]] = {name: [] for name in names}
-    clock, trace, now = report.target.tile_clock_frequency, report.host, 0.0
+    clock = report.target.tile_clock_frequency
+    trace = report.host
+    now = 0.0
     waits = [event for event in trace.events if trace.modelled and is_wait(event)][::-1]
 
     def add(rows: list[str], code: int, start: float, long: float) -> None:
@@ -146,7 +150,8 @@ def _device(report: Report, max_pieces: int) -> tuple[dict[str, list[Piece]], in
 
 
 def _stream(report: Report, step: int, name: str = "") -> str:
-    cost, loads = report.step_cost(step), report.profile.steps[step].to_device
+    cost = report.step_cost(step)
+    loads = report.profile.steps[step].to_device
     way = "to device" if loads else "to host"
     if cost.streaming:
         way = "from streaming memory" if loads else "to streaming memory"
@@ -158,7 +163,8 @@ def _sums(report: Report) -> dict[str, Counter[str]]:
     share a step each takes all of its cycles."""
     pieces: dict[str, Counter[str]] = {}
     for step, times in enumerate(report.executions.tolist()):
-        cost, moves = report.step_cost(step), report.profile.steps[step].moves
+        cost = report.step_cost(step)
+        moves = report.profile.steps[step].moves
         parts = [(m.buffer, m.bytes, m.rows) for m in moves] or [("", cost.host_bytes, 0)]
         for name, size, rows in parts if times and cost.host_bytes else ():
             sums = {"transfers": 1, "bytes": size, "modelled cycles": cost.host_cycles}
@@ -175,11 +181,13 @@ def _measured(report: Report, max_pieces: int) -> tuple[dict[str, list[Piece]], 
     runs = [event for event in events if is_run(event)]
     if not runs or report.host.modelled:
         return {}, 0
-    begin, end = runs[0].start, max(event.end for event in runs)
+    begin = runs[0].start
+    end = max(event.end for event in runs)
     rows: dict[str, list[Piece]] = {}
     for event in events:
         if begin <= event.start <= end:
-            start, long = round(1e6 * (event.start - begin)), max(1, round(1e6 * event.duration))
+            start = round(1e6 * (event.start - begin))
+            long = max(1, round(1e6 * event.duration))
             rows.setdefault(label(event.name, 28), []).append((_code(event), start, long))
     longest = sorted(rows, key=lambda name: -sum(piece[2] for piece in rows[name]))[:MOST_LANES]
     return {name: pieces[:max_pieces] for name, pieces in rows.items() if name in longest}, max(

@@ -48,7 +48,8 @@ class Ladder:
     given."""
 
     def __init__(self, target: Target, report: Report | None) -> None:
-        self.target, self.links = target, links_of(target)
+        self.target = target
+        self.links = links_of(target)
         self.bytes, self.busy = Counter[Link](), Counter[Link]()
         self.total = 0 if report is None else report.total_cycles
         for step, runs in enumerate([] if report is None else report.executions.tolist()):
@@ -60,7 +61,8 @@ class Ladder:
 
     def said(self, link: Link) -> str:
         """What a link carries in the run, and for how long."""
-        size, busy = self.bytes[link], self.busy[link]
+        size = self.bytes[link]
+        busy = self.busy[link]
         return f"{size:,} bytes, {number(busy)} modelled cycles busy, {self._share(link)}"
 
     def sentence(self) -> str:
@@ -87,7 +89,8 @@ class Ladder:
         self._pitch = (WIDE - 2 * RIM) / columns
         self._wide = min(60.0, 0.4 * self._pitch)
         self._top = ROOM + 2 * TURN * (around(self.target) > 0)
-        places, shapes = list[Array](), list[Shape]()
+        places = list[Array]()
+        shapes = list[Shape]()
         worst = max(self.busy.values(), default=0)
         for link in self.links:
             parts = self._parts(link)
@@ -96,7 +99,8 @@ class Ladder:
             shapes += [Boxes(code, part[None]) for part in parts]
             places.append(parts[0])
             x, y, wide, tall = parts[0]
-            text, back = self._share(link), link[0] > link[1]
+            text = self._share(link)
+            back = link[0] > link[1]
             half = len(text) * LETTER / 2
             if self.busy[link] and 2 * half < NARROWER * (self._pitch - self._wide):
                 if wide < tall:  # a rung: beside it, on its own side
@@ -111,7 +115,8 @@ class Ladder:
         for i, name in enumerate(names):
             x, y = self._corner(i)
             shapes.append(Boxes(ipu, rectangles(x, y, self._wide, HIGH)))
-            x, inside = x + self._wide / 2, len(names[-1]) <= room
+            x = x + self._wide / 2
+            inside = len(names[-1]) <= room
             beside = y - 4 if i % 2 == 0 else y + HIGH + 11  # a number for which there is no room
             shapes.append(
                 Words(x, y + HIGH / 2 + 4, name, 11, "middle", ipu)
@@ -129,10 +134,8 @@ class Ladder:
             + f", rails {rates[-1]}" * (self.target.num_ipus > 2)
             + " bytes a cycle"
         )
-        say, high = (
-            template if self.ran else "IPU {from} to IPU {to}",
-            2 * (self._top + HIGH) + BETWEEN,
-        )
+        say = template if self.ran else "IPU {from} to IPU {to}"
+        high = 2 * (self._top + HIGH) + BETWEEN
         return painted(
             "links", heading, WIDE, high, [shapes], np.array(places), say=say, values=values
         )
@@ -154,10 +157,12 @@ class Ladder:
         if b - a == 2:
             return [np.array((x + self._wide, down, u - x - self._wide, thick))]
         # all round: out of the first one, above or below all, and into the last
-        aside, out = 0.75 * TURN * (1 if back else 2), ROOM + (0 if back else TURN)
+        aside = 0.75 * TURN * (1 if back else 2)
+        out = ROOM + (0 if back else TURN)
         along = y - out - thick if a % 2 == 0 else y + HIGH + out
         low, high = sorted((along, down))
-        left, right = x - aside - thick, u + self._wide + aside
+        left = x - aside - thick
+        right = u + self._wide + aside
         return [
             np.array((left, along, right + thick - left, thick)),
             *(np.array((end, low, thick, high + thick - low)) for end in (left, right)),

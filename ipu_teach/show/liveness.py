@@ -182,7 +182,8 @@ class _Run:
         """int64[places + 1]: where on the axis each step begins, and the end."""
         if not self.cycles:
             return np.arange(self.places + 1)
-        profile, places = self.report.profile, self.report.memory.liveness.places
+        profile = self.report.profile
+        places = self.report.memory.liveness.places
         cycles = [profile.cost(number).cycles for number in range(len(profile.steps))]
         for step in np.unique(self.report.step_numbers).tolist():  # or as they were measured in it
             cycles[profile.leaf(step).step] = max(cycles[profile.leaf(step).step], cycles[step])
@@ -255,7 +256,8 @@ class _Run:
         what else is always live, how many more variables are live at a place, with their bytes; the
         buffers of each of `count` places). A place is `each` wide. All together are the bytes of a
         step."""
-        rows, less = list[tuple[str, int, list[tuple[int, int]]]](), dict[int, list[int]]()
+        rows = list[tuple[str, int, list[tuple[int, int]]]]()
+        less = dict[int, list[int]]()
         for name, bytes_of in self.report.memory.bytes_per_tile_by_category.items():
             # constants and the state of vertices are variables by their names
             if bytes_of.any() and name not in (VARIABLES, *LISTED, BUFFERS, LANDING):
@@ -292,7 +294,8 @@ def _at(values: Array, steps: Array) -> Array:
 
 
 def _scene(runs: list[_Run], at: At, max_places: int) -> Scene:
-    span, cycles = max(int(run.edges[-1]) for run in runs), runs[0].cycles
+    span = max(int(run.edges[-1]) for run in runs)
+    cycles = runs[0].cycles
     steps = -(-span // max_places)  # at a place
     per_column, count = (
         (span / max_places, max_places) if cycles else (float(steps), -(-span // steps))
@@ -423,7 +426,8 @@ def _lane_bars(
 def _still(runs: list[_Run], steps: tuple[int, ...], lanes: bool) -> Still:
     """What is live at a place of the axis, where each report is at one of its steps, or (-1) at
     none."""
-    parts, head = [], ""
+    parts = []
+    head = ""
     spans = [(r.edges[at], r.edges[at + 1]) for r, at in zip(runs, steps, strict=True) if at >= 0]
     for which, (run, at) in enumerate(zip(runs, steps, strict=True)):
         if at < 0:

@@ -56,7 +56,8 @@ def machine(given: Target | Device | Report) -> View:
 def pipes(target: Target, num_ipus: int) -> list[int]:
     """Bytes a second through all memories of a machine of so many IPUs (0: of a tile), its
     exchange, links and host."""
-    clock, tiles = target.tile_clock_frequency, max(1, num_ipus * target.tiles_per_ipu)
+    clock = target.tile_clock_frequency
+    tiles = max(1, num_ipus * target.tiles_per_ipu)
     memory = tiles * target.data_path_width / 8 * clock
     exchange = tiles * target.exchange_bytes_per_cycle * clock
     links = num_ipus * target.link_bytes_per_cycle * clock if num_ipus > 1 else 0.0

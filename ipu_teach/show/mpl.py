@@ -33,7 +33,8 @@ def figure(
     """A frame as a matplotlib figure, 7.5 inches wide; left out, it is the poster."""
     theme = DARK if dark else LIGHT
     chosen = scene.poster if frame is None else frame
-    above, height = headline_height(scene), scene.height + caption_height(scene)
+    above = headline_height(scene)
+    height = scene.height + caption_height(scene)
     canvas_figure = Figure(figsize=(WIDTH / 96, (above + height) / 96), facecolor=theme["paper"])
     FigureCanvasAgg(canvas_figure)
     axes = canvas_figure.add_axes((0, 0, 1, 1))

@@ -66,7 +66,8 @@ class NumberLine:
         """The lowest and the highest of its numbers in the window: the first is higher if there is
         none."""
         low, high = (self.spacing(end) for end in window)
-        first, last = ceil(window[0] / low) * low, floor(window[1] / high) * high
+        first = ceil(window[0] / low) * low
+        last = floor(window[1] / high) * high
         return max(first, -self.largest), min(last, self.largest)
 
     def many(self, window: Window) -> int:
@@ -105,7 +106,8 @@ def numbers(*dtypes: type[DType], value: float = 0.1) -> View:
 
 def _line(dtype: Any, value: float) -> NumberLine:
     grid, power = grid_of(dtype, "show.numbers()")
-    scale, steps = 2.0**power, 2**grid.mantissa_bits
+    scale = 2.0**power
+    steps = 2**grid.mantissa_bits
     lands = scale * float(grid.round(np.array([value / scale]))[0])
     normal = 2.0**grid.least_exponent * scale
     return NumberLine(dtype.__name__, normal / steps, normal, grid.largest * scale, steps, lands)
@@ -125,7 +127,8 @@ def _scene(lines: list[NumberLine], value: float) -> Scene:
     ]
     ends = [(part, f"{window[0] + 2 * half * part:.6g}") for part in (0.0, 0.5, 1.0)]
     panels = Panels()
-    reach, around = "powers of two; numbers from each to the next", f"around {value:.6g}"
+    reach = "powers of two; numbers from each to the next"
+    around = f"around {value:.6g}"
     panels.put(_rows("reach", reach, [_reach(line, low, span) for line in lines], powers), left=34)
     panels.below(54)
     panels.put(_rows("around", around, [_around(line, window) for line in lines], ends), left=34)
@@ -207,7 +210,8 @@ def _rows(name: str, heading: str, rows: list[DtypeRow], ticks: list[tuple[float
     high = PITCH * len(rows)
     shapes = list[Shape]()
     for i, (description, boxes) in enumerate(rows):
-        top, foot = PITCH * i + BELOW, PITCH * (i + 1) + 2
+        top = PITCH * i + BELOW
+        foot = PITCH * (i + 1) + 2
         shapes += [Stroke(((WIDE * x, top), (WIDE * x, foot)), 1, "line") for x, _ in ticks]
         for code in sorted({code for code, *_ in boxes}):
             boxes_of_code = [

@@ -75,7 +75,9 @@ class Elements:
     that between tiles `seen`."""
 
     def __init__(self, model: CostModel, address: Array, names: Names, seen: Array) -> None:
-        self.model, self.graph, self.names = model, model.compiled.graph, names
+        self.model = model
+        self.graph = model.compiled.graph
+        self.names = names
         self.address = address
         self.tile = self.graph.tile_map.at(address).astype(np.int64)
         self.seen = seen
@@ -134,7 +136,9 @@ class Elements:
         return self._copy(p.moves(step))
 
     def _execute(self, tables: tuple[FrozenTable, ...]) -> Step:
-        reads, comes, crossing_out = [NONE], [(NONE, NONE, NONE)], [(NONE, NONE, NONE)]
+        reads = [NONE]
+        comes = [(NONE, NONE, NONE)]
+        crossing_out = [(NONE, NONE, NONE)]
         written = [(NONE, NONE, NONE, NONE)]
         for table in tables:
             codelet = self.names(table.codelet.__name__)
@@ -161,7 +165,9 @@ class Elements:
         )
 
     def _copy(self, sides: list[tuple[Tensor, Tensor]]) -> Step:
-        written, comes, reads = [(NONE, NONE, NONE, NONE)], [(NONE, NONE, NONE)], [NONE]
+        written = [(NONE, NONE, NONE, NONE)]
+        comes = [(NONE, NONE, NONE)]
+        reads = [NONE]
         for source, destination in sides:
             to_tile, positions = (
                 side.positions().reshape(-1) * side.dtype.size for side in (source, destination)

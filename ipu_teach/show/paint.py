@@ -165,11 +165,14 @@ def _cells(scene: Scene, mark: Cells, still: Still, progress: float) -> Iterator
 def _cell_labels(scene: Scene, mark: Cells, codes: Array) -> Iterator[Shape]:
     """The label of each cell and the letter of its code, or of a small cell one of them."""
     x, y = mark.place(np.arange(mark.count))
-    tall, two = mark.side >= 2 * SMALLEST_LABEL, mark.side >= TWO_LINES * SMALLEST_LABEL
+    tall = mark.side >= 2 * SMALLEST_LABEL
+    two = mark.side >= TWO_LINES * SMALLEST_LABEL
     lines: list[Words] = []
     for i, code in enumerate(codes.tolist()):
-        letter, name = scene.codes[code].letter, mark.labels[i] if mark.labels else f"{i}"
-        fits, size = NAME * len(name) < mark.side, 12 if tall else 11
+        letter = scene.codes[code].letter
+        name = mark.labels[i] if mark.labels else f"{i}"
+        fits = NAME * len(name) < mark.side
+        size = 12 if tall else 11
         both = bool(two and letter and fits)
         text = name if fits and (both or not letter) else letter
         middle = float(x[i] + mark.side * 0.47)
@@ -260,7 +263,8 @@ def _flows(scene: Scene, mark: Flows, still: Still, frame: int, progress: float)
     thin = min(1.0, max(0.4, cells.side / 30)) * min(1.0, max(0.4, 20 / max(1, len(messages))))
     fan = len(messages) > MOST_SPOKES and cells.side < SMALLEST_LABEL
     for message in messages:
-        width, many = (1 + 2.5 * (message.size / largest) ** 0.5) * thin, len(message.receivers)
+        width = (1 + 2.5 * (message.size / largest) ** 0.5) * thin
+        many = len(message.receivers)
         yield from _message(cells, message, width, fan or many > MOST_SPOKES)
 
 
@@ -294,7 +298,8 @@ def _toward(
 ) -> tuple[float, float]:
     """From `start` towards `end` as far as the rim of a square that is `reach` wide to each side,
     at most to the end."""
-    x, y = end[0] - start[0], end[1] - start[1]
+    x = end[0] - start[0]
+    y = end[1] - start[1]
     part = min(1.0, reach / (max(abs(x), abs(y)) or 1))
     return start[0] + part * x, start[1] + part * y
 
@@ -317,7 +322,8 @@ def pieces(scene: Scene) -> tuple[Array, Array]:
     drawings, else its frames."""
     if scene.clock is not None:
         return np.array([s.code for s in scene.stills])[scene.frames], np.diff(scene.clock)
-    pieces_found, tapes = [], [m for m in scene.marks if isinstance(m, Tape)]
+    pieces_found = []
+    tapes = [m for m in scene.marks if isinstance(m, Tape)]
     for still in scene.stills:
         drawn = [
             scene.drawings[n].bars
@@ -341,7 +347,8 @@ def _track(scene: Scene, mark: Track, frame: int, progress: float) -> Iterator[S
         yield from _strip(mark, scene.columns, codes, cycles)
     elif len(codes) > MOST_RECTANGLES:
         columns, rows = STRIP
-        places, pieces_found = np.linspace(0, ends[-1], columns + 1), np.unique(codes)
+        places = np.linspace(0, ends[-1], columns + 1)
+        pieces_found = np.unique(codes)
         spent = [
             np.diff(np.interp(places, ends, np.append(0.0, np.cumsum(cycles * (codes == c)))))
             for c in pieces_found
@@ -358,7 +365,8 @@ def _track(scene: Scene, mark: Track, frame: int, progress: float) -> Iterator[S
             yield Boxes(int(code), rectangles(row_left[at], mark.y, wide, mark.height))
     cursor = float(edges[frame] + progress * (edges[frame + 1] - edges[frame]))
     yield Stroke(((cursor, mark.y - 4), (cursor, mark.bottom + 4)), 2)
-    below, is_whole = mark.bottom + 16, f"{number(ends[-1])} modelled cycles"
+    below = mark.bottom + 16
+    is_whole = f"{number(ends[-1])} modelled cycles"
     yield Words(mark.x, below, "0", 11, ink="soft")
     yield Words(mark.right, below, is_whole, 11, "end", "soft")
 
@@ -380,7 +388,8 @@ def _strip(mark: Track, edges: Array, codes: Array, cycles: Array) -> Iterator[S
     x = mark.x + edges * mark.width / (ends[-1] or 1)
     row_left, right = x[firsts], x[np.append(firsts[1:], parts.shape[1])]
     for i, code in enumerate(known.tolist()):
-        top, high = tops[i, firsts] * mark.height, parts[i, firsts] * mark.height
+        top = tops[i, firsts] * mark.height
+        high = parts[i, firsts] * mark.height
         boxes = rectangles(row_left, mark.y + top, right - row_left, high)
         for tall in np.unique(np.round(high, 1)):
             same_height = (np.round(high, 1) == tall) & (high > 0.05)
@@ -389,7 +398,8 @@ def _strip(mark: Track, edges: Array, codes: Array, cycles: Array) -> Iterator[S
 
 
 def _flame(scene: Scene, mark: Flame) -> Iterator[Shape]:
-    before, begin = scene.begins, 0 if mark.timed else min(mark.first.tolist(), default=0)
+    before = scene.begins
+    begin = 0 if mark.timed else min(mark.first.tolist(), default=0)
     begin, end = scene.data.get("window", (begin, len(scene.frames)))
     span = mark.span or float(before[end] - before[begin]) or 1
     yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
@@ -406,12 +416,14 @@ def _flame(scene: Scene, mark: Flame) -> Iterator[Shape]:
         yield Boxes(int(code), rectangles(row_left[at], top[at], wide[at], mark.pitch - 1.5))
     lines = []
     for i in np.flatnonzero(wide > 30).tolist():
-        name, max_letters = mark.names[int(mark.title[i])], int((wide[i] - 8) / NAME)
+        name = mark.names[int(mark.title[i])]
+        max_letters = int((wide[i] - 8) / NAME)
         # the pattern says that it waits; where room is short the name says for whom
         words = label(name if len(name) <= max_letters else name.removeprefix(WAITS), max_letters)
         if len(words) < 5 and words.endswith("…"):  # too little of the name to know it by
             continue
-        x, y = float(row_left[i]) + 4, float(top[i] + mark.pitch * 0.68)
+        x = float(row_left[i]) + 4
+        y = float(top[i] + mark.pitch * 0.68)
         lines.append(Words(x, y, words, 11, "start", int(mark.code[i])))
     yield from sorted(lines, key=lambda w: w.ink)
 
@@ -472,7 +484,8 @@ def _lane_boxes(
         for lane, lanes in zip(
             starts.tolist(), np.diff(np.append(starts, mark.count)).tolist(), strict=True
         ):
-            y, high = mark.y + lane * pitch + gap, lanes * pitch - 2 * gap
+            y = mark.y + lane * pitch + gap
+            high = lanes * pitch - 2 * gap
             box = (float(x[lane]), y, float(wide[lane]), high)
             if box[2] > 0:
                 boxes.setdefault((top, int(code[lane]), lanes), []).append(box)
@@ -488,7 +501,8 @@ def _tape_raster(
     mark: Tape, run: list[tuple[int, Drawing]], before: Array, scale: float, codes: int
 ) -> Iterator[Shape]:
     """Of a run too long to draw bar by bar; every lane has the shares of its whole run."""
-    first, last = run[0][0], run[-1][0] + 1
+    first = run[0][0]
+    last = run[-1][0] + 1
     wide = before[last] * scale
     columns = max(1, round(COLUMNS * wide / mark.width))
     at = np.linspace(0, before[last], columns + 1)
@@ -505,7 +519,8 @@ def _tape_raster(
         if id(drawing) not in rasters:
             rasters[id(drawing)] = _spent(drawing, mark.count, codes, np.array([np.inf]))[:, :, 0]
         total += rasters[id(drawing)]
-    pixels, pitch = pixels_in_turn(np.diff(spent, axis=2)), mark.height / mark.count
+    pixels = pixels_in_turn(np.diff(spent, axis=2))
+    pitch = mark.height / mark.count
     if total.sum(axis=1).all():
         yield Raster(mark.x, mark.y, wide, mark.height, pixels)
         return
@@ -516,7 +531,8 @@ def _tape_raster(
 def _spent(drawing: Drawing, count: int, codes: int, until: Array) -> Array:
     """float[lanes, codes, times]: how long each lane has had each code until some time of the
     drawing."""
-    pieces_found, lanes = np.zeros((count, codes, len(until))), np.arange(count)
+    pieces_found = np.zeros((count, codes, len(until)))
+    lanes = np.arange(count)
     for bar in drawing.bars:
         code, begin, middle = (part[:, None] for part in bar.of(count))
         pieces_found[lanes, code[:, 0]] += np.clip(np.minimum(until, middle) - begin, 0, None)
@@ -572,7 +588,8 @@ def _tree(mark: Tree) -> Iterator[Shape]:
     yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
     for x, words in zip(starts, mark.columns, strict=True):
         yield Words(x, mark.y - 8, words, 12, "end", "soft")
-    rows, inner = mark.visible(), mark.has_children()
+    rows = mark.visible()
+    inner = mark.has_children()
     first = max(54, NAME * max(map(len, mark.cells[:: len(starts)])))
     for row, i in enumerate(rows):
         top = mark.y + row * mark.pitch
@@ -634,11 +651,14 @@ def legend_words(scene: Scene, code: int) -> str:
 
 def legend_places(scene: Scene) -> list[tuple[int, float, int]]:
     """(code, x, row) of each entry of the legend."""
-    pieces_found, x, row = [], 16.0, 0
+    pieces_found = []
+    x = 16.0
+    row = 0
     for code in scene.legend:
         wide = 34 + 6.6 * len(legend_words(scene, code))
         if x > 16 and x + wide > WIDTH:
-            x, row = 16.0, row + 1
+            x = 16.0
+            row = row + 1
         pieces_found.append((code, x, row))
         x += wide
     return pieces_found

@@ -17,7 +17,8 @@ def paired(scene: Scene) -> Scene:
     """The same of a scene with two tapes of as many lanes. Both are in one place then, where each
     has every other lane."""
     tapes = [mark for mark in scene.marks if isinstance(mark, Tape)]
-    first, lanes = tapes[0], tapes[0].count
+    first = tapes[0]
+    lanes = tapes[0].count
     labels = tuple(f"{lane} {letter}" for lane in range(lanes) for letter in "ab")
     heading = label(
         "; ".join(f"{letter}, {tape.heading}" for letter, tape in zip("ab", tapes, strict=True)),
@@ -28,7 +29,9 @@ def paired(scene: Scene) -> Scene:
     )
     merged_mark = replace(merged_mark, y=first.y + 28, named=19.0)  # and the second below that
     marks = (merged_mark, replace(merged_mark, name=tapes[1].name, heading="", named=5.0))
-    names, drawings, stills = [tape.name for tape in tapes], list(scene.drawings), list[Still]()
+    names = [tape.name for tape in tapes]
+    drawings = list(scene.drawings)
+    stills = list[Still]()
     for still in scene.stills:
         ((name, (number, *_)),) = still.lanes.items()
         which = names.index(name)

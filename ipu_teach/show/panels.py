@@ -180,7 +180,8 @@ def grid(
 ) -> Cells:
     """The tiles of a machine in a square of side `room`, IPU by IPU, each under its number where
     there is room; of each `each_ipu` cells, left out one for each tile."""
-    ipus, cells = target.num_ipus, each_ipu or target.tiles_per_ipu
+    ipus = target.num_ipus
+    cells = each_ipu or target.tiles_per_ipu
     across, columns = int(np.ceil(np.sqrt(ipus))), int(np.ceil(np.sqrt(cells)))
     named = ipus > 1 and room / across >= BROAD
     gap = NAMED * (across - 1) if named else 0.0
@@ -242,7 +243,8 @@ def boxes_in_rows(
     cells: Sequence[Cell],
 ) -> Painted:
     """A box in each cell, with the names of the rows beside them."""
-    wide, codes = width / columns, np.array([cell[2] for cell in cells])
+    wide = width / columns
+    codes = np.array([cell[2] for cell in cells])
     places = np.array([(c * wide, r * pitch, 0.94 * wide, 0.9 * pitch) for r, c, *_ in cells])
     shapes: list[Shape] = [Boxes(int(code), places[codes == code]) for code in np.unique(codes)]
     for row, column, code, texts, _ in cells:
@@ -285,7 +287,8 @@ def tall(mark: Cells | Rows | Painted) -> float:
     if isinstance(mark, Painted):
         return mark.height
     if isinstance(mark, Cells):
-        blocks, rows = -(-mark.count // mark.block // mark.across), -(-mark.block // mark.columns)
+        blocks = -(-mark.count // mark.block // mark.across)
+        rows = -(-mark.block // mark.columns)
         return mark.side * (blocks * rows + mark.gap * (blocks - 1))
     rows = len(mark.visible()) if isinstance(mark, Tree) else int(mark.depth.max(initial=0)) + 1
     return mark.pitch * rows

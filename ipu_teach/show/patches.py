@@ -88,10 +88,8 @@ class _Windows:
     """The rows of a matrix as elements of the image, -1 for what is none of it."""
 
     def __init__(self, x: Tensor, matrix: Tensor, other: Tensor | None) -> None:
-        self.x, self.lies = (
-            x,
-            [_Lies.of(layout) for layout in (x, other) if layout is not None],
-        )
+        self.x = x
+        self.lies = [_Lies.of(layout) for layout in (x, other) if layout is not None]
         address = (x.offset + x.layout.positions).reshape(-1)
         order = np.argsort(address)
         wanted = matrix.offset + matrix.layout.positions
@@ -146,13 +144,15 @@ class _Windows:
 
     def scene(self) -> Scene:
         """One frame a window."""
-        panels, shown_ = Panels(), min(len(self.rows), MOST_ROWS)
+        panels = Panels()
+        shown_ = min(len(self.rows), MOST_ROWS)
         panels.first(shown_, len(self.rows), "windows")
         _, down, across, channels = self.x.shape
         side = min(SIDE, (MATRIX - 24) / (channels * (across + 1)), 200 / down)
         _, i, j, c = np.unravel_index(np.arange(self.x.num_elements), self.x.shape)
         image = np.stack((side * (j + c * (across + 1)), side * i), axis=1)
-        wide, high = (WIDE - MATRIX) / self.rows.shape[1], min(14.0, 200 / shown_)
+        wide = (WIDE - MATRIX) / self.rows.shape[1]
+        high = min(14.0, 200 / shown_)
         low = max(side * down, high * shown_) + 72
         tiles = sorted({t for lies in self.lies for t in lies.tile.tolist()})
         memory = []
@@ -173,7 +173,8 @@ class _Windows:
             f"row {a}, column {b}, channel {d}: number {p} of tile {t}"
             for a, b, d, p, t in zip(i, j, c, self.lies[0].place, self.lies[0].tile, strict=True)
         ]
-        high, switches = low + 40 * len(tiles), (SWITCH,) * (len(memory) - 1)
+        high = low + 40 * len(tiles)
+        switches = (SWITCH,) * (len(memory) - 1)
         mark = painted(
             "patches", "", WIDE, high, pictures, squares, labels, "{label}", switches=switches
         )

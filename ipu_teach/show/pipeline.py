@@ -28,7 +28,8 @@ MOST_TICKS, MOST_STAGES = 128, 32
 WIDE, HIGH = 554.0, 240.0
 NARROWER = 0.47  # to what a narrow page presses it, where words keep their size
 GOES = {FORWARD: len(STATES), BACKWARD: len(STATES) + 1}
-BUBBLE, HELD = len(STATES) + 2, len(STATES) + 3
+BUBBLE = len(STATES) + 2
+HELD = len(STATES) + 3
 CODES = (
     *STATES,
     NESTED[1].lettered("F", FORWARD),
@@ -49,7 +50,8 @@ def pipeline(ticks: Iterable[Iterable[tuple[str, int, int]]], report: Report | N
     table has all ticks. Raises `InvalidOptionError` for ticks that are none, and for a stage that
     has two things to do in one.
     """
-    every, busy = list[list[Work]](), set[tuple[int, int]]()
+    every = list[list[Work]]()
+    busy = set[tuple[int, int]]()
     with suppress(TypeError):
         every += [[Work(*one) for one in now] for now in ticks]
     works = [(t, *work) for t, now in enumerate(every) for work in now]
@@ -86,12 +88,15 @@ def held(every: Ticks, stages: int) -> Array:
 
 def _scene(every: Ticks, report: Report | None, max_ticks: int) -> Scene:
     stages = 1 + max(work.stage for now in every for work in now)
-    works, most_held, holds = sum(map(len, every)), stash(every, stages), held(every, stages)
+    works = sum(map(len, every))
+    most_held = stash(every, stages)
+    holds = held(every, stages)
     ticks, rows = min(len(every), max_ticks, MOST_TICKS), min(stages, MOST_STAGES)
     panels = Panels()
     panels.first(ticks, len(every), "ticks")
     panels.first(rows, stages, "stages")
-    wide, high = WIDE / ticks, min(26.0, HIGH / rows)
+    wide = WIDE / ticks
+    high = min(26.0, HIGH / rows)
     cells: dict[tuple[int, int], Cell] = {
         (s, t): (s, t, BUBBLE, (), f"tick {t}: stage {s} has no work")
         for s in range(rows)
@@ -99,7 +104,8 @@ def _scene(every: Ticks, report: Report | None, max_ticks: int) -> Scene:
     }
     for t, now in enumerate(every[:ticks]):
         for kind, s, b in (work for work in now if work.stage < rows):
-            long, short = f"{kind[0].upper()}{b}", f"{b}"
+            long = f"{kind[0].upper()}{b}"
+            short = f"{b}"
             fits = len(long) * LETTER + 4 < NARROWER * wide  # on a narrow page, too
             texts = (long, short) if fits else (short,)
             description = f"tick {t}: stage {s} goes {kind} with micro-batch {b}"
@@ -153,16 +159,15 @@ def _scene(every: Ticks, report: Report | None, max_ticks: int) -> Scene:
 
 def _run(panels: Panels, report: Report, max_ticks: int) -> str:
     """Put a lane for each IPU, and say how much of its time it waits."""
-    names, pieces = report.target.sets, defaultdict[tuple[int, int], list[tuple[int, int]]](list)
+    names = report.target.sets
+    pieces = defaultdict[tuple[int, int], list[tuple[int, int]]](list)
     panels.first(max_ticks, report.num_steps, "supersteps", "The run shows")
     shown = 0
     for step in report.steps_between(0, max_ticks):
         shown = max(shown, step.end)
         for ipu_of_step, start in step.shares:
-            code, works = (
-                state_of(report.phases(step.step, ipu_of_step)),
-                at_work(report, step.step),
-            )
+            code = state_of(report.phases(step.step, ipu_of_step))
+            works = at_work(report, step.step)
             end = start + int(report.overlap.lasts[step.step, ipu_of_step or 0])
             for ipu in np.flatnonzero(works).tolist() if ipu_of_step is None else (ipu_of_step,):
                 pieces[ipu, code].append((start, end))

@@ -56,7 +56,8 @@ def program(report: Report) -> View:
 
 def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
     places = all_places[:MOST_ROWS]
-    several, clocks = report.target.num_sets > 1, _kinds(report, walk)
+    several = report.target.num_sets > 1
+    clocks = _kinds(report, walk)
     spent = {
         p: [cycles_per_ipu.total() for cycles_per_ipu in clocks[id(p)]] if several else [p.cycles]
         for p in all_places
@@ -142,7 +143,8 @@ def _numbered(places: Sequence[WalkPlace]) -> dict[int, str]:
             if same_title[child.title] > 1 and child.title == child.node.kind:  # it has no name
                 titles[id(child)] = _by_content(child)
         steps = [child for child in place.children if child.node.step >= 0]
-        often, numbered = Counter(child.title for child in steps), Counter[str]()
+        often = Counter(child.title for child in steps)
+        numbered = Counter[str]()
         for child in steps:
             numbered[child.title] += 1
             if often[child.title] > 1:
@@ -184,10 +186,8 @@ def _kinds(report: Report, walk: Walk) -> dict[int, list[Counter[str]]]:
     """By the id of a place: of each IPU the cycles of each kind of phase in it. Where the cycles of
     a step depend on data, and the step stands at several places, each gets of every kind what it
     has of all."""
-    executions, ipus = (
-        report.executions.tolist() if report.num_steps else [],
-        report.target.num_sets,
-    )
+    executions = report.executions.tolist() if report.num_steps else []
+    ipus = report.target.num_sets
     steps: dict[int, list[Counter[str]]] = {}
     all_kinds = Counter[int]()
     for step, times in ((n, many) for n, many in enumerate(executions) if many):
@@ -241,7 +241,8 @@ def _sentence(
     """`spent`: of each place its cycles, on each of several IPUs."""
     leaves = [place for place in places if place.node.step >= 0]
     clocks = [sum(clock) for clock in zip(*(spent[root] for root in walk.roots), strict=True)]
-    ipu, several = clocks.index(max(clocks)), len(clocks) > 1
+    ipu = clocks.index(max(clocks))
+    several = len(clocks) > 1
     text = (
         f"{counted(len(walk.roots), 'program')} of {counted(len(places), 'part')}, {number(total)} "
         f"modelled cycles{f' on {target.num_ipus} IPUs' * (target.num_ipus > 1)}"

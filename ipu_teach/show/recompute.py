@@ -71,7 +71,8 @@ def recompute(
     peaks = np.array([int(r.memory.held_per_tile.max()) for r in runs] or peaks_alive)
     costs = np.array([r.total_cycles for r in runs] or again)
     limit = min((r.target.bytes_per_tile for r in runs), default=0)
-    names, base = [label(name, 24) for name in kept], peaks_alive.index(max(peaks_alive))
+    names = [label(name, 24) for name in kept]
+    base = peaks_alive.index(max(peaks_alive))
     panels = Panels()
     pitch = HIGH / layers
     rows = rectangles(0, np.arange(layers) * pitch, WIDE, pitch * 0.9)
@@ -80,7 +81,8 @@ def recompute(
     numbers = map(str, range(layers))
     inputs = painted("alive", heading, WIDE, HIGH + UNDER, pictures, rows, numbers, say)
     x, up = (0.06 + 0.88 * (v - v.min()) / max(1, int(np.ptp(v))) for v in (costs, peaks))
-    x, y = WIDE * x, HIGH * (1 - up)
+    x = WIDE * x
+    y = HIGH * (1 - up)
     beaten = [
         bool(((costs <= c) & (peaks <= p) & ((costs < c) | (peaks < p))).any())
         for c, p in zip(costs, peaks, strict=True)
@@ -90,12 +92,11 @@ def recompute(
         if runs
         else ("inputs alive at most", "layers computed again")
     )
-    places, dots = rectangles(x - 6, y - 6, 12.0, 12.0), np.stack((x, y, costs, peaks))
+    places = rectangles(x - 6, y - 6, 12.0, 12.0)
+    dots = np.stack((x, y, costs, peaks))
     pictures = [_dots(dots, beaten, names, i, title_text[1]) for i in range(len(names))]
-    say, heading = (
-        f"{{label}}: {{peak}} {title_text[0]}, {{cost}} {title_text[1]}",
-        " over ".join(title_text),
-    )
+    say = f"{{label}}: {{peak}} {title_text[0]}, {{cost}} {title_text[1]}"
+    heading = " over ".join(title_text)
     values = {"peak": peaks, "cost": costs}
     choices = painted(
         "choices", heading, WIDE, HIGH + UNDER, pictures, places, names, say, values=values
@@ -143,7 +144,8 @@ def alive(layers: int, plan: Collection[Step]) -> list[tuple[int, int, int, int]
     """(layer, from, to, code) of the inputs of a chain by half steps of its plan: what a step makes
     is there from its middle on, and what it needs last is there up to its end."""
     again = {layer + 1 for kind, layer in plan if kind == RECOMPUTE}
-    since, alive_spans = {0: (0, KEPT)}, list[tuple[int, int, int, int]]()
+    since = {0: (0, KEPT)}
+    alive_spans = list[tuple[int, int, int, int]]()
 
     def over(layer: int, time: int) -> None:
         alive_spans.append((layer, since[layer][0], time, since[layer][1]))
@@ -158,7 +160,8 @@ def alive(layers: int, plan: Collection[Step]) -> list[tuple[int, int, int, int]
 
 
 def _triangle(live: list[tuple[int, int, int, int]], steps: int, layers: int) -> tuple[Shape, ...]:
-    wide, pitch = WIDE / (2 * steps), HIGH / layers
+    wide = WIDE / (2 * steps)
+    pitch = HIGH / layers
     shapes: list[Shape] = []
     for code in (KEPT, BRIEF, AGAIN):
         boxes = [
@@ -176,14 +179,16 @@ def _dots(
     """A dot for each choice, and a line through those that no other beats. `dots`: x, y, cost and
     peak of each."""
     x, y, costs, peaks = dots
-    low, lower_left = ((0.0, HIGH), (WIDE, HIGH)), ((0.0, 0.0), (0.0, HIGH))
+    low = ((0.0, HIGH), (WIDE, HIGH))
+    lower_left = ((0.0, 0.0), (0.0, HIGH))
     shapes: list[Shape] = [Stroke(low, 1, "line"), Stroke(lower_left, 1, "line")]
     front = [(float(x[i]), float(y[i])) for i in np.argsort(x) if not beaten[i]]
     shapes += [Stroke(ends, 1.5) for ends in pairwise(front)]
     for i in sorted(range(len(names)), key=lambda i: (i == chosen, not beaten[i])):
         code = CHOSEN if i == chosen else BEATEN if beaten[i] else BEST
         shapes.append(Boxes(code, rectangles(x[i] - 5, y[i] - 5, 10.0, 10.0)))
-    at, end = (float(x[chosen]), float(y[chosen]) - 10), "end" if x[chosen] > WIDE / 2 else "start"
+    at = (float(x[chosen]), float(y[chosen]) - 10)
+    end = "end" if x[chosen] > WIDE / 2 else "start"
     long = LETTER * len(names[chosen]) * (-1 if end == "end" else 1)
     # the line through the best choices does not strike the name through
     shapes.append(Stroke(((at[0], at[1] - 4), (at[0] + long, at[1] - 4)), 13, "paper"))

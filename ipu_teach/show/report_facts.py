@@ -166,7 +166,8 @@ def because(view: View, report: Report, why: Why | None, at: At = None) -> View:
         raise InvalidOptionError(f"""show.{view.scene.view}() was given why={shown(why)}, which is
             no chain of causes.
             next:  give report.why(…), of the same report.""")
-    scene, tiles = view.scene, report.target.num_tiles
+    scene = view.scene
+    tiles = report.target.num_tiles
     members = np.isin(np.arange(tiles), why.tiles)
     grids = {m.name for m in scene.marks if isinstance(m, Cells) and m.count == tiles}
     stills = []
@@ -281,7 +282,8 @@ def waits_title(phase: Phase) -> str:
 
 def ipus_title(report: Report) -> str:
     """Which of several IPUs makes the others wait longest, as a title."""
-    rows, sets = report.ipus, report.target.sets
+    rows = report.ipus
+    sets = report.target.sets
     longest_held = rows.largest("held_cycles", 1)[0]
     busy = 100 * float(np.mean([row.busy for row in rows]))
     if not longest_held.held_cycles:
@@ -292,7 +294,8 @@ def ipus_title(report: Report) -> str:
 
 def ipus_at_work(report: Report) -> str:
     """How much of a run each of several IPUs is at work, and whose steps hold up the others."""
-    rows, sets = report.ipus, report.target.sets
+    rows = report.ipus
+    sets = report.target.sets
     shares = ", ".join(f"{sets[row.ipu]} {100 * row.busy:.1f} %" for row in rows[:MOST_SHARES])
     longest_held = rows.largest("held_cycles", 1)[0]
     if report.replicas > 1:

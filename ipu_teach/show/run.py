@@ -118,7 +118,8 @@ class _Maker:
         tiles = [
             recording.compiled.graph.tile_map.at(track.address).astype(np.int64) for track in tracks
         ]
-        self.ipus, self.per_ipu = self.report.target.num_ipus, self.report.target.tiles_per_ipu
+        self.ipus = self.report.target.num_ipus
+        self.per_ipu = self.report.target.tiles_per_ipu
         distinct_tiles = np.unique(np.concatenate(tiles))
         self.held = distinct_tiles[distinct_tiles >= 0]
         ipu = self.held // self.per_ipu
@@ -134,7 +135,9 @@ class _Maker:
         self.per = np.minimum(per, counts.max(axis=0))
         self.left = np.maximum(counts - self.per, 0)
         self.own: list[Array] = []  # of each tensor the elements that are drawn, tile by tile
-        box, row, place = [], [], []
+        box = []
+        row = []
+        place = []
         for which, tile in enumerate(tiles):
             order = np.argsort(tile, kind="stable")
             order = order[np.isin(tile[order], self.tiles)]
@@ -238,7 +241,8 @@ class _Maker:
             block=self.per_ipu if self.ipus > 1 else 0,
         )
         board_high = Places(board).tall
-        panels, tall = Panels(), max(board_high, 200.0)
+        panels = Panels()
+        tall = max(board_high, 200.0)
         panels.put(board, right=edge, high=board_high)
         image = self._sheet(edge + 24)
         if image is not None:
@@ -298,8 +302,10 @@ class _Maker:
     def _gains(self) -> list[int]:
         """By how much each recorded step makes the run longer: what an IPU does while another is at
         work for longer does not."""
-        cuts, clocks = set(self.report.overlap.cuts.tolist()), [0] * self.report.target.num_sets
-        messages_by_pair, at = [], self.recording.first
+        cuts = set(self.report.overlap.cuts.tolist())
+        clocks = [0] * self.report.target.num_sets
+        messages_by_pair = []
+        at = self.recording.first
         for step in self.recording.steps:
             before = max(clocks)
             if step != BY_HOST:
@@ -357,7 +363,8 @@ class _Maker:
             return [], first
         cost = self.report.step_cost(step)
         does = self.elements.step(step, self.report.profile.steps[step].compute_set)
-        name, source = step_name(self.report, step), self._source(step)
+        name = step_name(self.report, step)
+        source = self._source(step)
         leaf = self.report.profile.leaf(step).step
         self.rounds |= {first: leaf} if leaf in self.repeated else {}
         # the tiles whose IPU takes part
@@ -417,7 +424,8 @@ class _Maker:
         if phase.kind in (HOST, STREAMING):
             under_way = [(does.comes or does.goes, does.after)]
         elif phase.kind in (EXCHANGE, LINKS) and not does.by_host:
-            first, last = [(does.comes, does.after), (does.copied, True)], [(does.goes, True)]
+            first = [(does.comes, does.after), (does.copied, True)]
+            last = [(does.goes, True)]
             under_way = first + last if phase.kind == LINKS else last if phase.exchange else first
         else:
             return
@@ -434,7 +442,8 @@ class _Maker:
                     messages_by_pair[a, b, after].append(cells)
         for (source, to, after), subset in messages_by_pair.items():
             cells = np.concatenate(subset)
-            is_drawn, size = self._drawn(cells), int(self.size[cells].sum())
+            is_drawn = self._drawn(cells)
+            size = int(self.size[cells].sum())
             end = phase.cycles if phase.busy is None else int(phase.busy[tiles[to]])
             yield Message(source, np.array([to]), size, 0, end, is_drawn, len(cells), after)
 
@@ -444,7 +453,8 @@ class _Maker:
         sent = self.report.transfers(step)[phase.exchange] if phase.exchange >= 0 else ()
         if not isinstance(sent, Transfers) or phase.kind not in (EXCHANGE, LINKS):
             return ""
-        links, arrives = phase.kind == LINKS, 0
+        links = phase.kind == LINKS
+        arrives = 0
         for source, size, to in zip(sent.source, sent.size, sent.receivers, strict=True):
             away = to // self.per_ipu != source // self.per_ipu
             arrives += int(size) * int(np.count_nonzero(away == links))
@@ -492,7 +502,9 @@ class _Maker:
 
     def _numbers(self, changed_in: dict[int, int]) -> CellTexts:
         texts: dict[str, int] = {}
-        first, changes, base = [], [np.zeros((0, 3), np.int64)], 0
+        first = []
+        changes = [np.zeros((0, 3), np.int64)]
+        base = 0
         for own_cells, track in zip(self.own, self.tracks, strict=True):
 
             def of(values: Array, written: Array, track: Recorded = track) -> Array:
@@ -501,7 +513,8 @@ class _Maker:
 
             cell = np.full(len(track.address), -1)
             cell[own_cells] = base + np.arange(len(own_cells))
-            start, start_written = track.first.copy(), track.first_written.copy()
+            start = track.first.copy()
+            start_written = track.first_written.copy()
             last = max(changed_in, default=-1)
             for place, at, values, written in track.changes:
                 if place > last >= self.begins:
@@ -523,7 +536,8 @@ class _Maker:
     def _known(self, numbers: CellTexts, frames: int) -> Array:
         """int64[frames]: how many of the drawn cells are written in each frame."""
         written = np.array([text != "?" for text in numbers.texts], bool)
-        now, change = numbers.first.copy(), np.zeros(frames + 1, np.int64)
+        now = numbers.first.copy()
+        change = np.zeros(frames + 1, np.int64)
         columns = (numbers.frame.tolist(), numbers.cell.tolist(), numbers.value.tolist())
         for frame, cell, value_ in zip(*columns, strict=True):
             change[frame] += int(written[value_]) - int(written[now[cell]])
@@ -588,7 +602,9 @@ class _Maker:
                 "The IPUs go through steps of their own at the same time. Here one plays after the "
                 "other; in the strip each has what it makes the run longer."
             )
-        drawn, tiles, scope = len(self.box), len(self.held), " of each IPU" * (self.ipus > 1)
+        drawn = len(self.box)
+        tiles = len(self.held)
+        scope = " of each IPU" * (self.ipus > 1)
         if self.left.any():
             notes.append(
                 f"Of {drawn + int(self.left.sum()):,} elements on these tiles {drawn:,} are drawn."
@@ -601,9 +617,11 @@ class _Maker:
 
     def _title(self, tensors: str, rests: int, numbers: CellTexts) -> str:
         """What moves where the picture rests, or how much changes."""
-        still, ipus = self.stills[rests], self.report.target.num_ipus > 1
+        still = self.stills[rests]
+        ipus = self.report.target.num_ipus > 1
         messages = still.flows.get("messages", ())
-        between, size = [m for m in messages if m.source >= 0 <= int(m.receivers[0])], 0
+        between = [m for m in messages if m.source >= 0 <= int(m.receivers[0])]
+        size = 0
         if not between:
             changes, elements = (
                 counted(len(subset), noun)
@@ -631,12 +649,14 @@ class _Maker:
         )
 
     def _table(self, board: Board, numbers: CellTexts, frames: Array) -> Table:
-        now, rows = [numbers.texts[i] for i in numbers.first.tolist()], []
+        now = [numbers.texts[i] for i in numbers.first.tolist()]
+        rows = []
         superstep = np.cumsum([self.stills[i].first for i in frames.tolist()])
         for frame, cell, text in zip(
             numbers.frame.tolist(), numbers.cell.tolist(), numbers.value.tolist(), strict=True
         ):
             old, now[cell] = now[cell], numbers.texts[text]
-            steps_run, tile = f"{superstep[frame]:,}", f"{self.tiles[self.box[cell]]}"
+            steps_run = f"{superstep[frame]:,}"
+            tile = f"{self.tiles[self.box[cell]]}"
             rows.append((steps_run, tile, board.said(cell), old, now[cell]))
         return ("superstep", "tile", "element", "old", "new"), tuple(rows)

@@ -120,7 +120,8 @@ class Cells(Placed):
 
     def place(self, numbers: Array) -> tuple[Array, Array]:
         """(x, y) of the upper left corner of each cell."""
-        block, within = numbers // self.block, numbers % self.block
+        block = numbers // self.block
+        within = numbers % self.block
         rows = -(-self.block // self.columns)
         x = within % self.columns + block % self.across * (self.columns + self.gap)
         y = within // self.columns + block // self.across * (rows + self.gap)
@@ -486,7 +487,8 @@ class CellTexts:
 
     def at(self, frame: int) -> list[str]:
         """The text of each cell in a frame."""
-        now, done = self.first.copy(), int(np.searchsorted(self.frame, frame, "right"))
+        now = self.first.copy()
+        done = int(np.searchsorted(self.frame, frame, "right"))
         now[self.cell[:done]] = self.value[:done]
         return [self.texts[i] for i in now.tolist()]
 
@@ -587,7 +589,9 @@ class Scene:
         if not rounds:
             return None
         marks = [self.begins[first + k * period] for k in range(rounds + 1)]
-        begin, end, whole_numbers = marks[0], marks[-1], self.begins[-1] or 1
+        begin = marks[0]
+        end = marks[-1]
+        whole_numbers = self.begins[-1] or 1
         room = max(1, round(MOST_COLUMNS * (end - begin) / whole_numbers))
         per_round, gap = max(1, room // rounds), -(-rounds // room)  # columns of a round, or rounds
         inner = [*marks[::gap], end] if gap > 1 else marks
@@ -680,14 +684,16 @@ def _rounds(frames: Array) -> tuple[int, int, int]:
     data = (0, 0, 0)
     if not len(frames):
         return data
-    places, covered = np.flatnonzero(frames == frames[len(frames) // 2])[:MOST_PERIODS], 0
+    places = np.flatnonzero(frames == frames[len(frames) // 2])[:MOST_PERIODS]
+    covered = 0
     for period in (int(place - places[0]) for place in places[1:]):
         again = np.append(frames[:-period] == frames[period:], False)
         ends = np.flatnonzero(np.diff(again, prepend=False))
         for first, last in ends[: len(ends) // 2 * 2].reshape(-1, 2).tolist():
             rounds = (last - first) // period + 1
             if rounds > 1 and rounds * period > covered:
-                data, covered = (first, period, rounds), rounds * period
+                data = (first, period, rounds)
+                covered = rounds * period
     return data
 
 

@@ -54,8 +54,10 @@ def sparse(partitioner: Partitioner, csr: CSRMatrix) -> View:
             Partitioner.
             next:  give it one, and a pattern: show.sparse(Partitioner(params, FLOAT, target),
             csr).""")
-    cut, data = partitioner.cut, partitioner.encode(csr)
-    count, rounds = cut.num_buckets, data.rounds
+    cut = partitioner.cut
+    data = partitioner.encode(csr)
+    count = cut.num_buckets
+    rounds = data.rounds
     slots = data.meta_info[1:].reshape(count, cut.slots, PLACES).astype(np.int64)
     bucket, slot = np.nonzero(slots[:, :, 0] != EMPTY)
     part, row, column = slots[bucket, slot].T
@@ -70,7 +72,10 @@ def sparse(partitioner: Partitioner, csr: CSRMatrix) -> View:
     moments = [(frame, 0) for frame in range(drops + 1)] + [
         (drops, int(step)) for step in shown_rounds
     ]
-    states, matrices, rings, bars = [], [], [], []
+    states = []
+    matrices = []
+    rings = []
+    bars = []
     top = max(cut.slots, int(np.bincount(part, minlength=1).max(initial=1)))
     for frame, step in moments:
         state = np.where(far == 0, OWN, np.where(far <= step, GUEST, OVER))
@@ -82,9 +87,11 @@ def sparse(partitioner: Partitioner, csr: CSRMatrix) -> View:
         np.stack([_each(state, code, part, bucket, count) for code in (OWN, GUEST, OVER)])
         for state in states
     ]
-    panels, shown_ = Panels(), min(count, MOST)
+    panels = Panels()
+    shown_ = min(count, MOST)
     b, (m, k) = cut.b, csr.shape
-    heading, tall = f"{m:,} x {k:,} in blocks of {b} x {b}", SIDE * min(1, m / k)
+    heading = f"{m:,} x {k:,} in blocks of {b} x {b}"
+    tall = SIDE * min(1, m / k)
     panels.put(painted("matrix", heading, SIDE, tall, matrices), left=LEFT)
     heading = f"{counted(count, 'bucket')} with room for {cut.slots}"
     labels = [f"bucket {i} on tile {cut.tiles[i, 0]}" for i in range(shown_)]
@@ -135,18 +142,21 @@ def sparse(partitioner: Partitioner, csr: CSRMatrix) -> View:
 
 def _each(state: Array, code: int, part: Array, bucket: Array, count: int) -> Array:
     """By bucket, how many blocks of a code stand there; one without room stands at its part."""
-    where, these = (bucket if code == GUEST else part), state == code
+    where = bucket if code == GUEST else part
+    these = state == code
     return np.bincount(where[these], minlength=count)
 
 
 def _matrix(cut: Cut, csr: CSRMatrix, row: Array, column: Array, state: Array) -> tuple[Shape, ...]:
     """The blocks of a matrix, and the lines between its parts."""
-    high, wide = csr.block_rows, csr.block_columns
+    high = csr.block_rows
+    wide = csr.block_columns
     rows, columns = min(high, BINS), min(wide, BINS)
     tall = SIDE * min(1.0, high / wide)
     codes = np.full((rows, columns), -1)
     np.maximum.at(codes, (row * rows // high, column * columns // wide), state)
-    dy, dx = tall / rows, SIDE / columns
+    dy = tall / rows
+    dx = SIDE / columns
     shapes: list[Shape] = []
     for code in np.unique(codes[codes >= 0]).tolist():
         y, x = np.nonzero(codes == code)
@@ -165,7 +175,8 @@ def _matrix(cut: Cut, csr: CSRMatrix, row: Array, column: Array, state: Array) -
 def _ring(cut: Cut, part: Array, bucket: Array, state: Array, top: int) -> tuple[Shape, ...]:
     """Buckets side by side, with a line at their room; what finds none stands above it."""
     count = cut.num_buckets
-    pitch, unit = WIDE / min(count, MOST), HIGH / top
+    pitch = WIDE / min(count, MOST)
+    unit = HIGH / top
     shapes: list[Shape] = []
     low: Array = np.zeros(count)
     for code in (OWN, GUEST, OVER):
@@ -194,7 +205,8 @@ def _steps(cut: Cut, rounds: int, done: int) -> tuple[Shape, ...]:
     ends = ends / ends[-1] * wide
     shapes: list[Shape] = []
     for i, (begin, end) in enumerate(pairwise(ends.tolist())):
-        code, text = DONE if i <= done else COMES, "multiply" if i == 0 else f"{i}"
+        code = DONE if i <= done else COMES
+        text = "multiply" if i == 0 else f"{i}"
         shapes.append(Boxes(code, rectangles(begin, 0, max(end - begin - 3, 0.5), BAR)))
         if LETTER * len(text) + 4 < end - begin:
             shapes.append(Words((begin + end) / 2, 16, text, 11, "middle", code))
@@ -235,10 +247,13 @@ def crossing(cycles: Mapping[str, Mapping[float, float]], unit: str = "modelled 
         for name, won in zip(names[1:], wins, strict=True)
     ]
     sentence = f"{names[0][:1].upper()}{names[0][1:]} is overtaken {', '.join(by)}."
-    many, wide = len(at), WIDE + 150
-    x, logs = np.linspace(16, wide - 16, many), np.log2(table)
+    many = len(at)
+    wide = WIDE + 150
+    x = np.linspace(16, wide - 16, many)
+    logs = np.log2(table)
     y = 10 + (HIGH - 20) * (logs.max() - logs) / max(1e-9, np.ptp(logs))
-    panels, heading = Panels(), f"{unit} by density, both by powers of two"
+    panels = Panels()
+    heading = f"{unit} by density, both by powers of two"
     pictures = [_curves(x, y, names, labels, i) for i in range(many)]
     places = side_by_side(many, wide, HIGH)
     panels.put(painted("curves", heading, wide, HIGH + 34, pictures, places, labels), left=LEFT)
@@ -281,7 +296,8 @@ def _curves(
     x: Array, y: Array, names: list[str], labels: list[str], position: int
 ) -> tuple[Shape, ...]:
     """Curves, a line at a density, and a dot where it meets each of them."""
-    wide, shapes = WIDE + 150, list[Shape]()
+    wide = WIDE + 150
+    shapes = list[Shape]()
     shapes += [Stroke(((0, HIGH), (wide, HIGH)), 1, "line")]
     shapes += [Stroke(((x[position], 0), (x[position], HIGH)), 1.5)]
     for code, line in enumerate(y):

@@ -32,8 +32,11 @@ def stacks(
     wide enough. `ends` are words below the first and the last, where there is no room for all of
     their numbers.
     """
-    count, scale, shapes = len(parts[0][1]), height / (top or 1), list[Shape]()
-    pitch, rows = width / count, np.arange(count)
+    count = len(parts[0][1])
+    scale = height / (top or 1)
+    shapes = list[Shape]()
+    pitch = width / count
+    rows = np.arange(count)
     wide = stack_width(pitch)
     shapes.append(Words(width, -8, f"to {number(round(top))} {unit}", 12, "end", "soft"))
     if count > MOST_RECTANGLES:
@@ -44,7 +47,8 @@ def stacks(
             end = begin + heights
             high = (end - begin) * scale
             boxes = rectangles(rows * pitch, height - end * scale, wide, high)
-            is_visible, begin = high >= SMALLEST_BOX, end
+            is_visible = high >= SMALLEST_BOX
+            begin = end
             shapes += [Boxes(code, boxes[is_visible], upright=True)] * bool(is_visible.any())
         level = np.zeros(count) if level is None else level
         starts = np.flatnonzero(np.append(True, np.diff(level) != 0))

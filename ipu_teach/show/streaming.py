@@ -97,7 +97,8 @@ class _Run:
         )
         self.moving = int(np.diff(moving).sum())
         self.bare = np.stack((edges[:-1], edges[1:]), 1)[moves & ~works]  # all wait for a transfer
-        self._edges, hidden = edges, np.diff(edges) * (moves & works)
+        self._edges = edges
+        hidden = np.diff(edges) * (moves & works)
         self._hidden = np.append(0, np.cumsum(hidden))  # up to each edge
         self.hidden = int(self._hidden[-1])
         self.rows: dict[tuple[str, int], list[Piece]] = {}
@@ -110,7 +111,8 @@ class _Run:
     def _find_rows(self) -> None:
         """The pieces of each row: its transfers, and from a load until its variable is needed no
         more, or loaded anew."""
-        order, memory = self.report.step_numbers[: len(self.ends)], self.report.memory
+        order = self.report.step_numbers[: len(self.ends)]
+        memory = self.report.memory
         steps = np.array([node.step for node in memory.liveness.places])
         needed: dict[int, Array] = {}  # by variable, bool[steps]: at which it is live
         again: dict[int, int] = {}  # by variable: the superstep that loads it next
@@ -146,7 +148,9 @@ class _Run:
 
     def sentence(self) -> str:
         """What of the run is transfer, and what of that is hidden."""
-        moving, total, sentence_head = self.moving, self.total, "Rows of streaming memory move"
+        moving = self.moving
+        total = self.total
+        sentence_head = "Rows of streaming memory move"
         if self.rows:
             rows, buffers = counted(len(self.rows), "row"), counted(len(self.buffers), "buffer")
             sentence_head = (
@@ -172,7 +176,9 @@ def put_lanes(
 
 
 def _scene(run: _Run, max_pieces: int) -> Scene:
-    report, panels, count = run.report, Panels(), len(run.report.step_numbers)
+    report = run.report
+    panels = Panels()
+    count = len(run.report.step_numbers)
     panels.first(min(max_pieces, len(run.ends)), count, "supersteps")
     shown = int(run.ends[:max_pieces].max())
 
@@ -205,7 +211,8 @@ def _scene(run: _Run, max_pieces: int) -> Scene:
         for i, b in enumerate(run.buffers[: len(NESTED)])
     ]
     num_codes = len(STATES) + len(colours)
-    off, on = run.bytes or report.streaming_bytes, int(report.memory.bytes_per_tile.sum())
+    off = run.bytes or report.streaming_bytes
+    on = int(report.memory.bytes_per_tile.sum())
     limit = report.target.bytes_per_tile * report.target.num_tiles
     sizes = {"rows that moved": [(MOVING, 0, off)], tiles_of(report): [(num_codes, 0, on)]}
     heading = f"bytes, to scale: the tiles have {limit:,}"

@@ -175,15 +175,18 @@ def _together(shapes: list[Shape], codes: Sequence[Code]) -> str:
 def _line(words: list[Words]) -> str:
     """Words on a line: several of one character are one element, which says where each character
     stands."""
-    places, text = " ".join(_n(w.x) for w in words), "".join(w.text for w in words)
+    places = " ".join(_n(w.x) for w in words)
+    text = "".join(w.text for w in words)
     return f'<text x="{places}" y="{_n(words[0].y)}">{escape(text)}</text>'
 
 
 def dashed(shape: Boxes) -> dict[str, list[list[float]]]:
     """The boxes by the dashes with which they are drawn: four or more of a length, equally far
     apart in a row, are one."""
-    along, values = int(shape.upright), dict[str, list[list[float]]]()
-    boxes, first = shape.boxes.tolist(), 0
+    along = int(shape.upright)
+    values = dict[str, list[list[float]]]()
+    boxes = shape.boxes.tolist()
+    first = 0
     # of each box how far it is from the last, and what else it has
     steps = np.diff(shape.boxes, axis=0, prepend=np.nan)
     again = np.abs(np.diff(steps, axis=0, prepend=np.nan)).max(axis=1) < 0.02
@@ -192,7 +195,8 @@ def dashed(shape: Boxes) -> dict[str, list[list[float]]]:
         last = first + 1
         while last < len(boxes) and still[last] and (again[last] or last == first + 1):
             last += 1
-        box, length = boxes[first], boxes[first][2 + along]
+        box = boxes[first]
+        length = boxes[first][2 + along]
         pitch = (boxes[last - 1][along] - box[along]) / max(1, last - 1 - first)
         dash = ""
         if last - first > 3 and pitch > length:
@@ -208,7 +212,9 @@ def dashed(shape: Boxes) -> dict[str, list[list[float]]]:
 def _middles(boxes: list[list[float]], upright: bool) -> str:
     """The middles of boxes as a path, each from that end, and said from there or from the last,
     that is shorter."""
-    path, pen, stroke = "", (0.0, 0.0), "v" if upright else "h"
+    path = ""
+    pen = (0.0, 0.0)
+    stroke = "v" if upright else "h"
     for x, y, w, h in np.round(boxes, 1).tolist():
         (u, v), length = ((x + w / 2, y), h) if upright else ((x, y + h / 2), w)
         u, v = round(u, 1), round(v, 1)
@@ -225,7 +231,8 @@ def _middles(boxes: list[list[float]], upright: bool) -> str:
 
 def _path(*lines: Sequence[Sequence[float]]) -> str:
     """Straight lines, each through its points; one that begins where the last ends goes on."""
-    path, pen = "", ("", "")
+    path = ""
+    pen = ("", "")
     for line in lines:
         for place, point in enumerate(line):
             x, y = _n(point[0]), _n(point[1])
@@ -262,7 +269,8 @@ def _shape(shape: Shape, codes: Sequence[Code]) -> str:
                 if len(rest) == 1
                 else f"M{_n(x)} {_n(y)}Q" + " ".join(f"{_n(a)} {_n(b)}" for a, b in rest)
             )
-            role, head = STROKE[shape.role], ' marker-end="url(#a)"' if shape.arrow else ""
+            role = STROKE[shape.role]
+            head = ' marker-end="url(#a)"' if shape.arrow else ""
             return f'<path class="{role}" stroke-width="{_n(shape.width)}" d="{d}"{head}/>'
         case Boxes() | Words():
             return _together([shape], codes)

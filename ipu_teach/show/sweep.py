@@ -113,7 +113,8 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...], w
         )
         shares[i] = [report.proportions[name] for name in PARTS]
     valid_runs = np.flatnonzero(times >= 0).tolist()
-    best, worst = min(valid_runs, key=times.__getitem__), max(valid_runs, key=times.__getitem__)
+    best = min(valid_runs, key=times.__getitem__)
+    worst = max(valid_runs, key=times.__getitem__)
     parts = np.diff(
         np.round(np.cumsum(shares, axis=1) * times[:, None]).astype(np.int64), axis=1, prepend=0
     )
@@ -148,16 +149,19 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...], w
     # of several, those far above the others are cut, so that these can be told apart
     near = times[times <= 3 * np.median(times[valid_runs])].max()
     tall = longest if longest <= 2 * near or len(valid_runs) < FEW else float(near)
-    top, scale = _above(tall), 1 if reports else 10_000 / (tall or 1)
+    top = _above(tall)
+    scale = 1 if reports else 10_000 / (tall or 1)
     heights = np.where(times < 0, -1, np.round(times * scale)).astype(np.int64)
-    pitch, cut = WIDE / len(runs), {i for i in valid_runs if times[i] > top}
+    pitch = WIDE / len(runs)
+    cut = {i for i in valid_runs if times[i] > top}
     # all figures, if there is room for them
     every = pitch > LETTER * max(len(rows[i][1]) for i in valid_runs)
     marked = {
         i: (f"{said[i]}, " if i in said else "") + rows[i][1] + ", cut" * (i in cut)
         for i in dict.fromkeys((*said, *cut, *(valid_runs if every else ())))
     }
-    bars, values = {i: parts[:, i] for i in part_names}, [value for value, *_ in runs]
+    bars = {i: parts[:, i] for i in part_names}
+    values = [value for value, *_ in runs]
     axis = f"to {_figure(top)} {unit}" + ", more is cut" * bool(cut)
     head = "the line: whole runs" if part_names else ""
     # what as many times the tiles should take

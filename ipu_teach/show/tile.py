@@ -114,7 +114,8 @@ def tile(report: Report, tile: int | None = None, step: str | int | None = None)
 def held_by(model: CostModel, step: int, tile: int) -> list[Held]:
     """The vertices of a tile in a step, in the order in which they start; those that have it to
     themselves come last."""
-    groups_found, workers = list[tuple[int, Group, int, int]](), model.target.num_worker_contexts
+    groups_found = list[tuple[int, Group, int, int]]()
+    workers = model.target.num_worker_contexts
     for group, cycles in model.vertices(step):
         rows_on_tile = np.flatnonzero(group.table.tiles[group.rows] == tile)
         rows = group.rows[rows_on_tile].tolist()
@@ -130,7 +131,8 @@ def held_by(model: CostModel, step: int, tile: int) -> list[Held]:
     for (number, group, row_, spent), worker, start in zip(
         shared, *(part.tolist() for part in shared_out(known, workers)), strict=True
     ):
-        cycles, begin = workers * spent if spent > 0 else spent, before + workers * start
+        cycles = workers * spent if spent > 0 else spent
+        begin = before + workers * start
         vertices_held.append(Held(number, group, row_, cycles, worker, begin))
         end = max(end, vertices_held[-1].start + max(0, vertices_held[-1].cycles))
     for vertex in groups_found:
@@ -149,7 +151,8 @@ def _moves(cost: StepCost, tile: int, target: Target) -> tuple[int, int]:
 def _scene(
     report: Report, model: CostModel, tile: int, taken: list[int], first: int, of: int
 ) -> Scene:
-    steps, workers = {n: held_by(model, n, tile) for n in taken}, model.target.num_worker_contexts
+    steps = {n: held_by(model, n, tile) for n in taken}
+    workers = model.target.num_worker_contexts
     every = [vertex for vertices_held in steps.values() for vertex in vertices_held]
     used = list(dict.fromkeys(vertex.group.table.codelet for vertex in every))
     hues = [HUES[i % len(HUES)].lettered(f"{i + 1}", c.__name__) for i, c in enumerate(used)]
@@ -159,11 +162,14 @@ def _scene(
         for pattern in ("", "/")
     )
     names, codes, sizes = _blocks(report, tile)
-    bytes_, limit = int(report.memory.held_per_tile[tile]), report.target.bytes_per_tile
-    panels, stills = Panels(), list[Still]()
+    bytes_ = int(report.memory.held_per_tile[tile])
+    limit = report.target.bytes_per_tile
+    panels = Panels()
+    stills = list[Still]()
     memory = Drawing(int(sizes.max()), (Bar(codes, 0, sizes, 0),), "bytes")
     panels.drawings.append(memory)
-    table, numbers = list[tuple[str, ...]](), list[list[list[object]]]()
+    table = list[tuple[str, ...]]()
+    numbers = list[list[list[object]]]()
     for n, vertices_held in steps.items():
         cost = report.step_cost(n)
         workers_drawn = (len(panels.drawings), 0, cost.compute_duration)
@@ -190,7 +196,8 @@ def _scene(
             who = f"{vertex.worker}" if vertex.worker >= 0 else "all"
             codelet = vertex.group.table.codelet.__name__
             table.append((name, who, f"{vertex.number}", codelet, f"{vertex.start:,}", spent))
-    rows, heading = _code(model, used, every), f"its memory: {bytes_:,} of {limit:,} bytes"
+    rows = _code(model, used, every)
+    heading = f"its memory: {bytes_:,} of {limit:,} bytes"
     labels = tuple(f"worker {i}" for i in range(workers))
     lanes_ = Lanes("workers", "its workers, in turn", count=workers, labels=labels)
     panels.put(lanes_, left=80, high=20.0 * min(workers, 12))
@@ -222,7 +229,8 @@ def _scene(
 def _title(report: Report, tile: int, step: int) -> str:
     """How long a tile works in a step, and which waits for which."""
     cost = report.step_cost(step)
-    own_cycles, name = int(cost.compute_cycles[tile]), label(cost.name, 32)
+    own_cycles = int(cost.compute_cycles[tile])
+    name = label(cost.name, 32)
     others = int((cost.compute_cycles < cost.compute_duration).sum())
     waits = f"makes {counted(others, 'other')} wait" if others else "takes as long as all others"
     if own_cycles < cost.compute_duration:
@@ -308,7 +316,8 @@ def _cause(
 def _blocks(report: Report, tile: int) -> tuple[tuple[str, ...], Array, Array]:
     """(names, codes, bytes) of what the tile holds at its fullest moment: its variables, then the
     rest by category."""
-    memory, vertices_held = report.memory, list(report.memory.at_fullest(tile).items())
+    memory = report.memory
+    vertices_held = list(report.memory.at_fullest(tile).items())
     blocks = [
         (without_replica(name)[0], palette.VARIABLES, size)
         for name, size in vertices_held[:MOST_BLOCKS]
@@ -338,10 +347,8 @@ def _code(model: CostModel, used: list[Any], vertices_held: list[Held]) -> list[
     ]
     rows: list[CodeRow] = []
     for vertex in sorted(worst, key=lambda vertex: -vertex.cycles)[:MOST_CODELETS]:
-        codelet, lines = (
-            vertex.group.table.codelet,
-            line_cycles(vertex.group, vertex.row, model.target),
-        )
+        codelet = vertex.group.table.codelet
+        lines = line_cycles(vertex.group, vertex.row, model.target)
         total = max(0, vertex.cycles) // (
             1 if vertex.worker < 0 else model.target.num_worker_contexts
         )

@@ -93,16 +93,19 @@ def _scene(tensors: list[Tensor]) -> Scene:
     sizes = bytes_by_tile(tensors)
     numbers = np.arange(target.num_tiles)
     codes_held = np.where(sizes > 0, _code(numbers, per_tile), EMPTY)
-    say, values = "tile {i}: {bytes} bytes", {"bytes": sizes}
+    say = "tile {i}: {bytes} bytes"
+    values = {"bytes": sizes}
     panels.put(grid("tiles", target, TILES, largest=LARGEST, key=numbers, say=say, values=values))
-    largest, heading = int(sizes.max()), "bytes, tile by tile"
+    largest = int(sizes.max())
+    heading = "bytes, tile by tile"
     if target.num_tiles <= MOST_LANES:
         several = target.num_ipus > 1 and target.num_tiles > MOST_NAMED
         ends = ipu_names(target.num_ipus) * several
         lanes = Lanes("bytes", heading, count=target.num_tiles, key=numbers, ends=ends)
         drawing = Drawing(largest, (Bar(codes_held, 0, sizes, largest),), "bytes")
     else:
-        ranked, ends = quantiles(sizes, MOST_LANES), ("fullest", "emptiest")
+        ranked = quantiles(sizes, MOST_LANES)
+        ends = ("fullest", "emptiest")
         heading = "bytes of a tile, fullest first"
         ranks = "lane {i} of the tiles sorted by bytes: {bytes} bytes a tile"
         lanes = Lanes(
@@ -114,7 +117,8 @@ def _scene(tensors: list[Tensor]) -> Scene:
             f"{number(target.num_tiles / MOST_LANES)} to a lane."
         )
     panels.put(lanes, left=300 if lanes.ends else 260, high=TILES, drawing=drawing)
-    words, cells_ = " and ".join(map(_words, tensors)), {**channels, "tiles": _still(codes_held)}
+    words = " and ".join(map(_words, tensors))
+    cells_ = {**channels, "tiles": _still(codes_held)}
     shown_: dict[str, Any] = {"values": values, "say": say}
     still = Still(words, _note(sizes), int(codes_held[0]), 0, True, cells_, panels.lanes, **shown_)
     names = " and ".join(map(_name, tensors))
@@ -133,7 +137,8 @@ def _scene(tensors: list[Tensor]) -> Scene:
 def _title(tensors: list[Tensor], names: str, sizes: Array) -> str:
     """On how many tiles tensors are, and how evenly."""
     codes_held = sizes[sizes > 0]
-    verb, tiles = "is" if len(tensors) == 1 else "are", counted(len(sizes), "tile")
+    verb = "is" if len(tensors) == 1 else "are"
+    tiles = counted(len(sizes), "tile")
     if not len(codes_held):
         return f"{names} {verb} on no tile"
     even = (
@@ -146,7 +151,9 @@ def _title(tensors: list[Tensor], names: str, sizes: Array) -> str:
 
 def _elements(tensor: Tensor, name: str, room: float, notes: list[str]) -> tuple[Cells, Array]:
     """(the cells of a tensor's elements, the tile of each, -1 for none)."""
-    count, heading, shape = tensor.num_elements, _words(tensor), tensor.shape
+    count = tensor.num_elements
+    heading = _words(tensor)
+    shape = tensor.shape
     if tensor.rank < 2:
         shape = (-(-count // LINE), min(LINE, count)) if count <= MOST_ACROSS**2 else (1, count)
     axes = [*range(len(shape))]
@@ -154,13 +161,18 @@ def _elements(tensor: Tensor, name: str, room: float, notes: list[str]) -> tuple
         axes[-3:] = axes[-1], *axes[-3:-1]
     sheets = prod(shape[axis] for axis in axes[:-2])
     if sheets > MOST_SHEETS:
-        shape, axes, sheets = (prod(shape[:-1]), shape[-1]), [0, 1], 1
+        shape = (prod(shape[:-1]), shape[-1])
+        axes = [0, 1]
+        sheets = 1
     down, across = (shape[axis] for axis in axes[-2:])
-    tall, wide, channels = -(-down // MOST_ACROSS), -(-across // MOST_ACROSS), 1
+    tall = -(-down // MOST_ACROSS)
+    wide = -(-across // MOST_ACROSS)
+    channels = 1
     if sheets > 1:
         while sheets * -(-down // wide) * -(-across // wide) > MOST_ACROSS**2:
             wide += 1
-        tall, channels = wide, shape[axes[-3]]
+        tall = wide
+        channels = shape[axes[-3]]
         heading += f": sheets of {down:,} x {across:,}, by dimensions {axes[-2]} and {axes[-1]}"
     if wide * tall > 1:
         notes.append(
@@ -209,7 +221,8 @@ def _elements(tensor: Tensor, name: str, room: float, notes: list[str]) -> tuple
 def _side(sheets: int, beside: int, rows: int, columns: int, room: float) -> float:
     """How large a cell can be where so many sheets stand side by side."""
     down = -(-sheets // beside)
-    wide, high = beside * (columns + GAP) - GAP, down * (rows + GAP) - GAP
+    wide = beside * (columns + GAP) - GAP
+    high = down * (rows + GAP) - GAP
     return round(min(LARGEST, room / wide, PANEL_HEIGHT / high), 3)
 
 
@@ -252,7 +265,8 @@ def _code(where: Array, per_tile: int) -> Array:
 def _name(tensor: Tensor) -> str:
     """The tensor as a learner may have written it: its variable, and the view of it where one call
     says which."""
-    graph, layout = tensor.graph, tensor.layout
+    graph = tensor.graph
+    layout = tensor.layout
     text = graph.describe(tensor).replace("'", "")
     first = tensor.offset * tensor.dtype.size
     tensor_shown = next(

@@ -124,7 +124,8 @@ def _below(first: Scene, second: Scene) -> Scene:
     """Two runs, one below the other, on the scale of the longer one."""
     stills, count, drawings = len(first.stills), len(first.frames), len(first.drawings)
     first_end, two = float(first.begins[-1]), float(second.begins[-1])
-    marks, rows = list[Mark](), list[tuple[str, ...]]()
+    marks = list[Mark]()
+    rows = list[tuple[str, ...]]()
     for which, (name, scene) in enumerate((("first", first), ("second", second))):
         rows += [(name, *row) for row in scene.table[1]]
         for mark in scene.marks:
@@ -172,8 +173,10 @@ class _Maker:
     """Makes the scene of the first `steps` supersteps."""
 
     def __init__(self, report: Report, steps: int, tiles: object, which: dict[str, Any]) -> None:
-        self.report, self.steps = report, min(steps, report.num_steps)
-        self._tiles, self._which = tiles, which
+        self.report = report
+        self.steps = min(steps, report.num_steps)
+        self._tiles = tiles
+        self._which = which
         self.several = report.target.num_sets > 1
         self.lanes = LanesOf(report, MOST_LANES)
         numbers, runs = np.unique(report.step_numbers[: self.steps], return_counts=True)
@@ -209,7 +212,8 @@ class _Maker:
             poster = resting("timeline", moments, self.report, at)
         alone = alone and blocks is None and not self.several
         window = self._round(poster) if alone else None
-        panels, count = Panels(), self.lanes.count
+        panels = Panels()
+        count = self.lanes.count
         labels = () if self.lanes.is_sorted else tuple(f"{t}" for t in range(count))
         sets = self.report.target.sets
         ends = (sets[0], sets[-1]) if self.several else ENDS
@@ -304,7 +308,8 @@ class _Maker:
             for ipu, start, until, last in stretch.waits:
                 title = f"waits for {stretch.names[last]}"
                 boxes.append((ipu, begin + start, begin + until, title, WAIT))
-        replicas, target = self.report.replicas, self.report.target
+        replicas = self.report.replicas
+        target = self.report.target
         report_of = target.num_ipus // replicas
         of = f"; {counted(report_of, 'IPU')} to each of {replicas} replicas" if replicas > 1 else ""
         heading = f"the {'sets of tiles' if target.io_tiles else 'IPUs'}, each with its steps{of}"
@@ -350,9 +355,11 @@ class _Maker:
 
     def _alone(self, part: IPUStep) -> tuple[str, str]:
         """(title, note) of one step."""
-        step, sets = part.step, self.report.target.sets
+        step = part.step
+        sets = self.report.target.sets
         set_name = "" if part.ipu is None else f"{sets[part.ipu]}: "
-        phases, methods = self.report.phases(step, part.ipu), sources(self.report, step)
+        phases = self.report.phases(step, part.ipu)
+        methods = sources(self.report, step)
         note = phase_cycles(phases)
         compute = next((p for p in phases if p.kind == COMPUTE and p.busy is not None), None)
         if compute is not None and compute.busy is not None:
@@ -428,7 +435,8 @@ class _Maker:
         )
 
     def _table(self) -> Table:
-        report, rows = self.report, []
+        report = self.report
+        rows = []
         for step, times in self.runs.items():
             cost = report.step_cost(step)
             names = ", ".join(dict.fromkeys(name for name, _ in sources(report, step)))

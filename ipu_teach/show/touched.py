@@ -45,11 +45,15 @@ def touched(graph: Graph, compute_set: ComputeSet, vertices: Sequence[int]) -> V
     _, name, rows, clash = max(clashes, key=lambda clash_row: clash_row[0])
     touching = np.flatnonzero(clash if clash.any() else np.any(rows, axis=0))
     first = max(0, min(int(touching[0]) - MOST // 2, len(clash) - MOST))
-    panels, channels, words = Panels(), {}, []
+    panels = Panels()
+    channels = {}
+    words = []
     where = np.arange(first, min(first + MOST, len(clash)))
     if len(where) < len(clash):
         panels.notes.append(f"The picture shows {len(where)} of {len(clash):,} elements.")
-    count, table, title = len(where), [], f"Who touches {label(name, 24)}"
+    count = len(where)
+    table = []
+    title = f"Who touches {label(name, 24)}"
     same: dict[str, Any] = {"columns": count, "count": count, "block": count, "key": where}
     same |= {"side": min(30.0, 688 / count), "labels": tuple(map(str, where))}
     for k, row in zip(vertices, rows, strict=True):

@@ -34,14 +34,19 @@ def trend(
     words above places, of which the first come first where room is short; `large` have a larger
     dot. What is higher than the box is cut there.
     """
-    count, scale, shapes = len(labels), height / top, list[Shape]()
+    count = len(labels)
+    scale = height / top
+    shapes = list[Shape]()
     pitch = width / count
-    middle, is_positive = (np.arange(count) + 0.5) * pitch, heights >= 0
+    middle = (np.arange(count) + 0.5) * pitch
+    is_positive = heights >= 0
     shapes.append(Words(width, -8, axis, 12, "end", "soft"))
     below: Array = np.zeros(count)
-    wide, cut = 0.7 * pitch, heights > top
+    wide = 0.7 * pitch
+    cut = heights > top
     for code, part in parts.items():
-        low, below = np.minimum(below, height), below + part * scale
+        low = np.minimum(below, height)
+        below = below + part * scale
         high = np.minimum(below, height) - low
         boxes = rectangles(middle - wide / 2, height - low - high, wide, high)
         shapes.append(Boxes(code, boxes[high > 0], upright=True))
@@ -50,7 +55,8 @@ def trend(
     for line, thick, role in ((ideal, 1.5, "line"), (heights, 2.0, "ink")):
         if line is None:
             continue
-        up, over = height - line * scale, line > top
+        up = height - line * scale
+        over = line > top
         for k in np.flatnonzero(
             is_positive[1:] & is_positive[:-1] & ~(over[1:] & over[:-1])
         ).tolist():
@@ -64,7 +70,8 @@ def trend(
         shapes.append(Stroke(((x - side / 2, y), (x + side / 2, y)), side))
     placed = list[tuple[float, float, float]]()
     for k, words in marked.items():
-        x, y = _within(width, points[k][0], words), max(points[k][1] - DOT, 26.0 * cut[k]) - 4
+        x = _within(width, points[k][0], words)
+        y = max(points[k][1] - DOT, 26.0 * cut[k]) - 4
         half = LETTER * len(words) / 2 + 2
         beside_ = [  # the words stand above all that is under them
             points[j][1]
@@ -80,7 +87,8 @@ def trend(
         shapes.append(Words(x, y, words, 11, "middle"))
     label_step = -(-int(LETTER * max(map(len, labels)) + 8) // max(1, int(pitch)))
     for k in range(0, count, max(1, label_step)):
-        x, words = _within(width, points[k][0], labels[k]), labels[k]
+        x = _within(width, points[k][0], labels[k])
+        words = labels[k]
         shapes.append(Words(x, height + 14, words, 11, "middle", "soft"))
     return (*shapes, Words(width, height + 29, foot, 12, "end", "soft"))
 

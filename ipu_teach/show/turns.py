@@ -63,10 +63,12 @@ def turns(source: Any, element: Any = None, target: Any = None, /, **values: Any
     Raises `InvalidOptionError` for what has no turns, for an element that no turn wrote, and for a
     vertex that did not run or was not recorded; `UnknownFieldError`; and what `observe` raises.
     """
-    run, report = None, source.report if isinstance(source, Recording) else None
+    run = None
+    report = source.report if isinstance(source, Recording) else None
     if isinstance(source, Recording):
         run = ran(source, element, **values)
-        source, element = run.seen, target
+        source = run.seen
+        element = target
     if isinstance(source, Report):
         raise InvalidOptionError("""show.turns() was given a report, which holds no values.
             next:  recording = engine.record(…) what the vertex reads and writes, run, then
@@ -90,7 +92,8 @@ def turns(source: Any, element: Any = None, target: Any = None, /, **values: Any
     rows = list[CodeRow]()
     for turn in observation.turns[start : start + MOST_ROWS]:
         cells = (f"{turn.line.number}", number(turn.cycles))
-        text, share = f"{turn.number}: {told(turn)}", turn.cycles / (longest or 1)
+        text = f"{turn.number}: {told(turn)}"
+        share = turn.cycles / (longest or 1)
         rows.append((turn.depth, text, cells, share, int(turn in wrote)))
     cost = (
         f"{number(observation.cycles)} modelled cycles"
@@ -147,7 +150,8 @@ def _wrote(observation: Observed, element: Any) -> tuple[str, list[Turn]]:
     if elements and isinstance(elements[0], str):
         field, *index = elements
     elif len(fields) == 1:
-        field, index = fields[0], list(elements)
+        field = fields[0]
+        index = list(elements)
     else:
         raise InvalidOptionError(f"""show.turns() was asked who wrote {shown(element)}, and
             {observation.codelet.__name__} has {counted(len(fields), "field")} that it writes.

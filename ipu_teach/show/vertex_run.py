@@ -51,7 +51,8 @@ def ran(recording: Recording, vertex: object, step: int | None = None) -> Vertex
     report = recording.report
     name, number = vertex if isinstance(vertex, tuple) and len(vertex) == 2 else ("", -1)
     if isinstance(vertex, VertexRef):
-        name, number = vertex.table.compute_set.name, vertex.table.order[vertex.row]
+        name = vertex.table.compute_set.name
+        number = vertex.table.order[vertex.row]
     assert report is not None
     sets = [s.compute_set for s in report.profile.steps]
     executed = [
@@ -77,7 +78,8 @@ def ran(recording: Recording, vertex: object, step: int | None = None) -> Vertex
             next:  give a vertex of the graph, or (name of a compute set, number), and no step or
             one that executes it.""")
     [(table, row, cycles)], place, memory = candidates, upto[-1], Memory(graph, Backend())
-    tile, who = int(table.tiles[row]), f"vertex {number} of {label(name, 24)}"
+    tile = int(table.tiles[row])
+    who = f"vertex {number} of {label(name, 24)}"
     where = {name: _places(graph, table, row, name) for name in table.fields}
     _refuse_unknown(recording, table, where, who)
 
@@ -127,7 +129,8 @@ def ran(recording: Recording, vertex: object, step: int | None = None) -> Vertex
 def _put(recording: Recording, memory: Memory, place: int) -> None:
     """Let the memory hold what the recorded tensors held before that place of the recording."""
     for track in recording.tracks:
-        flat, where = memory.flat(track.tensor.dtype), track.address // track.tensor.dtype.size
+        flat = memory.flat(track.tensor.dtype)
+        where = track.address // track.tensor.dtype.size
         flat[where] = track.first
         for _, elements, values, _ in (change for change in track.changes if change[0] < place):
             flat[where[elements]] = values
@@ -135,7 +138,8 @@ def _put(recording: Recording, memory: Memory, place: int) -> None:
 
 def _places(graph: FrozenGraph, table: FrozenTable, row: int, name: str) -> list[Array]:
     """Where the parts of a field lie, in elements of its dtype, in its shape."""
-    layout, start = graph.layouts[table.layouts[name][row]], int(table.offsets[name][row])
+    layout = graph.layouts[table.layouts[name][row]]
+    start = int(table.offsets[name][row])
     candidates = [(0, layout)] if isinstance(layout, Layout) else layout.parts
     return [
         (start + delta + p.positions).reshape(p.shape if table.fields[name].depth else ())

@@ -40,7 +40,8 @@ def paint_zoom(mark: Zoom, still: Still, level: int) -> Iterator[Shape]:
 def _parts(mark: Zoom, level: int, x: float, y: float, side: float) -> Iterator[Shape]:
     """A square of equal parts, row by row, with lines of paper between them; in the first one its
     own, while that is large."""
-    count, columns = mark.counts[level], int(np.ceil(np.sqrt(mark.counts[level])))
+    count = mark.counts[level]
+    columns = int(np.ceil(np.sqrt(mark.counts[level])))
     full, rest, cell = *divmod(count, columns), side / columns
     yield Boxes(mark.part, rectangles(x, y, side, full * cell))
     if rest:
@@ -50,7 +51,9 @@ def _parts(mark: Zoom, level: int, x: float, y: float, side: float) -> Iterator[
             yield Stroke(((x + k * cell, y), (x + k * cell, y + side)), cell * 0.12, "paper")
             yield Stroke(((x, y + k * cell), (x + side, y + k * cell)), cell * 0.12, "paper")
     if level:
-        x, y, side = x + cell * 0.06, y + cell * 0.06, cell * 0.88
+        x = x + cell * 0.06
+        y = y + cell * 0.06
+        side = cell * 0.88
         yield Boxes(mark.first, rectangles(x, y, side, side))
         if side > 12:
             yield from _parts(mark, level - 1, x + 2, y + 2, side - 4)

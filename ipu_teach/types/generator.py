@@ -173,9 +173,11 @@ def _mixed(bits: Array) -> Array:
 
 def _loop(state: Array, count: int) -> Array:
     words = np.empty((*state.shape[:-1], count), np.uint64)
-    s0, s1 = state[..., 0].copy(), state[..., 1].copy()
+    s0 = state[..., 0].copy()
+    s1 = state[..., 1].copy()
     for i in range(count):
-        mixed, both = s0 ^ s1, s0 & s1
+        mixed = s0 ^ s1
+        both = s0 & s1
         words[..., i] = mixed ^ (_rotated(both, 1) | _rotated(both, 2))
         s0 = _rotated(s0, _SHIFT_A) ^ mixed ^ mixed << _SHIFT_B
         s1 = _rotated(mixed, _SHIFT_C)

@@ -138,7 +138,8 @@ def numbers(format: QuarterFormat) -> Array:
     """Return the numbers of the codes 0 to 255 of a format, at scale 0: float64[256]."""
     grid = format.grid
     code = np.arange(128)
-    exponent, mantissa = code >> grid.mantissa_bits, code & (1 << grid.mantissa_bits) - 1
+    exponent = code >> grid.mantissa_bits
+    mantissa = code & (1 << grid.mantissa_bits) - 1
     normal = exponent > 0
     steps = mantissa + (normal << grid.mantissa_bits)
     positive = np.ldexp(

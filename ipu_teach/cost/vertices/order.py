@@ -50,7 +50,8 @@ def merge_runs(
 ) -> int:
     """Tile cycles of so many merges of two runs of `length` elements at most, of each of which the
     first `outputs` elements are kept."""
-    workers, per_pair = target.num_worker_contexts, merge_cycles(dtypes)
+    workers = target.num_worker_contexts
+    per_pair = merge_cycles(dtypes)
     alone = _MERGE_START + outputs * per_pair
     full, rest = divmod(merges, workers)
     worker = full * alone
@@ -83,12 +84,14 @@ def sort_rows(
 def _merge_all(
     rows: int, n: int, run: int, k: int, dtypes: Sequence[type[DType]], target: Target
 ) -> int:
-    runs, length = max(ceil_div(n, run), 1), min(run, k)
+    runs = max(ceil_div(n, run), 1)
+    length = min(run, k)
     total = 0 if runs > 1 else merge_runs(rows, min(n, k), length, dtypes, target)
     while runs > 1:
         retained = min(k, 2 * length)
         total += merge_runs(rows * (runs // 2), retained, length, dtypes, target)
-        runs, length = ceil_div(runs, 2), retained
+        runs = ceil_div(runs, 2)
+        length = retained
     return total
 
 
@@ -96,8 +99,11 @@ def _merge_apart(
     rows: int, n: int, run: int, k: int, dtypes: Sequence[type[DType]], target: Target
 ) -> int:
     """Each worker merges all runs of a row, or inserts its elements one by one."""
-    workers, per_pair = target.num_worker_contexts, merge_cycles(dtypes)
-    runs, length, row = max(ceil_div(n, run), 1), min(run, k), 0
+    workers = target.num_worker_contexts
+    per_pair = merge_cycles(dtypes)
+    runs = max(ceil_div(n, run), 1)
+    length = min(run, k)
+    row = 0
     while runs > 1:
         length = min(k, 2 * length)
         row += runs // 2 * (_MERGE_START + length * per_pair)

@@ -51,7 +51,8 @@ def _slowest(rows: Size, target: Target, worker: dict[int, int], further: int, i
         few = either(n == 0, worker[0], either(n == 1, worker[1], worker[2]))
         return either(n < 3, few, worker[3] + further * (n - 3))
 
-    busy, less = workers * cycles(ceil_div(rows, workers)), workers * cycles(rows // workers)
+    busy = workers * cycles(ceil_div(rows, workers))
+    less = workers * cycles(rows // workers)
     return larger(larger(busy, less), -larger(-busy, -less) + idle)
 
 
@@ -72,7 +73,8 @@ def conv_partial_1x1(
     `partials`: type of the sums, by default that of the operands. `interleaved`: the weights lie in
     memory that is read 128 bits at a time.
     """
-    units, in_group = conv_units(dtype, partials, target), panel_depth(dtype, target)
+    units = conv_units(dtype, partials, target)
+    in_group = panel_depth(dtype, target)
     deep, wide = ceil_div(depth, in_group), ceil_div(columns, units)
     load = _weight_load(units, in_group * dtype.size, target, interleaved)
     # HALF with all 16 units, or with FLOAT sums, keeps its state between calls; the other path is
@@ -124,7 +126,9 @@ def conv_partial_1x1_quarter(
 ) -> Size:
     """Tile cycles of ConvPartial1x1 for operands of 8 bits, as the IPU21 of the C600 card has it:
     16 units, panels 32 deep."""
-    workers, units, in_group = target.num_worker_contexts, 16, 32
+    workers = target.num_worker_contexts
+    units = 16
+    in_group = 32
     deep, wide = ceil_div(depth, in_group), ceil_div(columns, units)
     load = _weight_load(units, in_group, target, interleaved)
     worker = {0: 21, 1: 35, 2: 40, 3: 44}
@@ -149,7 +153,8 @@ def conv_partial_1x1_quarter(
 def _dot_product(channels: Size, dtype: type[DType], partials: type[DType], target: Target) -> Size:
     """Worker cycles of one dot product of the horizontal MAC, with as wide a step as divides the
     channels."""
-    width, two_outputs = target.get_vector_width(dtype), dtype is HALF and partials is HALF
+    width = target.get_vector_width(dtype)
+    two_outputs = dtype is HALF and partials is HALF
     outputs = 2 if two_outputs else 1
     cycles: Size = outputs + 2 * channels  # one by one
     if width > 2:
@@ -176,7 +181,8 @@ def conv_partial_horizontal_mac(
 ) -> Size:
     """Tile cycles of ConvPartialHorizontalMac: dot products over `depth` channels, `columns` for
     each of `rows` places."""
-    workers, sums = target.num_worker_contexts, partials or dtype
+    workers = target.num_worker_contexts
+    sums = partials or dtype
     outputs = columns if sums is FLOAT else columns // 2  # two channels at a time
     rows_of_worker = ceil_div(rows, workers)
     place = 7 + outputs * _dot_product(depth, dtype, sums, target)
@@ -212,7 +218,8 @@ def transpose(matrices: Size, shape: tuple[int, int], dtype: type[DType], target
             where: Transpose
             next:  it has those of 2 bytes in whole grains of 4 x 4, and of 4 bytes in grains of 2 x
             2.""")
-    rows, columns = shape[0] // grain, shape[1] // grain
+    rows = shape[0] // grain
+    columns = shape[1] // grain
     k = 4 if grain == 4 else 3
     matrices_of_worker = ceil_div(matrices, target.num_worker_contexts)
     if rows == columns == 1:
@@ -230,7 +237,8 @@ def split_transpose(shape: tuple[int, int], dtype: type[DType], target: Target) 
     Its rows of grains are shared first, then its columns (popops/RearrangeInternal.cpp). A worker's
     share takes what `transpose` takes for a matrix. What is no whole grain counts as one.
     """
-    grain, workers = transpose_grain(dtype), target.num_worker_contexts
+    grain = transpose_grain(dtype)
+    workers = target.num_worker_contexts
     rows, columns = (-(-n // grain) for n in shape)
     parts = max(1, workers // max(rows, 1))
     share = -(-rows // workers) * grain, -(-columns // parts) * grain

@@ -28,7 +28,8 @@ def non_linearity_1d(
     unpack its pointers."""
     first, turn = known_row(_OP, kind, "NonLinearity1D")[dtype is HALF]
     width = target.get_vector_width(dtype)
-    steps, rest = share(n // width, target), n % width
+    steps = share(n // width, target)
+    rest = n % width
     body = either(steps == 0, 0, 2 + first + (steps - 1) * turn + 1 + first)
     tail = (
         3 + rest * (2 + first)
@@ -42,7 +43,8 @@ def non_linearity_grad_1d(kind: str, n: Size, dtype: type[DType], target: Target
     """Tile cycles of NonLinearityGrad1D: the gradient of `kind` for `n` elements."""
     turn = known_row(_GRADIENT, kind, "NonLinearityGrad1D")[dtype is HALF]
     width = target.get_vector_width(dtype)
-    steps, rest = share(n // width, target), n % width
+    steps = share(n // width, target)
+    rest = n % width
     body = either(steps == 0, 0, 4 + (steps - 1) * turn + 1)
     tail = (
         4 + rest * (turn + 1)
@@ -117,7 +119,8 @@ def pooling(
     of `groups` groups of channels. `outputs`: places that the tile sets to nothing first.
     """
     start, turn = known_row({"MAX": (4, 3), "AVG": (5, 3), "GRAD": (7, 5)}, kind, "Pooling")
-    average, gradient = kind == "AVG", kind == "GRAD"
+    average = kind == "AVG"
+    gradient = kind == "GRAD"
     workers = target.num_worker_contexts
     first = 28 + groups * (4 + ceil_div(outputs * vectors, workers))
     item = 23 + 2 * groups + (groups - 1) * (6 if gradient else 4)

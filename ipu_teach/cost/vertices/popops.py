@@ -124,10 +124,12 @@ def scaled_add(
     the operands lie in different memory elements. As PopLibs does, it leaves out the vectors that
     do not fill all workers.
     """
-    workers, width = target.num_worker_contexts, target.get_vector_width(dtype)
+    workers = target.num_worker_contexts
+    width = target.get_vector_width(dtype)
     if not is_float(dtype):
         return 53 + 26 * (n // 3) + 6 + either(n % 3 == 0, 0, 26 * (n % 3) + 14)
-    rest, steps = n % width, n // width // workers
+    rest = n % width
+    steps = n // width // workers
     supervisor = (
         21 + (6 if scaled_pointer else 0) + SUPERVISOR_OVERHEAD + either(rest == 0, 7, 13) + 12 + 6
     )

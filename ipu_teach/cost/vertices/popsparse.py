@@ -115,7 +115,8 @@ def dynamic_gradient(
     """sparseDenseBlockMultiplyGradW and sparseDenseGradWElementwiseMultiply: the gradients of a
     bucket's blocks, all of one tile's; without AMP, as for FLOAT."""
     dtype, sums = types
-    start, workers = 37 + 38 + 26, target.num_worker_contexts
+    start = 37 + 38 + 26
+    workers = target.num_worker_contexts
     if block == 1:
         wide = 2 if dtype is FLOAT else 4
         per_block = (9 if dtype is FLOAT else 11) + n // wide
@@ -126,5 +127,6 @@ def dynamic_gradient(
     elif block == 4:
         y, z = (45, 12) if dtype is FLOAT else (33 if sums is FLOAT else 29, 6)
     else:
-        y, z = (505 if sums is FLOAT else 441, 96)
+        y = 505 if sums is FLOAT else 441
+        z = 96
     return start + workers * (27 + ceil_div(9 * rows + (y + z * n) * blocks, workers))

@@ -36,7 +36,8 @@ def _loaded(dtype: type[DType], target: Target) -> int:
 def reduce_to_scalar(parts: Size, dtype: type[DType], out: type[DType], target: Target) -> Size:
     """Worker cycles of Reduce, scalar output and single input: one region of `parts` elements to
     one element."""
-    width, loaded = accumulator_width(dtype), _loaded(dtype, target)
+    width = accumulator_width(dtype)
+    loaded = _loaded(dtype, target)
     loads = width // loaded
     return (
         3
@@ -128,13 +129,15 @@ def reduce_regions(
             + 22 * regions
             + (24 + (12 if op == "LOG_ADD" else 1) + converted) * parts * outputs
         )
-    width, loaded = accumulator_width(dtype), _loaded(dtype, target)
+    width = accumulator_width(dtype)
+    loaded = _loaded(dtype, target)
     checks = (width - 1).bit_length()
 
     def stored(elements: int) -> int:
         return (2 + update) * min(elements, target.get_vector_width(out)) + accumulates
 
-    vectors, rest = outputs // width, outputs % width
+    vectors = outputs // width
+    rest = outputs % width
     load = (4 if accumulates else 2) + width // loaded
     cycles: Size = 7 + 26 + 16 + 6 + 2 * checks + 2
     cycles = cycles + vectors * (
@@ -166,7 +169,8 @@ def conv_reduce(
     time. Where the last accumulators are not full, PopLibs has a rest of its own; here it counts as
     a turn of the loop.
     """
-    accumulators, width = 4 if dtype is FLOAT else 8, target.get_vector_width(dtype)
+    accumulators = 4 if dtype is FLOAT else 8
+    width = target.get_vector_width(dtype)
     loops = share(ceil_div(outputs, accumulators), target)
     header = (8 if dtype is FLOAT else 10) - ((out or dtype) is not FLOAT)
     if single_input:

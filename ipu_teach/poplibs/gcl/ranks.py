@@ -41,7 +41,10 @@ class Ranks(ABC):
     ) -> None:
         group, self.name, options = how
         self.method: str = settled(METHOD, options)["method"]
-        self.top, self.given, self.several, self.each = top, given, several, each
+        self.top = top
+        self.given = given
+        self.several = several
+        self.each = each
         self.groups = group.of(len(ipus))
         self.size = len(self.groups[0])
         along = (sorted(members, key=ipus.__getitem__) for members in self.groups)
@@ -105,10 +108,12 @@ class Ranks(ABC):
         """To each its share, combined, with zeros behind the end."""
         rows = self.rows(value := self.one())
         collective = operator_of(op, rows[0].dtype)
-        n, m = rows[0].num_elements, -(-rows[0].num_elements // self.size)
+        n = rows[0].num_elements
+        m = -(-rows[0].num_elements // self.size)
         result = self.linear(value, m)
         chunks = self._by_home(lambda r, i: rows[r][min(n, i * m) : min(n, i * m + m)])
-        scattered, to = self._combined(chunks, collective, rows[0], prog), self.rows(result)
+        scattered = self._combined(chunks, collective, rows[0], prog)
+        to = self.rows(result)
         ends = [chunk.num_elements for chunk in scattered]
         side_by_side([(chunk, to[r][: ends[r]]) for r, chunk in enumerate(scattered)], prog)
         if min(ends) < m:
@@ -168,7 +173,8 @@ class Ranks(ABC):
         in_place: bool = False,
     ) -> list[Tensor]:
         """What all have of the chunk that is at home on each rank, combined."""
-        method, name = self._method(row), self.name
+        method = self._method(row)
+        name = self.name
         scattered = scatter(self.top, chunks, STEPS[op], prog, self.rings, method, name, in_place)
         if op is CollectiveOperator.MEAN and self.size > 1 and row.num_elements:
             popops.mul_in_place(self.top, concat(scattered), 1 / self.size, prog, f"{name}/mean")
@@ -225,7 +231,8 @@ class Replicas(Ranks):
             check_tensor(graph, "data", tensor)
             check_mapped(graph, "data", tensor)
             _check_alike("dtypes", tensors[0].dtype.__name__, tensor.dtype.__name__, tensor)
-        self.graph, num_ipus = graph, tensors[0].graph.target.num_ipus
+        self.graph = graph
+        num_ipus = tensors[0].graph.target.num_ipus
         ipus = range(0, num_ipus * graph.get_replication_factor(), num_ipus)
         super().__init__(graph.get_top_level_graph(), given, several, ipus, num_ipus, *how)
 

@@ -81,7 +81,8 @@ def scatter(
     `chunks`: for each place what it has of the chunk of each place of its ring. They stay; sums are
     made where the pieces arrive. Or, `in_place`, at home in the chunk itself.
     """
-    count, parts = len(rings[0]), 2 if method == PAIR else 1
+    count = len(rings[0])
+    parts = 2 if method == PAIR else 1
     sums_so_far: dict[tuple[int, int, int], Tensor] = {}  # by part, home, place: the sum so far
 
     def own(p: int, home: int, place: int) -> Tensor:
@@ -89,7 +90,9 @@ def scatter(
         return part(chunks[place][home], p, parts) if partial_sum is None else partial_sum
 
     for k in range(count - 1):
-        sent, arrived, sums = list[Tensor](), list[Tensor](), list[tuple[Tensor, Tensor]]()
+        sent = list[Tensor]()
+        arrived = list[Tensor]()
+        sums = list[tuple[Tensor, Tensor]]()
         for way in ways(method, count):
             moves = []
             for p, turn, hops in way:
@@ -103,7 +106,8 @@ def scatter(
                 continue
             sent += [own(p, home, source) for p, home, source, _ in moves]
             targets = [own(p, home, target) for p, home, _, target in moves]
-            inbox, end = like(graph, concat(targets), f"{name}/inbox{k}"), 0
+            inbox = like(graph, concat(targets), f"{name}/inbox{k}")
+            end = 0
             boxes = []
             for (p, home, _, target), tensor in zip(moves, targets, strict=True):
                 box = inbox[end : (end := end + tensor.num_elements)]

@@ -171,7 +171,8 @@ def _sizes(params: ConvParams, combination: Combination) -> tuple[int, int, int,
 def _check_given(params: ConvParams, **tensors: tuple[Tensor, tuple[int, ...]]) -> None:
     """Raise `PoplibsError` unless the tensors are of these shapes, and of the params' dtype."""
     for name, (tensor, shape) in tensors.items():
-        where, wanted = f"{name} {tensor!r}", params.dtype.__name__
+        where = f"{name} {tensor!r}"
+        wanted = params.dtype.__name__
         check_same("shapes", tensor.shape, shape, where, f"give {name} the shape of {_WHAT}.")
         kind = tensor.dtype.__name__
         check_same("dtypes", kind, wanted, where, f"give {name} the dtype of {_WHAT}, or cast it.")
@@ -239,7 +240,8 @@ def _patches(
 ) -> list[tuple[Combination, Tensor | None]]:
     """The left operand [groups, windows, places * channels] of each class of outputs."""
     classes = params.classes()
-    lower, upper = [0, 0], [0, 0]
+    lower = [0, 0]
+    upper = [0, 0]
     x = _flipped(x, params)
     for axis, classes_of_axis in enumerate(classes, 2):
         ends = [
@@ -519,7 +521,8 @@ def add_bias(
 
 
 def _check_biases(out: Tensor, biases: Tensor) -> None:
-    where, advice = f"biases {biases!r} of {out!r}", "give a bias for each channel."
+    where = f"biases {biases!r} of {out!r}"
+    advice = "give a bias for each channel."
     check_same("shapes", biases.shape, out.shape[1:2], where, advice)
 
 
@@ -529,7 +532,8 @@ def weights_transpose_chans_flip_xy(
 ) -> None:
     """weights_in [groups, outs, ins, *kernel] copied to weights_out [groups, ins, outs, *kernel],
     the kernel turned round in each dimension. Raises `PoplibsError`."""
-    turned, tensors = _turned(weights_in), {"weights_in": weights_in, "weights_out": weights_out}
+    turned = _turned(weights_in)
+    tensors = {"weights_in": weights_in, "weights_out": weights_out}
     advice = "make weights_out with its channels the other way round."
     check_alike(advice, "cast one of them.", turned.shape, **tensors)
     prog.add(Copy(turned, weights_out))

@@ -160,7 +160,9 @@ class ConvParams:
         """The same convolution without what changes nothing: padding behind the last window, and
         the stride of one output."""
         names = "padding_lower", "padding_upper", "flip_input", "stride"
-        lower, upper, stride = [], [], []
+        lower = []
+        upper = []
+        stride = []
         lengths = zip(self.output_field, self._padded, self._dilated_kernel, strict=True)
         both = zip(self._sizes(*names), lengths, strict=True)
         for (first, last, flip, step), (size, field, kernel) in both:

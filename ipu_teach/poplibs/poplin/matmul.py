@@ -233,7 +233,8 @@ def _multiply(
     """The sums [inner_blocks, groups, m, columns of the step]: a compute set for each step of the
     inner dimension."""
     full_product = plan.product
-    c_low, c_high = plan.columns(step)[0][0], plan.columns(step)[-1][1]
+    c_low = plan.columns(step)[0][0]
+    c_high = plan.columns(step)[-1][1]
     kind = "out" if plan.inner_blocks == 1 and full_product.finished else "partials"
     shape = (plan.inner_blocks, full_product.groups, full_product.m, c_high - c_low)
     partials = graph.add_variable(full_product.partials, shape, f"{name}/{kind}{suffix}")

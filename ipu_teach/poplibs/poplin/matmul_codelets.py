@@ -40,7 +40,8 @@ class ConvPartial(SupervisorVertex):
         self.out = self.a @ self.b
 
     def cycles(self, target: Target) -> int:
-        operand, sums = self.fields["a"].dtype, self.fields["out"].dtype
+        operand = self.fields["a"].dtype
+        sums = self.fields["out"].dtype
         (rows, inner), columns = self.a.shape, self.out.shape[1]
         return int(
             multiply_cycles(self.method, rows, inner, columns, operand, sums, target, self.wide)
@@ -103,7 +104,8 @@ class ConvPartialQuarter(SupervisorVertex):
 
     def numbers(self) -> tuple[Any, Any]:
         """Those that the codes of a and b stand for."""
-        a, b = from_quarter(self.a, self.a_type.metadata), self.b
+        a = from_quarter(self.a, self.a_type.metadata)
+        b = self.b
         return a, from_quarter(b, self.b_type.metadata)
 
     def cycles(self, target: Target) -> int:
@@ -135,7 +137,8 @@ class ReduceAdd(SupervisorVertex):
         self.out = total
 
     def cycles(self, target: Target) -> int:
-        sums, out = self.fields["x"].dtype, self.fields["out"].dtype
+        sums = self.fields["x"].dtype
+        out = self.fields["out"].dtype
         return int(
             vertices.conv_reduce(
                 len(self.out), len(self.x), sums, target, out=out, interleaved=self.wide

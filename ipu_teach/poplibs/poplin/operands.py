@@ -194,7 +194,9 @@ def _made(
     if name is not None:
         check_name(name, "name")
     groups, full_product, plan = _planned(graph, dtype, shapes, wish, rank)
-    m, k, n = full_product.m, full_product.k, full_product.n
+    m = full_product.m
+    k = full_product.k
+    n = full_product.n
     shape = {"a": (m, k), "b": (k, n), "out": (m, n)}[side]
     tensor = graph.add_variable(
         full_product.out if side == "out" else full_product.dtype, (*groups, *shape), name

@@ -170,7 +170,9 @@ class MatMulPlan:
         )
 
     def _repr_html_(self) -> str:
-        rows, inner, columns = self.row_blocks, self.inner_blocks, self.column_blocks
+        rows = self.row_blocks
+        inner = self.inner_blocks
+        columns = self.column_blocks
         a, b = (
             DrawnMatrix("A", self.m, self.k, inner, rows),
             DrawnMatrix("B", self.k, self.n, columns, inner),
@@ -272,9 +274,12 @@ def _transposed_share(plan: MatMulPlan, side: str) -> tuple[int, int]:
     inner = max(end - begin for begin, end in plan.inner())
     columns = max(end - begin for begin, end in plan.columns())
     if side == "a":
-        rows, columns, users = -(-plan.m // plan.row_blocks), inner, plan.column_blocks
+        rows = -(-plan.m // plan.row_blocks)
+        columns = inner
+        users = plan.column_blocks
     else:
-        rows, users = inner, plan.row_blocks
+        rows = inner
+        users = plan.row_blocks
     grain = vertices.transpose_grain(plan.product.dtype)
     grains = -(-rows // grain)
     return min(rows, -(-grains // users) * grain), columns
@@ -290,7 +295,8 @@ def product_of(
     if kind not in (FLOAT, HALF) and not quarter:
         raise refused(f"""multiplies FLOAT, HALF and QUARTER; it was given {kind.__name__}.
             next:  cast the operands with popops.cast.""")
-    names, partials_type = {"float": FLOAT, "half": HALF}, wish.partials
+    names = {"float": FLOAT, "half": HALF}
+    partials_type = wish.partials
     sums = (
         names.get(partials_type, partials_type) if isinstance(partials_type, str) else partials_type
     )
@@ -415,7 +421,8 @@ def _all_cuts(product: Product, tiles: int) -> Costs:
 def _sizes(product: Product, cuts: Costs, inner_steps: int, column_steps: int) -> Costs:
     """The largest block of each plan, and what the smallest has of rows and of the inner
     dimension."""
-    inner, columns = -(-product.k // inner_steps), -(-product.n // column_steps)
+    inner = -(-product.k // inner_steps)
+    columns = -(-product.n // column_steps)
     return {
         "groups": -(-product.groups // cuts["groups"]),
         "rows": -(-product.m // cuts["rows"]),
@@ -445,7 +452,8 @@ def _multiply_cycles(product: Product, target: Target, sizes: Costs, method: str
     A smaller block may take longer: the AMP units with two rows for each worker instead of three,
     dot products with an inner dimension that is not whole vectors.
     """
-    columns, types = sizes["columns"], (product.dtype, product.partials)
+    columns = sizes["columns"]
+    types = (product.dtype, product.partials)
     smaller = ("fewest rows", "inner") if method == "AMP" else ("rows", "least inner")
     slowest: Array = np.maximum(
         *(

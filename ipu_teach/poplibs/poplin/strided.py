@@ -42,7 +42,11 @@ class Strided:
     multiply their blocks: int64 [groups, rows, columns, inner]."""
 
     def __init__(self, graph: Graph, plan: MatMulPlan, a: Tensor, b: Tensor, tiles: Array) -> None:
-        self.graph, self.plan, self.a, self.b, self.tiles = graph, plan, a, b, tiles
+        self.graph = graph
+        self.plan = plan
+        self.a = a
+        self.b = b
+        self.tiles = tiles
         self._transposed: list[str] = []
         self._copies: dict[str, Tensor] = {}
         self._done: set[tuple[str, tuple[int, ...]]] = set()
@@ -95,7 +99,8 @@ class Strided:
                 self._copies[side] = operands[side] = variable
             codelet = typed(SplitTranspose, [operand.dtype], {FLOAT: operand.dtype})
             for tile, block in self._shares(side, steps):
-                source, out = operand[block], operands[side][block]
+                source = operand[block]
+                out = operands[side][block]
                 self.graph.set_tile_mapping(out, tile)
                 for group in range(out.shape[0]):
                     edges = {"x": source[group].transpose(), "out": out[group]}
@@ -141,7 +146,8 @@ class Strided:
             tiles = users[g, r, c].tolist()
             grains = balanced_partition(-(-(r1 - r0) // grain), len(tiles))
             for tile, (begin, end) in zip(tiles, grains, strict=True):
-                low, high = r0 + begin * grain, min(r0 + end * grain, r1)
+                low = r0 + begin * grain
+                high = min(r0 + end * grain, r1)
                 if low < high and c0 < c1 and g0 < g1:
                     shares.append((tile, (slice(g0, g1), slice(low, high), slice(c0, c1))))
         return shares
@@ -149,7 +155,8 @@ class Strided:
     def _gathered(self, side: str) -> Gathered:
         """The strided rows that are complete on a tile, with the rotation of the tiles by which
         that tile would gather them."""
-        plan, count = self.plan, self.graph.target.num_tiles
+        plan = self.plan
+        count = self.graph.target.num_tiles
         none: Array = np.zeros(0, np.int64)
         gathered = [(none, none, none)]
         column_steps = plan.column_steps if side == "b" else 1
@@ -171,7 +178,8 @@ class Strided:
 
     def _complete(self, part: Tensor) -> tuple[Array, Array]:
         """(row, tile) of the rows of a part that are complete on a tile, their elements apart."""
-        tile_map, size = self.graph.tile_map(), part.dtype.size
+        tile_map = self.graph.tile_map()
+        size = part.dtype.size
         first, last = (tile_map.at(part[..., i].positions() * size) for i in (0, -1))
         group, row = np.nonzero((first == last) & (first >= 0))
         strides = part.layout.strides

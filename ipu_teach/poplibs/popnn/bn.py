@@ -126,7 +126,8 @@ def _over(
     graph: Graph, x: Tensor, prog: Program, callback: ReduceCallback | None, samples: int | None
 ) -> _n.Over:
     """(what adds tensors over the replicas, how many these are). Raises `PoplibsError`."""
-    batch, replica_count = max(x.shape[0], 1), graph.get_replication_factor()
+    batch = max(x.shape[0], 1)
+    replica_count = graph.get_replication_factor()
     total_samples: Any = batch * replica_count if samples is None else samples
     if (
         not is_count(total_samples, 1)

@@ -53,7 +53,8 @@ def cross_entropy(outputs: Any, expected: Any, scale: Any, outputs_scale: Any) -
     loss = -log of the expected class's probability; deltas = scale times (probabilities, less 1 at
     the expected class). Rows of class `MASKED_LABEL_CODE` have neither. In single precision.
     """
-    added, outputs = ADDED[outputs.dtype.itemsize], outputs.astype(np.float32)
+    added = ADDED[outputs.dtype.itemsize]
+    outputs = outputs.astype(np.float32)
     classes = np.arange(outputs.shape[1], dtype=np.uint32)
     column = expected.reshape(-1, 1)
     hit = column == classes

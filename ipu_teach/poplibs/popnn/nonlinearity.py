@@ -61,7 +61,8 @@ class NonLinearity1DInPlace(SupervisorVertex):
         self.x = FUNCTIONS[NonLinearityType[self.kind]](self.x.astype(np.float32))
 
     def cycles(self, target: Target) -> int:
-        n, dtype = len(self.x), self.fields["x"].dtype
+        n = len(self.x)
+        dtype = self.fields["x"].dtype
         if self.kind == "HARD_SIGMOID":
             steps = ("MULTIPLY", "ADD", "MAXIMUM", "MINIMUM")
             return int(sum(vertices.broadcast_scalar_1d(op, n, dtype, target) for op in steps))
@@ -91,7 +92,8 @@ class NonLinearityGrad1D(SupervisorVertex):
         self.out = slope(self.act.astype(np.float32), self.gradient.astype(np.float32))
 
     def cycles(self, target: Target) -> int:
-        n, dtype = len(self.out), self.fields["out"].dtype
+        n = len(self.out)
+        dtype = self.fields["out"].dtype
         if self.kind == "HARD_SIGMOID":
             scaled = vertices.broadcast_scalar_1d("MULTIPLY", n, dtype, target)
             return int(

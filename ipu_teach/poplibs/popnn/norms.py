@@ -46,7 +46,8 @@ from ipu_teach.poplibs.poputil import broadcast_to_match
 from ipu_teach.program import Sequence as Program
 from ipu_teach.types import FLOAT, HALF, DType
 
-_1, _2 = expr._1, expr._2
+_1 = expr._1
+_2 = expr._2
 GROUPINGS = ("strided", "correct")
 BATCH, GROUP, LAYER, INSTANCE = "batch", "group", "layer", "instance"  # which norm
 Together = Callable[[list[Tensor], str], list[Tensor]]
@@ -123,7 +124,8 @@ class Norm:
         both are x's dtype by default. The result lies as x does."""
         order = in_memory_order(self.x)
         operands = [tensor.dim_shuffle(order) for tensor in tensors]
-        works_in, out = works_in or self.x.dtype, out or self.x.dtype
+        works_in = works_in or self.x.dtype
+        out = out or self.x.dtype
         places: list[expr.Expr] = [expr.PlaceHolder(n + 1) for n in range(len(operands))]
         for number, operand in enumerate(operands):
             if operand.dtype is not works_in:
@@ -220,7 +222,8 @@ def _statistics(
     grouping: str = "strided",
     over: Over | None = None,
 ) -> tuple[Tensor, Tensor]:
-    norm, name = cut(kind, graph, x, num_groups, grouping), debug_context
+    norm = cut(kind, graph, x, num_groups, grouping)
+    name = debug_context
     over_replicas, size = (over[0], norm.size * over[1]) if over else (None, norm.size)
     if not 0 <= check_number("eps", eps, FLOAT) < inf:
         raise refused(
@@ -313,7 +316,8 @@ def _param_gradients(
 ) -> tuple[Tensor, Tensor]:
     channels = cut(BATCH, graph, whitened, 0, "strided")
     _check_like(whitened, dy)
-    partials, name = _partials(partials_type, whitened), f"{debug_context}/product"
+    partials = _partials(partials_type, whitened)
+    name = f"{debug_context}/product"
     product = channels.map(lambda x, d: x * d, [whitened, dy], prog, name, partials, partials)
     reductions = [(channels.rows(t), "ADD") for t in (product, dy)]
     gamma, beta = sums(graph, reductions, 1.0, prog, f"{debug_context}/sums")
@@ -336,7 +340,8 @@ def _gradients(
     norm = cut_by(kind, graph, whitened, grouping, inv_std_dev=inv_std_dev)
     partials = _partials(partials_type, whitened)
     over_replicas, size = (over[0], norm.size * over[1]) if over else (None, norm.size)
-    x, name = whitened, debug_context
+    x = whitened
+    name = debug_context
     _check_like(x, dy)
     _check_row("gamma", gamma, x.shape[1], "channel")
     scale = narrowed(graph, gamma, partials, prog, f"{name}/gamma")

@@ -79,7 +79,8 @@ def planned(
 ) -> PoolPlan:
     """The plan of a result [samples, channels, *field]. `kind` as of `vertices.pooling`; `lie`: how
     many channels lie side by side in what goes in."""
-    channels, width = shape[1], target.get_vector_width(dtype)
+    channels = shape[1]
+    width = target.get_vector_width(dtype)
     divisors = [n for n in range(1, channels + 1) if channels % n == 0]
     largest_group = max(width, min(_MOST * width, -(-lie // width) * width))
     groups = [n for n in divisors if width <= n <= largest_group] or sorted({1, channels})
@@ -115,12 +116,14 @@ def _best(
         )
         parts = parts[parts.prod(1) <= target.num_tiles]
     size_per_part = -(-np.array(sizes) // parts)  # of a block, in each dimension
-    rows, long = size_per_part[:, 1:-1].prod(1), size_per_part[:, -1]
+    rows = size_per_part[:, 1:-1].prod(1)
+    long = size_per_part[:, -1]
     worker = np.arange(target.num_worker_contexts + 1)[:, None]
     ends = worker * (rows * long) // target.num_worker_contexts
     begin, end = ends[:-1], ends[1:]
     touched = np.where(end > begin, (end - 1) // long - begin // long + 1, 0)
-    vectors, places = -(-group // target.get_vector_width(dtype)), prod(kernel)
+    vectors = -(-group // target.get_vector_width(dtype))
+    places = prod(kernel)
     each_worker = vertices.pooling(
         kind,
         touched,
@@ -132,7 +135,9 @@ def _best(
         outputs=rows * long,
     )
     cycles = np.max(each_worker, axis=0)
-    field, k, s = size_per_part[:, 2:], np.array(kernel), np.array(stride)
+    field = size_per_part[:, 2:]
+    k = np.array(kernel)
+    s = np.array(stride)
     wanted = ((field - 1) * s + k if forward else (field + k - 2) // s + 1).prod(1)
     elements = 2 * wanted + field.prod(1) if kind == "GRAD" else wanted
     size = elements * size_per_part[:, :2].prod(1) * group * dtype.size
@@ -160,7 +165,8 @@ def shares(work: Sequence[Array], ranges: Ranges, workers: int) -> tuple[Array, 
     places: Array = np.ones(1, np.int64)  # of the window that have work, but for the last dimension
     for v in outer:
         places = np.outer(places, v.sum(0)).reshape(-1)
-    samples, long = ranges[1][1] - ranges[1][0], inner.shape[1]
+    samples = ranges[1][1] - ranges[1][0]
+    long = inner.shape[1]
     places = np.tile(places, samples)
     table = np.zeros((3, workers), np.int64)
     ends = np.arange(workers + 1) * (len(places) * long) // workers
@@ -171,7 +177,8 @@ def shares(work: Sequence[Array], ranges: Ranges, workers: int) -> tuple[Array, 
             if column or end - at < long:
                 stop = min(long, column + end - at)
             else:  # whole rows are counted together
-                stop, many = long, (end - at) // long
+                stop = long
+                many = (end - at) // long
             per_row = inner[:, column:stop].sum(1)
             times = places[row : row + many].sum()
             table[:, worker] += np.array([many, times * (per_row > 0).sum(), times * per_row.sum()])

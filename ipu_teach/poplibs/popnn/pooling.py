@@ -273,17 +273,18 @@ class _Call:
         kind: str,
         forward: bool = True,
     ) -> None:
-        self.graph, self.params, self.prog, self.name = graph, params, prog, name
+        self.graph = graph
+        self.params = params
+        self.prog = prog
+        self.name = name
         shape = params.output_shape if forward else params.input_shape
         facts = params.kernel, params.stride, forward, channels_side_by_side(x)
         self.plan = planned(kind, shape, *facts, params.dtype, graph.target)
         self.group = self.plan.shape[-1]
         self.blocks = self.plan.blocks()
         places_of_block = [self.plan.places(ranges) for _, ranges in self.blocks]
-        self.order, self.ends = (
-            np.concatenate(places_of_block),
-            np.cumsum([0, *map(len, places_of_block)]),
-        )
+        self.order = np.concatenate(places_of_block)
+        self.ends = np.cumsum([0, *map(len, places_of_block)])
         work = params._work if forward else params._work_of
         self.work = [work(d) for d in range(len(params.kernel))]
 
@@ -304,7 +305,8 @@ class _Call:
         self, name: str, dtype: type[DType] | None = None, values: Array | None = None
     ) -> Tensor:
         """A new flat tensor, by the plan; a constant, if it has values."""
-        dtype, name = dtype or self.params.dtype, f"{self.name}/{name}"
+        dtype = dtype or self.params.dtype
+        name = f"{self.name}/{name}"
         shape = (prod(self.plan.shape),)
         if values is None:
             tensor = self.graph.add_variable(dtype, shape, name)
@@ -335,13 +337,15 @@ class _Call:
 
     def windows(self) -> _Tables:
         """What each window has of x."""
-        shape, params = self.params.input_shape, self.params
+        shape = self.params.input_shape
+        params = self.params
         return self._tables(shape, lambda d: params._seen(d))
 
     def windows_of(self, per_window: bool = False) -> _Tables:
         """What each element of x has of the windows. `apart`: of [places, windows], a row for each
         place of a window."""
-        shape, params = self.params.output_shape, self.params
+        shape = self.params.output_shape
+        params = self.params
         rows = prod(shape) * np.cumprod([1, *params.kernel[:0:-1]])[::-1]
         stride = self._strides(shape)[2:]
 
@@ -359,7 +363,8 @@ class _Call:
     def _tables(
         self, shape: Shape, of_field: Callable[[int], Array], scaled: bool = True
     ) -> _Tables:
-        full, strides = self._shape(shape), self._strides(shape)
+        full = self._shape(shape)
+        strides = self._strides(shape)
         starts = [np.arange(n)[None] * stride for n, stride in zip(full, strides, strict=True)]
         for d in range(len(self.params.kernel)):
             at = of_field(d)
@@ -427,7 +432,8 @@ def pool(
     _check(graph, params, "x", x, "input_shape")
     largest = params.kind is PoolingType.MAX
     call = _Call(graph, params, x, prog, debug_context, "MAX" if largest else "AVG")
-    out, windows = call.new("out"), (call.flat(x), call.windows())
+    out = call.new("out")
+    windows = (call.flat(x), call.windows())
     if largest:
         call.run(MaxPooling, "MAX", out, {}, {"x": (*windows, -np.inf)})
         return call.seen(out, params.output_shape)
@@ -487,7 +493,9 @@ def pool_input_gradient(
         }
         call.run(MaxPoolingGrad, "GRAD", out, {"x": call.flat(x)}, beside)
         return call.seen(out, params.input_shape)
-    windows, divisor, slopes = _Call(*arguments, "MAX" if per_window else "AVG"), 1, [dy]
+    windows = _Call(*arguments, "MAX" if per_window else "AVG")
+    divisor = 1
+    slopes = [dy]
     if per_window:  # what each place of a window gets
         size = prod(params.kernel)
         dtype = FLOAT if use_scaled_gradient else dy.dtype  # a share is rounded with its sum

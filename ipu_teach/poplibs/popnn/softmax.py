@@ -76,12 +76,14 @@ class SoftmaxGrad(Vertex):
     out: Output[Vector[Vector[FLOAT]]]
 
     def compute(self) -> None:
-        y, gradient = self.y.astype(np.float32), self.gradient.astype(np.float32)
+        y = self.y.astype(np.float32)
+        gradient = self.gradient.astype(np.float32)
         self.out = y * (gradient - np.sum(gradient * y, axis=1, keepdims=True))
 
     def cycles(self, target: Target) -> int:
         rows, classes = self.y.shape
-        dtype, regions = self.fields["y"].dtype, [self.y.shape[1]] * len(self.y)
+        dtype = self.fields["y"].dtype
+        regions = [self.y.shape[1]] * len(self.y)
         products = 2 * vertices.binary_op_2d("MULTIPLY", regions, dtype, target)
         total = vertices.reduce_contiguous(rows + 1, classes, dtype, target)
         return int(products + total + vertices.binary_op_2d("SUBTRACT", regions, dtype, target))
@@ -100,7 +102,8 @@ class LogSoftmax(Vertex):
 
     def cycles(self, target: Target) -> int:
         rows, classes = self.x.shape
-        dtype, regions = self.fields["x"].dtype, [self.x.shape[1]] * len(self.x)
+        dtype = self.fields["x"].dtype
+        regions = [self.x.shape[1]] * len(self.x)
         reduction = vertices.reduce_contiguous(rows + 1, classes, dtype, target)
         subtraction = vertices.binary_op_2d("SUBTRACT", regions, dtype, target)
         exponents = vertices.unary_op_2d("EXPONENT", regions, dtype, target)

@@ -42,7 +42,8 @@ class SoftmaxCrossEntropy(Vertex):
     deltas: Output[Vector[Vector[FLOAT]]]
 
     def compute(self) -> None:
-        scores, column = self.scores.astype(np.float32), self.expected.reshape(-1, 1)
+        scores = self.scores.astype(np.float32)
+        column = self.expected.reshape(-1, 1)
         shifted = scores - np.max(scores, axis=1, keepdims=True)
         exponentials = np.exp(shifted)
         total = np.sum(exponentials, axis=1, keepdims=True)

@@ -37,7 +37,8 @@ def erf(x: Any) -> Any:
     Chebyshev polynomials)."""
     near = np.minimum(np.maximum(x, -_LARGEST_ERF), _LARGEST_ERF)
     t = near * near * (2 / _LARGEST_ERF**2) - 1
-    b1, b2 = 0.0 * t, 0.0 * t
+    b1 = 0.0 * t
+    b2 = 0.0 * t
     for coefficient in reversed(_ERF[1:]):
         b1, b2 = 2 * t * b1 - b2 + coefficient, b1
     return near * (t * b1 - b2 + _ERF[0])
@@ -79,10 +80,12 @@ def power(a: Any, b: Any) -> Any:
     if a.dtype.kind == "f":
         return np.power(a, b)
     result = np.ones(a.shape, a.dtype) * np.ones(b.shape, b.dtype)
-    base, exponent = a * np.ones(b.shape, b.dtype), b
+    base = a * np.ones(b.shape, b.dtype)
+    exponent = b
     for _ in range(8 * a.dtype.itemsize - (a.dtype.kind == "i")):  # bit by bit; products wrap
         result = np.where(np.bitwise_and(exponent, b.dtype.type(1)) == 1, result * base, result)
-        base, exponent = base * base, np.right_shift(exponent, b.dtype.type(1))
+        base = base * base
+        exponent = np.right_shift(exponent, b.dtype.type(1))
     if a.dtype.kind == "u":
         return result
     odd = np.bitwise_and(b, b.dtype.type(1)) == 1
@@ -118,7 +121,8 @@ def popcount(x: Any) -> Any:
 
 def count_leading_zeros(x: Any) -> Any:
     """How many bits, from the highest on, are not set."""
-    bits, filled = 8 * x.dtype.itemsize, _unsigned(x)
+    bits = 8 * x.dtype.itemsize
+    filled = _unsigned(x)
     for step in (1, 2, 4, 8, 16, 32):
         if step < bits:
             filled = np.bitwise_or(filled, np.right_shift(filled, filled.dtype.type(step)))

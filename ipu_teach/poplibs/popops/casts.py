@@ -70,7 +70,8 @@ class ToQuarter(RegisterVertex):
 
     def _words(self) -> Array:
         """A random word of 32 bits for each element."""
-        generators, count = self.registers.generators, self.out.shape[-1]
+        generators = self.registers.generators
+        count = self.out.shape[-1]
         drawn = generator.draw(generators, -(-count // generators.shape[-2])) >> np.uint64(32)
         words: Array = (
             drawn.reshape(*drawn.shape[:-2], -1)[..., :count]

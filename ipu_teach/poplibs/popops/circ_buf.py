@@ -71,7 +71,9 @@ class CircBuf:
     ) -> None:
         if not is_whole(size) or size < 1:
             raise as_given(size, "size", "give a whole number of 1 or more.")
-        self._graph, self.size, self._shape = graph, int(size), check_shape(shape)
+        self._graph = graph
+        self.size = int(size)
+        self._shape = check_shape(shape)
         self._entries = create_sliceable_tensor(
             graph, dtype, (self.size, *self._shape), [0], f"{debug_context}/entries"
         )

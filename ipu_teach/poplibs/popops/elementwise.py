@@ -97,7 +97,8 @@ def _dtypes(operation: ElementwiseOperation) -> str:
 def _unary(name: str, op: str) -> tuple[UnaryFunction, UnaryInPlace, UnaryWithOutput]:
     """The three forms of an operation of one operand."""
     operation = UNARY[op]
-    place, fill = f"{name}_in_place", f"{name}_with_output"
+    place = f"{name}_in_place"
+    fill = f"{name}_with_output"
 
     def new(graph: Graph, a: Free, prog: Program, debug_context: str = OWN) -> Tensor:
         return forms.new(graph, operation, checked(graph, operation, a), prog, debug_context)
@@ -134,7 +135,8 @@ def _unary(name: str, op: str) -> tuple[UnaryFunction, UnaryInPlace, UnaryWithOu
 def _binary(name: str, op: str) -> tuple[BinaryFunction, BinaryInPlace, BinaryWithOutput]:
     """The three forms of an operation of two operands."""
     operation = BINARY[op]
-    place, fill = f"{name}_in_place", f"{name}_with_output"
+    place = f"{name}_in_place"
+    fill = f"{name}_with_output"
 
     def new(
         graph: Graph, a: Operand, b: Operand, prog: Program, debug_context: str = OWN

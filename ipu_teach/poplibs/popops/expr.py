@@ -196,7 +196,8 @@ class Cast(Expr):
     towards 0."""
 
     def __init__(self, of: ExprLike, dtype: type[DType]) -> None:
-        self.of, self.to = as_expr(of, "Cast()"), as_dtype(dtype, "Cast()")
+        self.of = as_expr(of, "Cast()")
+        self.to = as_dtype(dtype, "Cast()")
         if issubclass(self.to, QUARTER):
             raise PoplibsError(
                 f"Cast() was given {self.to}.", next_step="use popops.cast for 8-bit floats."
@@ -218,7 +219,8 @@ class Operator(Expr):
     """One of the operations of `popops.operations` on one, two or three expressions."""
 
     def __init__(self, name: str, node: str, *operands: ExprLike) -> None:
-        self.operation, self.node = OPERATIONS[name], node
+        self.operation = OPERATIONS[name]
+        self.node = node
         if len(operands) != self.operation.arity:
             raise PoplibsError(f"""{node}() was given {len(operands)} operands.
                 next:  it takes {self.operation.arity}: it gives {self.operation.says}.""")

@@ -100,7 +100,8 @@ def add_extremes(
         work = shared(graph, {"x": x, "place": place, "best": best}, graph.target.num_tiles)
         step(graph, prog, name, codelet, work, ["place", "best"])
         return place, best
-    tiles, blocks = grid(plan.groups, graph.target), balanced_partition(rows, plan.groups)
+    tiles = grid(plan.groups, graph.target)
+    blocks = balanced_partition(rows, plan.groups)
     places: Tensor | None = None
     width = -(-n // plan.chunks)
     for fan_in in (width, *(stage.fan_in for stage in plan.stages)):
@@ -121,5 +122,6 @@ def add_extremes(
                 )
                 pieces.append((tiles.tiles(group, part, len(spans))[0], edges))
         step(graph, prog, name, codelet, pieces, ["place", "best"])
-        x, places = best, place
+        x = best
+        places = place
     return place[:, 0], best[:, 0]

@@ -114,7 +114,8 @@ def iota(graph: Graph, x: Row, start: int, prog: Program, debug_context: str = O
     check_dtype("x", x, INT, UNSIGNED_INT)
     number = check_number("start", start, x.dtype)
     places = beside(graph, x, x.dtype, np.arange(x.num_elements), f"{debug_context}/places")
-    vertex, operands = codelet(Iota, x.dtype), {"places": places, "out": x}
+    vertex = codelet(Iota, x.dtype)
+    operands = {"places": places, "out": x}
     per_tile(graph, vertex, x, operands, prog, debug_context, start=number)
 
 

@@ -80,7 +80,8 @@ def new(
 ) -> Tensor:
     """The result in a new tensor; `result_like` says where."""
     tensors = tensors_of(operands)
-    shape, dtype = common_shape(tensors), tensors[0].dtype
+    shape = common_shape(tensors)
+    dtype = tensors[0].dtype
     c.refuse_quarter(c.vertex_of(operation).__name__, dtype)
     out = result_like(graph, tensors, shape, operation.result(dtype), name)
     write(graph, operation, operands, out, prog, name)
@@ -126,7 +127,8 @@ def write(
         operands = (
             (tensor_operand, number) if operation.name in COMMUTATIVE else (number, tensor_operand)
         )
-    first, placed = operands[0], operands[0] if out is None else out
+    first = operands[0]
+    placed = operands[0] if out is None else out
     alone = {} if isinstance(operands[-1], Tensor) else {"b": operands[-1]}
     vertex = c.vertex_of(operation, bool(alone), out is None)
     edges = {

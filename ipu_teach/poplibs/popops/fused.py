@@ -67,7 +67,8 @@ def loop_cycles(
 ) -> int:
     """Worker cycles of the loop over `n` elements: see the head of this module."""
     steps = code.split()
-    starts, loops = [0], [0]
+    starts = [0]
+    loops = [0]
 
     def convert(operand: type[DType] | None, dtype: type[DType], place: int) -> type[DType] | None:
         if operand is None:  # the compiler converts a constant
@@ -218,7 +219,8 @@ def map_in_place(
     """The first tensor becomes the expression of them all, element by element. Otherwise as
     `map`."""
     dtype, shape, code = _checked(graph, expression, tensors)
-    fused, first = settled(OPTIONS, options)["enableGenerateCodelet"], tensors[0]
+    fused = settled(OPTIONS, options)["enableGenerateCodelet"]
+    first = tensors[0]
     if dtype is not first.dtype or shape != first.shape:
         raise refused(f"""gives {dtype.__name__} of shape {shape}, and its first tensor is
             {first.dtype.__name__} of shape {first.shape}.

@@ -88,7 +88,8 @@ def counted_for_loop(
             )
     if not isinstance(body, Program):
         raise as_given(body, "body", "give a program, such as a Sequence.")
-    counter_scalar, end = counter.reshape(()), limit.reshape(())
+    counter_scalar = counter.reshape(())
+    end = limit.reshape(())
     condition, turn, loop = Steps(), Steps(body), Steps(name=debug_context)
     reached = (lt if step > 0 else gt)(
         graph, counter_scalar, end, condition, f"{debug_context}/test"

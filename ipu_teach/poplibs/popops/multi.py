@@ -89,7 +89,8 @@ def _updated(
         wider = (FLOAT,) if x.dtype is HALF else ()
         scale = check_factor(graph, "scale", 1 if scale is None else scale, x.dtype, *wider)
     numbers, update = aimed(graph, x, updates, offsets, along, lengths, prog, debug_context)
-    rows, numbers = rows_of(x, along), numbers.flatten()
+    rows = rows_of(x, along)
+    numbers = numbers.flatten()
     is_unplanned = plan is None
     if is_unplanned and set(lengths) == {1}:
         plan = plan_for(graph, rows, numbers.num_elements, operation)

@@ -77,7 +77,9 @@ def _operations(arity: int, *rows: tuple[Any, ...]) -> dict[str, ElementwiseOper
     return {operation.name: operation for operation in operations}
 
 
-_EXACT, _WIDE, _ASKS = {"exact": True}, {"wide": True}, {"asks": True}
+_EXACT = {"exact": True}
+_WIDE = {"wide": True}
+_ASKS = {"asks": True}
 
 UNARY = _operations(
     1,
@@ -223,7 +225,8 @@ OPERATIONS = UNARY | BINARY | TERNARY
 def evaluate(name: str, *operands: Any) -> Any:
     """The operation's results, in the operands' dtype (BOOL where it asks): for arrays, and for
     what stands for them."""
-    operation, dtype = OPERATIONS[name], operands[0].dtype
+    operation = OPERATIONS[name]
+    dtype = operands[0].dtype
     rounded = (
         dtype.kind == "f"
         and not operation.asks

@@ -151,7 +151,8 @@ class Ordering:
                 bits, (len(places), len(runs), retained), f"{self.name}/spread"
             )
             for row, tiles in enumerate(places):
-                x, result = t[row].reinterpret(bits), out[row].reinterpret(bits)
+                x = t[row].reinterpret(bits)
+                result = out[row].reinterpret(bits)
                 self._spread(x, ranks[row], spread[row], runs, cut, tiles, steps[2])
                 self._combine(spread[row], result, cut, backwards, tiles, steps[3])
             results[f] = out

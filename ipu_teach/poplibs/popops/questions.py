@@ -69,7 +69,8 @@ def has_nan_or_inf(graph: Graph, x: Tensor, prog: Program, debug_context: str = 
 
 def _some(graph: Graph, x: Tensor, or_inf: bool, prog: Program, name: str) -> Tensor:
     check_takes("x", x, UNARY["IS_NAN"])
-    flat, pieces = x.flatten(), tile_pieces(graph, x)
+    flat = x.flatten()
+    pieces = tile_pieces(graph, x)
     flags = graph.add_variable(BOOL, (len(pieces),), f"{name}/found")
     work = [
         (tile, {"x": take(flat, pieces_of_tile), "found": flags[i]})

@@ -74,7 +74,8 @@ class Lying:
     def of_columns(self, begin: int, end: int) -> Array:
         """[partial results, columns]: those of columns that have equally many."""
         first = int(self.counts[:begin].sum())
-        width, count = end - begin, int(self.counts[begin])
+        width = end - begin
+        count = int(self.counts[begin])
         columns: Array = self.by_column[first : first + width * count].reshape(width, count).T
         return columns
 
@@ -99,7 +100,9 @@ def lying(graph: Graph, matrix: Tensor) -> Lying | None:
         return None
     key: Array = tiles.reshape(height, width) * width + np.arange(width)
     order = np.argsort(key, axis=None, kind="stable")
-    key, rows, places = key.reshape(-1)[order], order // width, places[order]
+    key = key.reshape(-1)[order]
+    rows = order // width
+    places = places[order]
     starts = np.flatnonzero(np.diff(key, prepend=-1))
     if len(starts) == len(key):
         return None
@@ -111,7 +114,8 @@ def lying(graph: Graph, matrix: Tensor) -> Lying | None:
     same_rows[1:] &= (np.diff(key[starts]) == 1) & (np.diff(lengths) == 0) & (column[1:] > 0)
     same_rows[0] = False
     begins = np.flatnonzero(~same_rows)
-    cells, first = np.diff(begins, append=len(starts)), starts[begins]
+    cells = np.diff(begins, append=len(starts))
+    first = starts[begins]
     # how often what a vertex takes goes on elsewhere, by columns and by rows
     on = np.diff(places, prepend=-2) != 1
     on[starts] = True
@@ -157,7 +161,8 @@ def placed_plan(
 ) -> PlacedPlan:
     """The cheapest way on from `found`, with the cycles of all stages."""
     busy, alone = _first_stage(placement, operation, dtype, inter_tile, target)
-    again, width = after(operation), len(placement.counts)
+    again = after(operation)
+    width = len(placement.counts)
     superstep = target.internal_sync_cycles + int(arrival_cycles(target).max())
 
     @cache
@@ -168,11 +173,9 @@ def placed_plan(
             again, columns, rows, inter_tile, to, target, shares
         )
 
-    share, largest_count, even = (
-        share_of(width, dtype, target),
-        int(placement.counts.max()),
-        placement.even(width),
-    )
+    share = share_of(width, dtype, target)
+    largest_count = int(placement.counts.max())
+    even = placement.even(width)
     last = np.zeros(-(-width // share), np.int64)
     for begin, end in even:
         for tile in range(begin // share, -(-end // share)):

@@ -41,7 +41,8 @@ class AccumTypes:
 def accum_types(operation: str, dtype: type[DType], options: object) -> AccumTypes:
     """The types of the options: by default FLOAT for sums of HALF, and `dtype` for all else. Raises
     `InvalidOptionError`."""
-    chosen, usual = settled(OPTIONS, options), partials_dtype(operation, dtype)
+    chosen = settled(OPTIONS, options)
+    usual = partials_dtype(operation, dtype)
     inter_tile, in_vertex = (chosen[option.name] or usual for option in OPTIONS)
     if (inter_tile, in_vertex) != (usual, usual) and dtype not in (FLOAT, HALF):
         raise refused(
@@ -110,10 +111,8 @@ class ReducePlan:
         if not self.stages:
             return ""
         first, last = self.stages[0], self.stages[-1]
-        columns, blocks = (
-            first.columns * (first.vertices if len(self.stages) == 1 else 1),
-            self.row_blocks,
-        )
+        columns = first.columns * (first.vertices if len(self.stages) == 1 else 1)
+        blocks = self.row_blocks
         cut = last.vertices if len(self.stages) == 1 else 1
         matrices = [DrawnMatrix("x", first.rows * blocks, columns, cut, blocks)]
         if len(self.stages) > 1:
@@ -189,7 +188,9 @@ def reduce_stages(
     share = share_of(columns, dtype, target)
     used = -(-columns // share) if share else 0
     stages: list[ReduceStage] = []
-    remaining, kind, again = rows, dtype, operation
+    remaining = rows
+    kind = dtype
+    again = operation
     if blocks > 1:
         block = -(-rows // blocks)
         shares = shares_of(operation, columns, block, dtype)
@@ -200,7 +201,9 @@ def reduce_stages(
         moved = block * columns * dtype.size
         cycles += int(exchange_cycles(moved, target))
         stages.append(ReduceStage("InToIntermediate", blocks, block, columns, moved, cycles))
-        remaining, kind, again = blocks, carried, after(operation)
+        remaining = blocks
+        kind = carried
+        again = after(operation)
     moved = remaining * share * kind.size
     shares = shares_of(again, columns, remaining, kind)
     cycles = int(exchange_cycles(moved, target)) + stage_cycles(

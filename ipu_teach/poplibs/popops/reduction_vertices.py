@@ -160,7 +160,8 @@ class _Reduction(SupervisorVertex, Generic[P, R]):
     across: ClassVar[bool] = False
 
     def cycles(self: Any, target: Target) -> int:
-        dtype, out = self.fields["x"].dtype, self.fields["out"].dtype
+        dtype = self.fields["x"].dtype
+        out = self.fields["out"].dtype
         paths = -(-len(self.out) // (target.num_worker_contexts * target.get_vector_width(out)))
         extra: int = self.further * paths * target.num_worker_contexts
         length = self.x.size // len(self.out) if self.across else len(self.x)
@@ -197,7 +198,8 @@ class ReduceRowsAlone(Vertex, Generic[P, R]):
     across: ClassVar[bool]
 
     def cycles(self, target: Target) -> int:
-        dtype, out = self.fields["x"].dtype, self.fields["out"].dtype
+        dtype = self.fields["x"].dtype
+        out = self.fields["out"].dtype
         rows = self.x.size // len(self.out)
         return worker_cycles(self.operation, len(self.out), rows, dtype, out, target, self.across)
 

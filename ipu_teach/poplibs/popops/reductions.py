@@ -242,7 +242,8 @@ def _check_into(into: object, name: object) -> None:
 
 
 def _job(graph: Graph, op: SingleReduceOp, out: Tensor | None, options: object) -> _Job:
-    x, params = op.x, op.params if isinstance(op.params, ReduceParams) else ReduceParams(op.params)
+    x = op.x
+    params = op.params if isinstance(op.params, ReduceParams) else ReduceParams(op.params)
     check_tensor(graph, "x", x)
     check_operation(params.operation)
     _check_dtype(graph, x, params.operation)
@@ -255,7 +256,8 @@ def _job(graph: Graph, op: SingleReduceOp, out: Tensor | None, options: object) 
             where: {x!r}
             next:  only HALF and FLOAT are converted on the way; else use popops.cast.""")
     kept_dims = [d for d in range(x.rank) if d not in chosen]
-    rows, shape = prod(x.shape[d] for d in chosen), tuple(x.shape[d] for d in kept_dims)
+    rows = prod(x.shape[d] for d in chosen)
+    shape = tuple(x.shape[d] for d in kept_dims)
     if rows == 0 and params.operation in ("MAX", "MIN"):
         raise refused(
             f"by {params.operation} was given no elements.",
@@ -335,7 +337,8 @@ def _run(graph: Graph, jobs: list[_Job], prog: Into, name: str) -> None:
     into = prog if isinstance(prog, list) else []
     into += [graph.add_compute_set(f"{name}/Reduce/{stage}") for stage in stages[len(into) :]]
     for job, plan in zip(jobs, plans, strict=True):
-        operation, parts = job.params.operation, [(0, job.matrix)]
+        operation = job.params.operation
+        parts = [(0, job.matrix)]
         if isinstance(plan, PlacedPlan):
             parts = _reduce_where_it_lies(graph, into, job, plan, name)
         elif plan.row_blocks > 1:
@@ -353,7 +356,9 @@ def _run(graph: Graph, jobs: list[_Job], prog: Into, name: str) -> None:
 def _plan(graph: Graph, job: _Job) -> ReducePlan | PlacedPlan:
     """The cheaper of two: blocks of rows, wherever they lie; and what each tile has, then the
     rest."""
-    operation, kind, types = job.params.operation, job.matrix.dtype, job.types
+    operation = job.params.operation
+    kind = job.matrix.dtype
+    types = job.types
     plan = planned(*_size(job.matrix), kind, graph.target, operation, types.inter_tile)
     placement = lying(graph, job.matrix)
     if placement is None:
@@ -373,7 +378,9 @@ def _reduce_where_it_lies(
 ) -> list[tuple[int, Tensor]]:
     """The rows of each column reduced on the tiles that have them, and the results in blocks if the
     plan says so: (first column, [results, columns]) of the columns that have equally many."""
-    placement, again, kind = plan.lying, after(job.params.operation), job.types.inter_tile
+    placement = plan.lying
+    again = after(job.params.operation)
+    kind = job.types.inter_tile
     inside = job.types.in_vertex
     partials = graph.add_variable(kind, (len(placement.tiles),), f"{name}/partials")
     graph.set_tile_mapping(partials, placement.tiles)
@@ -402,15 +409,21 @@ def _add_by_group(
 ) -> None:
     """Add the vertices that reduce each group of columns on its tile, all vertices of a codelet in
     one call."""
-    operation, dtype, groups = job.params.operation, job.matrix.dtype, plan.lying.groups
+    operation = job.params.operation
+    dtype = job.matrix.dtype
+    groups = plan.lying.groups
     path = graph.target.get_vector_width(dtype)
     # a group's columns, as whole data paths, in parts: a vertex for each
-    parts, paths = np.maximum(plan.alone, 1), -(-groups.columns // path)
+    parts = np.maximum(plan.alone, 1)
+    paths = -(-groups.columns // path)
     group, part = expand(np.zeros_like(parts), parts)
     low, high = ((part + i) * paths[group] // parts[group] * path for i in (0, 1))
-    columns, rows = np.minimum(high, groups.columns[group]) - low, groups.rows[group]
-    alone, across = plan.alone[group] > 0, groups.across[group]
-    first, begin = groups.first[group] + low * rows, groups.result[group] + low
+    columns = np.minimum(high, groups.columns[group]) - low
+    rows = groups.rows[group]
+    alone = plan.alone[group] > 0
+    across = groups.across[group]
+    first = groups.first[group] + low * rows
+    begin = groups.result[group] + low
 
     shape_of, shapes = numbered(columns, rows, across)
     xs = listed_column(
@@ -433,7 +446,8 @@ def _add_by_group(
         kinds, members(kind_of, len(kinds)), strict=True
     ):
         base = ReduceRowsAlone if is_alone else ReduceRows
-        inside, across_rows = job.types.in_vertex, bool(is_across)
+        inside = job.types.in_vertex
+        across_rows = bool(is_across)
         codelet = reduction_codelet(
             base, operation, dtype, partials.dtype, inside, several, across_rows
         )
@@ -458,7 +472,8 @@ def _size(matrix: Tensor) -> tuple[int, int]:
 def _reduce_blocks(graph: Graph, into: ComputeSet, job: _Job, blocks: int, name: str) -> Tensor:
     """Each block of rows reduced on a tile of its own, if possible that which holds its first
     element: (blocks, columns)."""
-    matrix, kind = job.matrix, job.types.inter_tile
+    matrix = job.matrix
+    kind = job.types.inter_tile
     partials = graph.add_variable(kind, (blocks, matrix.shape[1]), f"{name}/partials")
     shares = shares_of(
         job.params.operation, matrix.shape[1], -(-matrix.shape[0] // blocks), matrix.dtype
@@ -489,7 +504,8 @@ def _finish(
 ) -> None:
     """The vertices that reduce `matrix` into the job's output from column `first` on, each column
     where its result lies."""
-    params, out = job.params, job.result()
+    params = job.params
+    out = job.result()
     bases = {
         (False, False): ReduceRows,
         (True, False): ScaledReduceRows,

@@ -81,7 +81,8 @@ def plan_for(
 ) -> SlicePlan | None:
     """The plan that is quickest for [rows, columns] as they lie, for a slice, or for an update by
     `operation`; None where whole columns, each on its tile, are as quick."""
-    target, dtype = graph.target, rows.dtype
+    target = graph.target
+    dtype = rows.dtype
     if not rows.num_elements or not lookups or operation not in (None, "ADD"):
         return None
     wide = max(sum(end - begin for begin, end in pieces) for _, pieces in placed(graph, rows))
@@ -89,7 +90,8 @@ def plan_for(
         cycles = vertices.multi_slice(wide, lookups, dtype, target)
     else:
         cycles = vertices.multi_update_op(wide, lookups, dtype, target, scaled=True)
-    sizes, bytes_held = (*rows.shape, lookups), wide * rows.shape[0]
+    sizes = (*rows.shape, lookups)
+    bytes_held = wide * rows.shape[0]
     return quicker_plan(sizes, dtype, target, operation is None, int(cycles), bytes_held)
 
 
@@ -181,7 +183,8 @@ def update_rows(
         put(graph, into, block.tile, codelet, edges | extra)
     prog.add(Execute(into))
     if cut:
-        matrix, flat = parts.reshape((many, rows.num_elements)), rows.flatten()
+        matrix = parts.reshape((many, rows.num_elements))
+        flat = rows.flatten()
         near = flat
         if own_step:  # the rows come to where the parts are added up, evenly, and go back
             near = laying.linear(graph, rows.dtype, flat.shape, f"{name}/rows")
@@ -218,7 +221,8 @@ def row_numbers(
             terms = terms + expr.Clamp(place, 0, count - 1) * step
             continue
         within = expr.And(place >= 0, place < count)
-        terms, inside = terms + place * step, within if inside is None else expr.And(inside, within)
+        terms = terms + place * step
+        inside = within if inside is None else expr.And(inside, within)
     if not clamped:
         terms = expr.Select(terms, prod(counts), inside)
     columns = [offsets[:, number] for number in range(len(counts))]
@@ -238,7 +242,8 @@ def spread_numbers(
     each in a grid of `counts`."""
     if prod(lengths) == 1 or not counts:
         return numbers.reshape((numbers.num_elements, 1))
-    total, position = prod(shape), expr.Const(0)
+    total = prod(shape)
+    position = expr.Const(0)
     terms: Any = position
     # a position in the grid of slices becomes one in the grid of rows
     for number in range(len(counts)):
@@ -304,7 +309,8 @@ def windows(x: Tensor, along: Sequence[int], lengths: Sequence[int]) -> tuple[Te
     """(x as [positions of a slice, its elements], how many positions there are in each dimension):
     a view that repeats elements."""
     rest = [d for d in range(x.rank) if d not in along]
-    view, counts = x.dim_shuffle([*along, *rest]), []
+    view = x.dim_shuffle([*along, *rest])
+    counts = []
     for axis, length in enumerate(lengths):
         count = view.shape[2 * axis] - length + 1
         if length == 1:

@@ -60,9 +60,11 @@ class _Scaled(SupervisorVertex, Generic[A, B]):
     fast: ClassVar[bool]
 
     def cycles(self, target: Target) -> int:
-        dtype, kinds = self.fields["a"].dtype, [field.dtype for field in self.fields.values()]
+        dtype = self.fields["a"].dtype
+        kinds = [field.dtype for field in self.fields.values()]
         second_dtype = None if all(kind is dtype for kind in kinds) else FLOAT
-        n, fast = len(self.a), self.fast
+        n = len(self.a)
+        fast = self.fast
         return int(
             vertices.scaled_add(
                 n,

@@ -45,7 +45,8 @@ class SequenceSlice(SupervisorVertex):
         self.dst = np.where(inside, taken, np.zeros((), self.dst.dtype) if self.zero else self.dst)
 
     def cycles(self, target: Target) -> int:
-        columns, rows = self.dst.shape[1], min(len(self.src), len(self.dst))
+        columns = self.dst.shape[1]
+        rows = min(len(self.src), len(self.dst))
         return int(
             vertices.sequence_slice(
                 columns, rows, len(self.count), self.fields["dst"].dtype, target
@@ -100,6 +101,7 @@ def sequence_slice(
     source, result = (t.reshape((t.shape[0], prod(t.shape[1:]))) for t in (t_in, t_out))
     runs = {"count": n, "start": in_offset, "to": out_offset}
     work = on_columns(graph, {"dst": result, "src": source}, **runs)
-    dtype, zero = t_in.dtype, bool(zero_unused)
+    dtype = t_in.dtype
+    zero = bool(zero_unused)
     codelet = typed(SequenceSlice, [dtype, "zero" * zero], {FLOAT: dtype}, zero=zero)
     step(graph, prog, f"{debug_context}/sequenceSlice", codelet, work)

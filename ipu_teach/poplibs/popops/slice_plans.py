@@ -91,7 +91,9 @@ class SlicePlan:
     def places(self) -> list[tuple[int, tuple[int, int], tuple[int, int]]]:
         """(tile, rows, columns) of the table: a block's rows are dealt to all tiles that share
         it."""
-        blocks, many, places = self.blocks(), self.lookup_parts, []
+        blocks = self.blocks()
+        many = self.lookup_parts
+        places = []
         for first in range(0, len(blocks), many):
             _, (begin, end), columns, _ = blocks[first]
             cuts = balanced_partition(end - begin, min(many, end - begin))
@@ -216,13 +218,15 @@ def quicker_plan(
         "usedForUpdate": not slices,
         "operationForUpdate": "add",
     }
-    limit, best = target.bytes_per_tile // 4, None
+    limit = target.bytes_per_tile // 4
+    best = None
     if cycles <= 2 * _superstep(target):
         return None
     for columns, rows, lookups in _cuts(sizes, target.num_tiles):
         plan = planned(sizes, dtype, target, rows, columns, chosen, lookups, bytes_held)
         if plan.cycles < cycles and plan.temporary_bytes <= limit:
-            best, cycles = plan, plan.cycles
+            best = plan
+            cycles = plan.cycles
     return best
 
 
@@ -251,10 +255,13 @@ def planned(
     """The plan with these numbers of parts, and its costs: as if every element came from another
     tile. `apart`: so does the table, of which one tile holds so many elements."""
     entries, columns, lookups = sizes
-    rows, wide = -(-entries // row_parts), -(-columns // column_parts)
-    lookups_of_part, cut = -(-lookups // lookup_parts), lookup_parts > 1
+    rows = -(-entries // row_parts)
+    wide = -(-columns // column_parts)
+    lookups_of_part = -(-lookups // lookup_parts)
+    cut = lookup_parts > 1
     superstep = _superstep(target)
-    numbers, moved = lookups_of_part * UNSIGNED_INT.size, lookups_of_part * wide * dtype.size
+    numbers = lookups_of_part * UNSIGNED_INT.size
+    moved = lookups_of_part * wide * dtype.size
     block = rows * wide * dtype.size
     brought = block if cut or own_step else 0
     parts: list[tuple[str, int]] = []

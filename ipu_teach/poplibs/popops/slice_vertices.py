@@ -130,7 +130,8 @@ class MultiUpdateOp(SupervisorVertex, Generic[K, U]):
             if self.operation == "ADD" and self.base.dtype == np.float16
             else self.base.dtype
         )
-        result, updates = self.base.astype(wide), self.updates[inside].astype(wide)
+        result = self.base.astype(wide)
+        updates = self.updates[inside].astype(wide)
         if self.operation == "ADD":
             np.add.at(result, places[inside], self.scale.astype(wide) * updates.astype(wide))
         else:

@@ -95,7 +95,8 @@ def cuts(runs: int, length: int, retained: int, tiles: int, target: Target) -> C
 
     Each worker has at least one element, if there are as many elements as workers.
     """
-    workers, tiles_per_run = target.num_worker_contexts, max(1, tiles // runs)
+    workers = target.num_worker_contexts
+    tiles_per_run = max(1, tiles // runs)
     return Cuts(
         min(tiles_per_run, -(-length // workers)),
         min(tiles_per_run, -(-retained // workers)),
@@ -132,7 +133,11 @@ class _Planner:
     def __init__(
         self, rows: int, n: int, k: int, chunks: int, dtypes: Dtypes, target: Target
     ) -> None:
-        self.n, self.k, self.chunks, self.dtypes, self.target = n, k, chunks, dtypes, target
+        self.n = n
+        self.k = k
+        self.chunks = chunks
+        self.dtypes = dtypes
+        self.target = target
         self.groups = min(rows, target.num_ipus * max(1, target.tiles_per_ipu // chunks))
         self.rows = -(-rows // self.groups)
         self.tiles = grid(self.groups, target).per_group
@@ -170,16 +175,21 @@ class _Planner:
 
     def _rank(self, runs: int, length: int, tiles: int) -> int:
         """Return the cycles of the four steps of a ranking on so many tiles."""
-        target, retained = self.target, min(self.k, runs * length)
+        target = self.target
+        retained = min(self.k, runs * length)
         cut = cuts(runs, length, retained, tiles, target)
-        key, size, rank = self.dtypes[0], sum(d.size for d in self.dtypes), UNSIGNED_INT.size
+        key = self.dtypes[0]
+        size = sum(d.size for d in self.dtypes)
+        rank = UNSIGNED_INT.size
         pairs = -(-runs * (runs - 1) // 2 // tiles)
         cycles = self._step(2 * length * key.size * pairs)
         cycles += pairs * vertices.rank_pair(length, length, key, target)
-        per_tile, share = -(-runs * cut.sums // tiles), -(-length // cut.sums)
+        per_tile = -(-runs * cut.sums // tiles)
+        share = -(-length // cut.sums)
         cycles += self._step((runs - 1) * share * rank * per_tile)
         cycles += per_tile * vertices.sum_ranks(runs - 1, share, target)
-        per_tile, slots = -(-runs * cut.blocks // tiles), -(-retained // cut.blocks)
+        per_tile = -(-runs * cut.blocks // tiles)
+        slots = -(-retained // cut.blocks)
         cycles += self._step(length * (rank + size) * per_tile)
         cycles += per_tile * sum(
             vertices.scatter_run(length, slots, d, target) for d in self.dtypes

@@ -86,7 +86,8 @@ class RankPair(SupervisorVertex, Generic[K]):
     largest: ClassVar[bool]
 
     def compute(self) -> None:
-        first, second = self.first, self.second
+        first = self.first
+        second = self.second
         if self.largest:
             behind = np.searchsorted(second[::-1], first, side="right")
             self.first_counts = len(second) - behind

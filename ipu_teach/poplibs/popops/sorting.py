@@ -182,7 +182,8 @@ def _ascended(
     name: str,
 ) -> tuple[Tensor, Tensor]:
     """(keys, values) in ascending order of keys along `dim`; the keys twice without values."""
-    axis, last = keys._axis(dim), keys.rank - 1
+    axis = keys._axis(dim)
+    last = keys.rank - 1
     _check_order(argument, keys)
     if values is not None:
         _check_values(keys, values)

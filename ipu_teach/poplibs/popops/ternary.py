@@ -110,7 +110,8 @@ def _checked(
 ) -> tuple[list[Any], list[Tensor], Any]:
     """(the operands, those that are tensors, the expression with numbers in it or None if all are),
     if they are right."""
-    operation, mask = TERNARY[op], arguments[2:] if op == "SELECT" else ()
+    operation = TERNARY[op]
+    mask = arguments[2:] if op == "SELECT" else ()
     if mask:
         check_tensor(graph, ORDINALS[2], *mask)
         if arguments[2].dtype is not BOOL:

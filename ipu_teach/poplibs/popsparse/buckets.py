@@ -134,8 +134,11 @@ def cut_for(
 ) -> Cut:
     """The cheapest cut of a product with sums of FLOAT: every way that gives each part a tile is
     costed, for a full bucket on each."""
-    b, tiles, rate = params.block[0], target.num_tiles, target.exchange_bytes_per_cycle
-    high, wide = params.m // b, params.k // b
+    b = params.block[0]
+    tiles = target.num_tiles
+    rate = target.exchange_bytes_per_cycle
+    high = params.m // b
+    wide = params.k // b
     grain = target.get_vector_width(dtype)
     ways = (sensible_parts(n, tiles) for n in (high, wide, -(-params.n // grain)))
     xs, ys, zs = (g.ravel() for g in np.meshgrid(*ways, indexing="ij"))
@@ -147,12 +150,18 @@ def cut_for(
             f"most {EMPTY - 1:,} rows and columns of them.",
             next_step="use more tiles, or larger blocks.",
         )
-    xs, ys, zs = xs[fits], ys[fits], zs[fits]
+    xs = xs[fits]
+    ys = ys[fits]
+    zs = zs[fits]
     slots = np.ceil(params.num_blocks * (1 + OVERSIZE) / (xs * ys)).astype(np.int64)
-    rows, deep, n = -(-high // xs), -(-wide // ys), ceil_div(ceil_div(params.n, grain), zs) * grain
+    rows = -(-high // xs)
+    deep = -(-wide // ys)
+    n = ceil_div(ceil_div(params.n, grain), zs) * grain
     slots = np.minimum(slots, rows * deep)
-    types, bucket = (dtype, FLOAT), slots * (b * b * dtype.size + 2 * PLACES)
-    right, sums = deep * b * n * dtype.size, rows * b * n
+    types = (dtype, FLOAT)
+    bucket = slots * (b * b * dtype.size + 2 * PLACES)
+    right = deep * b * n * dtype.size
+    sums = rows * b * n
     laid = np.ceil(bucket / target.memcpy_bytes_per_cycle)  # on the tile, where it is to be
     cycles = np.ceil(right / rate) + np.where(zs > 1, np.ceil(bucket / rate), laid)
     cycles = cycles + dynamic_product(rows, slots, n, b, types, target)
@@ -222,21 +231,29 @@ class Partitioner:
         """A pattern with its values as both tensors of a product. Raises `PoplibsError` for more
         blocks than the budget, and another shape or block."""
         owner, local = self._owners(csr)
-        cut, count = self.cut, np.bincount(owner, minlength=self.cut.num_buckets)
+        cut = self.cut
+        count = np.bincount(owner, minlength=self.cut.num_buckets)
         order = np.argsort(owner, kind="stable")
-        begin, fill = np.cumsum(count) - count, np.minimum(count, cut.slots)
-        bucket, slot = owner[order], np.arange(len(order)) - begin[owner[order]]
-        over, rounds, stored = count - fill, 0, fill.copy()
+        begin = np.cumsum(count) - count
+        fill = np.minimum(count, cut.slots)
+        bucket = owner[order]
+        slot = np.arange(len(order)) - begin[owner[order]]
+        over = count - fill
+        rounds = 0
+        stored = fill.copy()
         while over.any():  # so many places behind it, each bucket has room for those of one part
             rounds += 1
             room = np.roll(cut.slots - fill, rounds)
             take = np.minimum(over, room)
             for part in np.flatnonzero(take).tolist():
-                to, count_moved = (part - rounds) % cut.num_buckets, int(take[part])
+                to = (part - rounds) % cut.num_buckets
+                count_moved = int(take[part])
                 first = begin[part] + stored[part]
                 bucket[first : first + count_moved] = to
                 slot[first : first + count_moved] = fill[to] + np.arange(count_moved)
-            over, stored, fill = over - take, stored + take, fill + np.roll(take, -rounds)
+            over = over - take
+            stored = stored + take
+            fill = fill + np.roll(take, -rounds)
         places = np.full((cut.num_buckets, cut.slots, PLACES), EMPTY, np.uint16)
         places[bucket, slot] = np.stack((owner, *local), axis=1)[order]
         values = np.zeros((cut.num_buckets, cut.slots, *cut.params.block), cut.dtype.numpy)
@@ -265,7 +282,8 @@ class Partitioner:
     @library
     def decode(self, meta_info: ArrayLike, nz_values: ArrayLike) -> CSRMatrix:
         """What `encode` made, or a gradient in the place of its values, as a matrix again."""
-        cut, b = self.cut, self.cut.b
+        cut = self.cut
+        b = self.cut.b
         places, values = np.asarray(meta_info), np.asarray(nz_values)
         slots = cut.num_buckets * cut.slots
         if places.shape != (1 + PLACES * slots,) or values.size != slots * b * b:
@@ -277,16 +295,15 @@ class Partitioner:
         row = row + np.array(cut.rows)[part // cut.column_parts, 0]
         column = column + np.array(cut.columns)[part % cut.column_parts, 0]
         order = np.lexsort((column, row))
-        shape, blocks = (cut.params.m, cut.params.k), values.reshape(slots, b, b)[is_used][order]
+        shape = (cut.params.m, cut.params.k)
+        blocks = values.reshape(slots, b, b)[is_used][order]
         return COOMatrix(shape, row[order], column[order], blocks, cut.params.block).to_csr()
 
     @library
     def buckets(self, csr: CSRMatrix) -> tuple[Bucket, ...]:
         """What each bucket holds of a pattern: for pictures."""
-        cut, meta_info = (
-            self.cut,
-            self.encode(csr).meta_info[1:].reshape(-1, self.cut.slots, PLACES),
-        )
+        cut = self.cut
+        meta_info = self.encode(csr).meta_info[1:].reshape(-1, self.cut.slots, PLACES)
         buckets_made = []
         for number, parts in enumerate(meta_info[:, :, 0]):
             blocks_per_part = zip(

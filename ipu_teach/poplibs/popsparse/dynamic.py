@@ -114,7 +114,8 @@ class DynamicSparsePartial(_OfBucket):
         self.sums = total
 
     def add_to(self, sums: Array) -> None:
-        b, n = self.block, sums.shape[1]
+        b = self.block
+        n = sums.shape[1]
         slots, rows, columns = self.mine(self.me)
         blocks = self.values.reshape(-1, b, b)[slots].astype(np.float32)
         if self.turned:
@@ -154,7 +155,8 @@ class DynamicSparseGradW(_OfBucket):
         self.grads = total
 
     def add_to(self, grads: Array) -> None:
-        b, n = self.block, self.left.shape[1]
+        b = self.block
+        n = self.left.shape[1]
         slots, rows, columns = self.mine(self.here)
         left = self.left.reshape(-1, b, n)[rows].astype(np.float32)
         right = self.right.reshape(-1, b, n)[columns].astype(np.float32)
@@ -307,7 +309,9 @@ def _check_dense(lhs: SparseTensor, name: str, x: Tensor, shape: tuple[int, int]
 def _multiplied(
     graph: Graph, lhs: SparseTensor, x: Tensor, turned: bool, prog: Program, name: str
 ) -> Tensor:
-    cut, params, b = lhs.cut, lhs.cut.params, lhs.cut.b
+    cut = lhs.cut
+    params = lhs.cut.params
+    b = lhs.cut.b
     sides = [(params.k, cut.columns), (params.m, cut.rows)]
     (into, reads), (size, writes) = sides[::-1] if turned else sides
     _check_dense(lhs, "the dense side", x, (into, params.n))
@@ -318,7 +322,9 @@ def _multiplied(
     ]
     right = _on_tiles(graph, cut, x.dtype, (_most(reads) * b, wide), f"{name}/x")
     sums = _on_tiles(graph, cut, FLOAT, (_most(writes) * b, wide), f"{name}/partials")
-    sources, begun, steps = list[Tensor](), list[Tensor](), _steps(graph, cut, name)
+    sources = list[Tensor]()
+    begun = list[Tensor]()
+    steps = _steps(graph, cut, name)
     for (bucket, part), tile in np.ndenumerate(cut.tiles):
         places = divmod(bucket, cut.column_parts)
         to, of = places[::-1] if turned else places
@@ -338,7 +344,8 @@ def _multiplied(
         by_bucket = source.reshape((cut.num_buckets, 1, ring_bucket.shape[2]))
         prog.add(Copy(by_bucket.broadcast(len(cut.n_parts), 1), ring_bucket))
     _go_round(graph, lhs, steps, rings, -1, prog, name)
-    reduction, outs = graph.add_compute_set(f"{name}/reduce"), []
+    reduction = graph.add_compute_set(f"{name}/reduce")
+    outs = []
     codelet = adder(FLOAT, x.dtype, False)
     for part, (low, high) in enumerate(cut.n_parts):
         outs.append(graph.add_variable(x.dtype, (size, high - low), f"{name}/out/{part}"))
@@ -410,12 +417,15 @@ def _go_round(
 def _gradients(
     graph: Graph, lhs: SparseTensor, left: Tensor, right: Tensor, prog: Program, name: str
 ) -> Tensor:
-    cut, b, buckets = lhs.cut, lhs.cut.b, lhs.cut.num_buckets
+    cut = lhs.cut
+    b = lhs.cut.b
+    buckets = lhs.cut.num_buckets
     meta = lhs.meta_info[1:].reshape((buckets, PLACES * cut.slots))
     grads = _on_tiles(graph, cut, FLOAT, (cut.slots * b * b,), f"{name}/partials")
     numbers = graph.add_constant(UNSIGNED_SHORT, (buckets, 1), np.arange(buckets)[:, None])
     graph.set_tile_mapping(numbers, 0)
-    max_part, wide = (_most(cut.rows) * b, _most(cut.columns) * b), cut.n_parts[0][1]
+    max_part = (_most(cut.rows) * b, _most(cut.columns) * b)
+    wide = cut.n_parts[0][1]
     rings = [_ring(graph, cut, left.dtype, (size, wide), name) for size in max_part]
     rings.append(_ring(graph, cut, UNSIGNED_SHORT, (), name))
     sources, begun, padding = list[Tensor](), list[Tensor](), list[Tensor]()
@@ -443,7 +453,8 @@ def _gradients(
     prog.add(Copy(numbers.broadcast(len(cut.n_parts), 1), rings[2][0]))
     _go_round(graph, lhs, steps, rings, 1, prog, name)
     gradients = graph.add_variable(left.dtype, (buckets, grads.shape[2]), f"{name}/out")
-    reduction, codelet = graph.add_compute_set(f"{name}/reduce"), adder(FLOAT, left.dtype, False)
+    reduction = graph.add_compute_set(f"{name}/reduce")
+    codelet = adder(FLOAT, left.dtype, False)
     for bucket in range(buckets):
         tiles = cut.tiles[bucket].tolist()
         add_shared(graph, reduction, codelet, grads[bucket], gradients[bucket], tiles)

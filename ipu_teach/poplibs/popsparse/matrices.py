@@ -41,7 +41,8 @@ class SparseMatrix:
     ) -> None:
         """Check all and take it. Raises `PoplibsError`."""
         self.shape, self.block = _sizes(shape, block)
-        self.rows, self.columns = rows, _numbers("columns", columns)
+        self.rows = rows
+        self.columns = _numbers("columns", columns)
         if len(self.rows) != len(self.columns):
             raise refused(f"""was given {len(rows):,} rows and {len(self.columns):,} columns of
                 blocks.

@@ -76,7 +76,9 @@ class StaticSparsePartial(SupervisorVertex):
     block: ClassVar[int]
 
     def compute(self) -> None:
-        b, count, sums = self.block, len(self.out[0]), self.out[0].dtype
+        b = self.block
+        count = len(self.out[0])
+        sums = self.out[0].dtype
         blocks = self.values.reshape(-1, b, b).astype(np.float32, copy=False)
         right = np.reshape(self.x, (-1, b, count // b)).astype(np.float32, copy=False)
         products = (blocks @ right[self.columns]).astype(sums, copy=False).reshape(-1, count)
@@ -85,8 +87,12 @@ class StaticSparsePartial(SupervisorVertex):
             self.out[row] = products[begin:end].sum(axis=0, dtype=sums)
 
     def cycles(self, target: Target) -> int:
-        dtype, sums = self.fields["x"].dtype, self.fields["out"].dtype
-        rows, count, blocks, b = len(self.out), len(self.out[0]), len(self.columns), self.block
+        dtype = self.fields["x"].dtype
+        sums = self.fields["out"].dtype
+        rows = len(self.out)
+        count = len(self.out[0])
+        blocks = len(self.columns)
+        b = self.block
         cycles = static_product(rows, blocks, count // b, b, dtype, target)
         if b > 4 and sums is FLOAT:
             cycles += zeroing(rows * count, sums, target)
@@ -106,11 +112,13 @@ class Pieces(NamedTuple):
 
 def pieces_of(plan: SparsePlan) -> Pieces:
     """The pieces of a plan's rows."""
-    row, run = plan.pattern.rows[plan.order], plan.run_of_block
+    row = plan.pattern.rows[plan.order]
+    run = plan.run_of_block
     new = np.ones(len(row), bool)
     new[1:] = (row[1:] != row[:-1]) | (run[1:] != run[:-1])
     start = np.flatnonzero(new)
-    row, run = row[start], run[start]
+    row = row[start]
+    run = run[start]
     several = np.bincount(row, minlength=plan.pattern.block_rows)[row]
     place = np.empty(len(row), np.int64)
     place[np.lexsort((run, row, several))] = np.arange(len(row))
@@ -124,9 +132,12 @@ def create_sparse_dense_mat_mul_lhs(
     """A variable [blocks, b, b] for the values of the plan's pattern, in its order: each block on a
     tile that multiplies it."""
     _check_plan(plan, graph)
-    blocks, b = plan.pattern.num_blocks, plan.pattern.block[0]
-    tensor, mapping = graph.add_variable(plan.dtype, (blocks, b, b), name), _mapping(graph)
-    size, among = b * b, len(plan.parts)
+    blocks = plan.pattern.num_blocks
+    b = plan.pattern.block[0]
+    tensor = graph.add_variable(plan.dtype, (blocks, b, b), name)
+    mapping = _mapping(graph)
+    size = b * b
+    among = len(plan.parts)
     tiles = np.stack([plan.tiles(part) for part in range(among)])
     chosen: Array = tiles[np.arange(blocks) % among, plan.run_of_block]
     for number, tile in zip(plan.order.tolist(), chosen.tolist(), strict=True):
@@ -195,7 +206,8 @@ def _check_plan(plan: SparsePlan, graph: Graph) -> None:
 
 
 def _check_operands(graph: Graph, plan: SparsePlan, values: Tensor, x: Tensor) -> None:
-    pattern, where = plan.pattern, f"values {values!r} and x {x!r}"
+    pattern = plan.pattern
+    where = f"values {values!r} and x {x!r}"
     check_tensor(graph, "values", values, (1, 3) if pattern.block == (1, 1) else (3,))
     check_mapped(graph, "values", values)
     shape = (pattern.num_blocks, *pattern.block)[: values.rank]
@@ -218,17 +230,21 @@ def _mapping(graph: Graph) -> Mapping:
 def _multiplied(
     graph: Graph, plan: SparsePlan, values: Tensor, x: Tensor, prog: Program, name: str
 ) -> Tensor:
-    m, b = plan.pattern.shape[0], plan.pattern.block[0]
+    m = plan.pattern.shape[0]
+    b = plan.pattern.block[0]
     has_blocks = np.bincount(plan.pattern.rows, minlength=m // b) > 0
     pieces = pieces_of(plan)
     direct = plan.partials is plan.dtype and len(pieces.row) == int(has_blocks.sum())
     multiply = graph.add_compute_set(f"{name}/multiply")
     reduction = graph.add_compute_set(f"{name}/reduce")
-    outs, empty = [], []
+    outs = []
+    empty = []
     for part, (low, high) in enumerate(plan.parts):
-        length, mapping = b * (high - low), _mapping(graph)
+        length = b * (high - low)
+        mapping = _mapping(graph)
         out = graph.add_variable(plan.dtype, (m // b, length), f"{name}/out/{part}")
-        sums, places = out, pieces.row
+        sums = out
+        places = pieces.row
         if not direct:
             shape = (len(pieces.row), length)
             sums = graph.add_variable(plan.partials, shape, f"{name}/partials/{part}")
@@ -265,11 +281,13 @@ def _add_products(
 ) -> None:
     """A vertex for each run of blocks, on its tile of a part of the columns."""
     values, x, sums, places = tensors
-    b, tiles = plan.pattern.block[0], plan.tiles(part)
+    b = plan.pattern.block[0]
+    tiles = plan.tiles(part)
     types = {FLOAT: plan.dtype, HALF: plan.partials}
     words = [*dict.fromkeys(types.values()), str(b)]
     codelet = typed(StaticSparsePartial, words, types, "SparseDenseMatMul", block=b)
-    flat, order = values.flatten(), plan.order
+    flat = values.flatten()
+    order = plan.order
     n = x.shape[1]
     # whole rows of blocks, or where each value stands alone one list of them
     rows = x.flatten() if b == 1 else x.reshape((x.shape[0] // b, b * n))
@@ -278,7 +296,10 @@ def _add_products(
     firsts = np.searchsorted(pieces.run, np.arange(plan.num_runs + 1)).tolist()
     within = np.arange(b * b)
     for run in range(plan.num_runs):
-        begin, end, first, last = ends[run], ends[run + 1], firsts[run], firsts[run + 1]
+        begin = ends[run]
+        end = ends[run + 1]
+        first = firsts[run]
+        last = firsts[run + 1]
         wanted, numbers = np.unique(columns[begin:end], return_inverse=True)
         is_needed = wanted.tolist()
         vertex = graph.add_vertex(
@@ -304,9 +325,13 @@ def _add_sums(
 ) -> Mapping:
     """Vertices that add the pieces of each row, shared out among the tiles that have them. Returns
     where the result lies."""
-    codelet, tiles, length = adder(plan.partials, plan.dtype, False), plan.tiles(part), out.shape[1]
-    mapping, order = _mapping(graph), np.argsort(pieces.place)
-    row, run = pieces.row[order], pieces.run[order]
+    codelet = adder(plan.partials, plan.dtype, False)
+    tiles = plan.tiles(part)
+    length = out.shape[1]
+    mapping = _mapping(graph)
+    order = np.argsort(pieces.place)
+    row = pieces.row[order]
+    run = pieces.run[order]
     several = np.bincount(row, minlength=out.shape[0])[row]
     for count in np.unique(several).tolist():
         begin, end = np.searchsorted(several, [count, count + 1]).tolist()

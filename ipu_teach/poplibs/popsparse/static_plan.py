@@ -49,30 +49,33 @@ def expected(
     """The best plan of [m, k] x [k, n] with so many blocks, evenly at random. `types`: of the
     operands, and of the sums."""
     (m, k, n), (dtype, sums), tiles = sizes, types, target.num_tiles
-    rows, columns, grain = m // block, k // block, target.get_vector_width(dtype)
-    rate, density = target.exchange_bytes_per_cycle, num_blocks / (m // block * (k // block))
+    rows = m // block
+    columns = k // block
+    grain = target.get_vector_width(dtype)
+    rate = target.exchange_bytes_per_cycle
+    density = num_blocks / (m // block * (k // block))
     counts = np.arange(1, min(MOST_PARTS, -(-n // grain)) + 1)
     grid = np.meshgrid(counts, np.arange(1, min(MOST_BANDS, columns) + 1), indexing="ij")
     parts, bands = (g.ravel() for g in grid)
     sensible = parts * bands <= max(1, tiles // 2)
-    parts, bands = parts[sensible], bands[sensible]
+    parts = parts[sensible]
+    bands = bands[sensible]
     wide = np.minimum(ceil_div(ceil_div(n, grain), parts) * grain, n)
     tiles_per_band = tiles // parts // bands  # tiles of a band
     in_band, deep = ceil_div(num_blocks, bands), ceil_div(columns, bands)
     blocks_per_tile, high = ceil_div(in_band, tiles_per_band), ceil_div(rows, tiles_per_band)
     full = np.minimum(np.ceil(in_band / density).astype(np.int64), columns)
     deep_of = np.where(high == 1, full, deep)
-    share_of_columns, share_of_rows = 1 - (1 - density) ** deep_of, 1 - (1 - density) ** high
+    share_of_columns = 1 - (1 - density) ** deep_of
+    share_of_rows = 1 - (1 - density) ** high
     my_rows = np.clip(
         np.ceil(share_of_columns * high) + _deviation(share_of_columns, high), 1, high
     ).astype(np.int64)
     wanted = np.clip(
         np.ceil(share_of_rows * deep_of) + _deviation(share_of_rows, deep_of), 1, deep_of
     )
-    right, left_bytes = (
-        wide * wanted * block * dtype.size,
-        blocks_per_tile * block * block * dtype.size,
-    )
+    right = wide * wanted * block * dtype.size
+    left_bytes = blocks_per_tile * block * block * dtype.size
     # two tiles of a bus want the same rows; what comes unevenly is waited for
     cycles = np.ceil(right / (2 * rate)) * deep_of / wanted + (parts > 1) * np.ceil(
         left_bytes / rate
@@ -152,7 +155,8 @@ class SparsePlan:
     def run_of_block(self) -> Array:
         """The run of each block, in that order: a run lies on a tile for each part of the
         columns."""
-        blocks, bands = self.pattern.num_blocks, self.band_of_block[self.order]
+        blocks = self.pattern.num_blocks
+        bands = self.band_of_block[self.order]
         counts = np.bincount(bands, minlength=self.num_bands)
         rows_present = np.flatnonzero(counts)
         free = max(0, self.num_tiles // len(self.parts) - len(rows_present))
@@ -196,7 +200,8 @@ def plan_sparse_dense(
     share = available_memory_proportion
     if not isinstance(share, (int, float)) or isinstance(share, bool) or not 0 <= share <= 1:
         raise as_given(share, "available_memory_proportion", "give a number from 0 to 1.")
-    types, n = (dtype, partials_type), int(n)
+    types = (dtype, partials_type)
+    n = int(n)
     if not (csr.num_blocks and n):
         expected_plan = Expected(1, 1, 0, 0)
     else:

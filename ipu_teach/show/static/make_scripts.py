@@ -58,13 +58,16 @@ def stripped(name: str) -> str:
 
 def squeezed(text: str) -> str:
     """As `stripped`. Strings, templates and regular expressions stay as they are."""
-    code, pieces, at = "", list[str](), 0
+    code = ""
+    pieces = list[str]()
+    at = 0
     braces: list[int] = []  # that are open in each of the parts that stand in templates around here
     while at < len(text):
         match = REGEX.match(text, at) if code.rstrip()[-1:] in tuple("(,=:") else None
         match = match or PIECE.match(text, at)
         assert match
-        piece, at = match[0], match.end()
+        piece = match[0]
+        at = match.end()
         back = piece == "}" and braces[-1:] == [0]
         if back:
             braces.pop()
@@ -73,7 +76,8 @@ def squeezed(text: str) -> str:
         if piece == "`" or back:
             match = TEMPLATE.match(text, at)
             assert match, "a template has no end"
-            piece, at = piece + match[0], match.end()
+            piece = piece + match[0]
+            at = match.end()
             braces += [0] * piece.endswith("${")
         if piece[0] in '`/"' or back:
             pieces.append("" if piece.startswith("//") else piece)
