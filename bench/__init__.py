@@ -21,7 +21,7 @@ ROUNDS = 7
 
 
 def all_rows(in_browser: bool = False, peers: bool = False) -> list[Row]:
-    """Every row, in the order of the table: of the engine and the graphs, of the views in a
+    """Return every row, in the order of the table: of the engine and the graphs, of the views in a
     browser, or of the peers."""
     if peers:
         from bench import peers as beside
@@ -38,7 +38,7 @@ def all_rows(in_browser: bool = False, peers: bool = False) -> list[Row]:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """What `python3 run.py bench` understands."""
+    """Return what `python3 run.py bench` understands."""
     text = "Measure how fast the kit is on this machine, each figure beside a floor."
     parser = argparse.ArgumentParser(prog="python3 run.py bench", description=text)
     parser.add_argument(
@@ -62,7 +62,8 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def chosen_rows(only: str, in_browser: bool = False, peers: bool = False) -> list[Row]:
-    """The rows that `--only` names; all of them if it names none. Raises `InvalidOptionError`."""
+    """Return the rows that `--only` names; all of them if it names none. Raises
+    `InvalidOptionError`."""
     rows = all_rows(in_browser, peers)
     wanted = [word.strip() for word in only.split(",") if word.strip()]
     known = {row.id: row for row in rows}
@@ -114,7 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def table(results: Sequence[Result]) -> str:
-    """The rows as text. A missed goal is marked."""
+    """Return the rows as text. A missed goal is marked."""
     lines = [f"{'row':5} {'goal':>7} {'result':>8}  {'spread':17} workload / floor"]
     for result in results:
         row = result.row

@@ -42,8 +42,8 @@ SIZES: tuple[int, int, Tiles] = (4096, 60_000, (64, 256, 368))
 
 
 def large_product(left: Array, right: Array, **how: Any) -> Engine:
-    """A product of square matrices in square blocks, a vertex each; the right one lies column by
-    column.
+    """Return a product of square matrices in square blocks, a vertex each; the right one lies
+    column by column.
 
     All that a block of the result takes would not fit a tile: each compute set multiplies `DEEP`
     columns of `left` by as many rows of `right`, and adds to what is there.
@@ -70,7 +70,7 @@ def large_product(left: Array, right: Array, **how: Any) -> Engine:
 
 
 def _with_cupy(pairs: Callable[..., Pairs]) -> Ratios | str:
-    """A round of the pairs at their full sizes. By the clock on the wall: the processor only
+    """Return a round of the pairs at their full sizes. By the clock on the wall: the processor only
     waits."""
     cupy, why = cupy_module()
     return (
@@ -92,7 +92,7 @@ def _awaited(cupy: Any, call: Work) -> Work:
 
 
 def beside_cupy(cupy: Any, size: int, batch: int, tiles: Tiles) -> Pairs:
-    """Each workload on the engine with CuPy, and the same maths in plain CuPy."""
+    """Return each workload on the engine with CuPy, and the same maths in plain CuPy."""
     left, right = floats(size, size), floats(size, size)
     a, b = cupy.asarray(left), cupy.asarray(right)
     product, x, wanted = cupy.empty_like(a), *pictures_and_labels(batch)
@@ -110,7 +110,7 @@ def beside_cupy(cupy: Any, size: int, batch: int, tiles: Tiles) -> Pairs:
 
 
 def beside_numpy(cupy: Any, size: int, batch: int, tiles: Tiles) -> Pairs:
-    """The last two on the engine with CuPy, and on the engine with numpy."""
+    """Return the last two on the engine with CuPy, and on the engine with numpy."""
     x, wanted = pictures_and_labels(batch)
     picture = _picture(tiles)
     device, host = (_engines(x, wanted, picture, tiles, backend) for backend in ("cupy", "numpy"))

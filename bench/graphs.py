@@ -28,7 +28,8 @@ _target: Target = IPUModel().create_device().target
 
 
 def _variables(graph: Graph, rows: int, columns: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Matrix, vector, partial sums and result of a product; the vector is on a tile already."""
+    """Return the matrix, vector, partial sums and result of a product; the vector is on a tile
+    already."""
     matrix = graph.add_variable(FLOAT, (rows, columns), "matrix")
     vector = graph.add_variable(FLOAT, (columns,), "vector")
     partials = graph.add_variable(FLOAT, (rows, PARTS), "partials")
@@ -38,7 +39,7 @@ def _variables(graph: Graph, rows: int, columns: int) -> tuple[Tensor, Tensor, T
 
 
 def bulk(rows: int, columns: int = 140) -> tuple[Graph, Program]:
-    """8 vertices for each row, in 8 calls."""
+    """Return 8 vertices for each row, in 8 calls."""
     graph = Graph(_target)
     matrix, vector, partials, out = _variables(graph, rows, columns)
     tiles, length = np.arange(rows) * TILES // rows, columns // PARTS
@@ -60,7 +61,7 @@ def bulk(rows: int, columns: int = 140) -> tuple[Graph, Program]:
 
 
 def one_by_one(rows: int = 10_000, columns: int = 140) -> Graph:
-    """The same graph, vertex by vertex."""
+    """Return the same graph, vertex by vertex."""
     graph = Graph(_target)
     matrix, vector, partials, out = _variables(graph, rows, columns)
     length = columns // PARTS
@@ -89,7 +90,7 @@ def one_by_one(rows: int = 10_000, columns: int = 140) -> Graph:
 
 
 def bare_loop(rows: int = 10_000, columns: int = 140) -> int:
-    """The same double loop with nothing in it but its own sums."""
+    """Return the same double loop with nothing in it but its own sums."""
     count, length = 0, columns // PARTS
     for row in range(rows):
         tile = row * TILES // rows
@@ -101,7 +102,7 @@ def bare_loop(rows: int = 10_000, columns: int = 140) -> int:
 
 
 def analyses(graph: Graph, program: Program) -> Work:
-    """Every check, the groups and traces, memory, and the cost of every step."""
+    """Return every check, the groups and traces, memory, and the cost of every step."""
 
     def analyse() -> None:
         cost = CostModel(compile_programs(graph, [program]))
@@ -122,7 +123,7 @@ def _profiled() -> tuple[Work, Work]:
 
 
 def _bytes_per_vertex() -> float:
-    """Bytes that a vertex of three edges keeps in the graph, its tensors not counted."""
+    """Return the bytes that a vertex of three edges keeps in the graph, its tensors not counted."""
     graph = Graph(_target)
     rows, length = 100_000, 4
     a = graph.add_variable(FLOAT, (rows, length))
@@ -142,8 +143,8 @@ def _bytes_per_vertex() -> float:
 
 
 def _allocations() -> float:
-    """Kilobytes that one of a hundred steps holds at its worst moment, beyond what was bound at
-    load.
+    """Return the kilobytes that one of a hundred steps holds at its worst moment, beyond what was
+    bound at load.
 
     Without the buffer that numpy's own loop takes where it stretches an operand: that of a plain
     multiplication is measured.
@@ -158,8 +159,8 @@ def _allocations() -> float:
 
 
 def _peak(call: Work) -> int:
-    """Bytes that `call` holds at its worst moment and lets go again (a record of steps it keeps);
-    its second time counts."""
+    """Return the bytes that `call` holds at its worst moment and lets go again (a record of steps
+    it keeps); its second time counts."""
     call()
     gc.collect()
     tracemalloc.start()
@@ -175,7 +176,7 @@ def _peak(call: Work) -> int:
 
 
 def pod_graph(num_ipus: int) -> tuple[Device, Graph, Program]:
-    """A vertex for each worker, neighbours' ends copied round, and a sum over all of it."""
+    """Return a vertex for each worker, neighbours' ends copied round, and a sum over all of it."""
     device = IPUModel(num_ipus=num_ipus).create_device()
     graph = Graph(device)
     tiles = num_ipus * TILES
@@ -259,7 +260,7 @@ MOST_IPUS = 64
 
 
 def _pod() -> Ratios:
-    """What gives the seconds of the pod over 64 times those of one IPU."""
+    """Return what gives the seconds of the pod over 64 times those of one IPU."""
     pod(1)
 
     def one_round() -> dict[str, float]:
@@ -270,7 +271,7 @@ def _pod() -> Ratios:
 
 
 def first_run() -> Ratios:
-    """What gives the first run of a product of two matrices by poplin over its second."""
+    """Return what gives the first run of a product of two matrices by poplin over its second."""
     chip, program = Chip(), Sequence()
     a, b = (chip.variable(name, floats(1024, 1024)) for name in "ab")
     poplin.mat_mul(chip.graph, a, b, program)
@@ -284,8 +285,8 @@ def first_run() -> Ratios:
 
 
 def undefined() -> dict[str, tuple[Work, Work]]:
-    """Loops around a compute set, with a WriteUndef of what it writes and without, for vertices of
-    several lengths."""
+    """Return the loops around a compute set, with a WriteUndef of what it writes and without, for
+    vertices of several lengths."""
     found: dict[str, tuple[Work, Work]] = {}
     for length in (1, 16, 1000):
         chip, count = Chip(), TILES * WORKERS

@@ -53,8 +53,8 @@ def cut(parts: int) -> list[tuple[slice, slice, slice]]:
 
 
 def plate(steps: int) -> Engine:
-    """An engine for an even number of steps, from one plate to another and back. The host reads
-    "plate"."""
+    """Return an engine for an even number of steps, from one plate to another and back. The host
+    reads "plate"."""
     device = IPUModel().create_device()
     graph, there_and_back = Graph(device), Sequence()
     places = [
@@ -86,14 +86,14 @@ def in_numpy(now: Array, then: Array, steps: int) -> None:
 
 
 def running(steps: int = FEW) -> tuple[Work, Work]:
-    """Some steps in the engine, and in numpy."""
+    """Return some steps in the engine, and in numpy."""
     warm, other = floats(SIZE, SIZE), floats(SIZE, SIZE)
     return plate(steps).run, lambda: in_numpy(warm, other, steps)
 
 
 def memory() -> float | str:
-    """Plates of memory that all steps take beyond Python and the kit, at most, in a process of
-    their own."""
+    """Return the plates of memory that all steps take beyond Python and the kit, at most, in a
+    process of their own."""
     words = [sys.executable, "-m", "bench.heat"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
     return float(done.stdout) if done.stdout else "this system does not say how much it was"

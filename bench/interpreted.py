@@ -157,8 +157,8 @@ def _stencil(side: int) -> tuple[float, float]:
 
 
 def _step() -> tuple[float, float]:
-    """A step of logistic regression, 16 pictures or 16 pixels to a program. The bias, 10 numbers
-    beside 7,840, stays."""
+    """Return a step of logistic regression, 16 pictures or 16 pixels to a program. The bias, 10
+    numbers beside 7,840, stays."""
     x, wanted = pictures_and_labels(SMALL_BATCH)
     weights, bias, deltas = (
         floats(PIXELS, CLASSES),

@@ -50,8 +50,8 @@ class Chip:
     def variable(
         self, name: str, values: Array, dtype: type[DType] = FLOAT, parts: int = 0
     ) -> Tensor:
-        """A variable holding `values`, in `parts` parts over the tiles: part i where `execute` puts
-        the vertex i of as many."""
+        """Return a variable holding `values`, in `parts` parts over the tiles: part i where
+        `execute` puts the vertex i of as many."""
         tensor = self.graph.add_variable(dtype, values.shape, name)
         flat, size, parts = tensor.flatten(), values.size, parts or self.tiles
         for part in range(parts):
@@ -62,7 +62,7 @@ class Chip:
         return tensor
 
     def execute(self, name: str, codelet: type[Vertex], count: int, /, **fields: Any) -> Program:
-        """A compute set of `count` vertices, spread over the tiles."""
+        """Return a compute set of `count` vertices, spread over the tiles."""
         compute_set = self.graph.add_compute_set(name)
         self.graph.add_vertices(
             compute_set, codelet, np.arange(count) * self.tiles // count, **fields
@@ -76,7 +76,7 @@ class Chip:
 
 
 def matvec(dot: type[Vertex], add: type[Vertex], blas: int) -> tuple[Work, Work]:
-    """A product of a matrix of 10,000 x 1,000 and a vector, by codelets; and BLAS's."""
+    """Return a product of a matrix of 10,000 x 1,000 and a vector, by codelets; and BLAS's."""
     rows, columns, parts = 10_000, 1_000, 7
     matrix, vector = floats(rows, columns), floats(columns)
     chip = Chip()
@@ -128,7 +128,7 @@ SIZE = 1024  # of the matrices
 
 
 def product(exact: bool) -> tuple[Work, Work]:
-    """A product of matrices, square and in square blocks, a vertex each; and numpy's."""
+    """Return a product of matrices, square and in square blocks, a vertex each; and numpy's."""
     size, block = SIZE, 32
     n = size // block
     left, right = floats(size, size), floats(size, size)
@@ -155,8 +155,8 @@ SMALL_BATCH, SMALL_STEPS, LARGE_BATCH = 64, 100, 60_000
 
 
 def plain_step(x: Array, wanted: Array, xp: Any = np) -> Callable[[], Array]:
-    """A step of logistic regression as one writes it with numpy, or with a module like it; gives
-    the weights."""
+    """Return a step of logistic regression as one writes it with numpy, or with a module like it;
+    gives the weights."""
     x, wanted = xp.asarray(x), xp.asarray(wanted)
     weights: Array
     weights, bias = xp.zeros((PIXELS, CLASSES), np.float32), xp.zeros(CLASSES, np.float32)
@@ -173,15 +173,15 @@ def plain_step(x: Array, wanted: Array, xp: Any = np) -> Callable[[], Array]:
 
 
 def pictures_and_labels(batch: int) -> tuple[Array, Array]:
-    """Random pictures, a row each, and for each a row with a 1 at its class."""
+    """Return the random pictures, a row each, and for each a row with a 1 at its class."""
     return floats(batch, PIXELS), np.eye(CLASSES, dtype=np.float32)[
         source().integers(0, CLASSES, batch)
     ]
 
 
 def small_step(**how: Any) -> tuple[Engine, Work, int]:
-    """(the engine, the same in numpy, steps of one run) of logistic regression on 64 pictures: 905
-    vertices."""
+    """Return (the engine, the same in numpy, steps of one run) of logistic regression on 64
+    pictures: 905 vertices."""
     batch, block, steps = SMALL_BATCH, 14, SMALL_STEPS
     x, wanted = pictures_and_labels(batch)
     chip = Chip()
@@ -226,7 +226,7 @@ def small_step(**how: Any) -> tuple[Engine, Work, int]:
 
 
 def small(exact: bool) -> tuple[Work, Work]:
-    """A hundred steps of logistic regression on 64 pictures; and numpy's."""
+    """Return a hundred steps of logistic regression on 64 pictures; and numpy's."""
     engine, step, steps = small_step(exact=exact)
 
     def floor() -> None:
@@ -237,8 +237,8 @@ def small(exact: bool) -> tuple[Work, Work]:
 
 
 def large_step(x: Array, wanted: Array, **how: Any) -> Engine:
-    """A step of logistic regression on many pictures, some multiple of 400, all of them on the
-    chip."""
+    """Return a step of logistic regression on many pictures, some multiple of 400, all of them on
+    the chip."""
     rows, groups, pieces = 50, 8, 196
     blocks, wide = len(x) // rows, PIXELS * CLASSES // pieces
     chip = Chip()
@@ -305,8 +305,8 @@ STEPS = 10
 def stencil(
     codelet: type[Vertex], picture: Array, down: int, across: int, num_ipus: int = 1, **how: Any
 ) -> Engine:
-    """Ten steps of a stencil on a picture of `down` x `across` tiles, with one element more on each
-    side."""
+    """Return the ten steps of a stencil on a picture of `down` x `across` tiles, with one element
+    more on each side."""
     side = (len(picture) - 2) // down
     chip = Chip(num_ipus)
     x, out = (
@@ -328,7 +328,8 @@ def stencil(
 
 
 def plain_stencil(picture: Any) -> Callable[[], Any]:
-    """The same on an array of numpy's, or of a module like it; gives the last step's picture.
+    """Return the same on an array of numpy's, or of a module like it; gives the last step's
+    picture.
 
     The picture of a step is let go before the next one is made, as in the other rows.
     """
@@ -347,14 +348,14 @@ def plain_stencil(picture: Any) -> Callable[[], Any]:
 
 
 def pictures(codelet: type[Vertex], side: int) -> tuple[Work, Work]:
-    """A stencil on 1,472 tiles of `side` x `side` elements; and numpy's."""
+    """Return a stencil on 1,472 tiles of `side` x `side` elements; and numpy's."""
     down, across = 32, 46
     picture = floats(down * side + 2, across * side + 2)
     return stencil(codelet, picture, down, across).run, plain_stencil(picture)
 
 
 def collatz() -> tuple[Work, Work]:
-    """A codelet whose loop ends at another time in every vertex, and the vertex loop."""
+    """Return a codelet whose loop ends at another time in every vertex, and the vertex loop."""
     numbers = source().integers(1, 100_000, TILES * WORKERS).astype(np.int32)
     return _diverging(codelets.Collatz, {"n": (numbers, INT), "out": (np.zeros_like(numbers), INT)})
 
@@ -371,7 +372,7 @@ def _first_past() -> tuple[Work, Work]:
 def _diverging(
     codelet: type[Vertex], fields: dict[str, tuple[Array, type[DType]]]
 ) -> tuple[Work, Work]:
-    """The codelet as it runs, and the plain vertex loop."""
+    """Return the codelet as it runs, and the plain vertex loop."""
     engines = []
     for loop in (False, True):
         chip = Chip()
@@ -387,8 +388,9 @@ def _diverging(
 
 
 def ping_pong(layers: int = 64, width: int = 128, rows: int = 4) -> tuple[Work, Work]:
-    """Layers by turns on two chips, with `rows` rows of the activations a tile: while one computes,
-    the other gets its next weights from streaming memory. And the same layers in numpy."""
+    """Return the layers by turns on two chips, with `rows` rows of the activations a tile: while
+    one computes, the other gets its next weights from streaming memory. And the same layers in
+    numpy."""
     chip = Chip(2, sync_pattern="SINGLE_PIPELINE")
     graph, x = chip.graph, floats(TILES, rows, width)
     weights = floats(layers, width, width) / np.float32(np.sqrt(width))
@@ -434,8 +436,8 @@ def ping_pong(layers: int = 64, width: int = 128, rows: int = 4) -> tuple[Work, 
 
 
 def _warm(run: Work, floor: Work, runs: int) -> tuple[Work, Work]:
-    """The first round has so many runs more: until a loop over elements is compiled, where that
-    pays and numba is installed."""
+    """Return the first round has so many runs more: until a loop over elements is compiled, where
+    that pays and numba is installed."""
     waiting = [runs]
 
     def warm() -> None:

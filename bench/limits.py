@@ -79,7 +79,7 @@ class _Counted(ast.NodeTransformer):
 
 
 def counted_by_hand() -> dict[type[Vertex], Callable[..., None]]:
-    """The loops by hand with `cycles, stop` after their arguments."""
+    """Return the loops by hand with `cycles, stop` after their arguments."""
     (whole,) = _lines(dedent(inspect.getsource(loops.by_hand)))
     assert isinstance(whole, ast.FunctionDef)
     for function in whole.body:
@@ -103,7 +103,7 @@ def _compiled(
     counted: Callable[..., None],
     pool: ThreadPoolExecutor,
 ) -> float:
-    """A loop by hand that does what any way must, over the same loop without it."""
+    """Return a loop by hand that does what any way must, over the same loop without it."""
     placed = Placed(codelet, MANY, 1472)
     arrays = placed.arrays()
     marks = [
@@ -134,7 +134,7 @@ def _compiled(
 
 
 def compiled() -> dict[str, float]:
-    """The limit of s1 by codelet."""
+    """Return the limit of s1 by codelet."""
     counted, pool = counted_by_hand(), ThreadPoolExecutor(1)
     return {
         codelet.__name__: _compiled(codelet, hand, counted[codelet], pool)
@@ -179,7 +179,7 @@ class _Own(_Counted):
         return _lines("return cyc")[0]
 
     def visit_Assign(self, node: ast.Assign) -> Any:
-        """A statement, and the mark of what it stores."""
+        """Return a statement, and the mark of what it stores."""
         self.generic_visit(node)
         outputs = [
             f"f_{n}" for n, f in self.codelet.fields.items() if f.kind == "output" and f.depth < 2
@@ -233,7 +233,7 @@ class _Exact(ast.NodeTransformer):
         return max(map(self.kind, nodes), key=("", "i", "f").index, default="")
 
     def kind(self, node: ast.expr) -> str:
-        """The type of what an expression gives."""
+        """Return the type of what an expression gives."""
         parts: list[ast.expr] = []
         match node:
             case ast.Name():
@@ -269,8 +269,8 @@ class _Exact(ast.NodeTransformer):
         return ast.Name(name, ast.Load())
 
     def block(self, body: list[ast.stmt]) -> list[ast.stmt]:
-        """Statements, each with what comes ahead of it; what a `while` asks is worked out in its
-        body."""
+        """Return the statements, each with what comes ahead of it; what a `while` asks is worked
+        out in its body."""
         found: list[ast.stmt] = []
         for node in body:
             for part in ("body", "orelse"):
@@ -320,7 +320,7 @@ def own_numbers(codelet: type[Vertex]) -> Callable[..., int]:
 
 
 def _views(array: np.ndarray[Any, Any], depth: int, number: bool) -> list[Any]:
-    """A field of each vertex: a number, a memoryview, or a list of those of rows."""
+    """Return a field of each vertex: a number, a memoryview, or a list of those of rows."""
     if number:
         return list(array.tolist())
     rows = array.reshape(len(array), -1) if depth < 2 else array
@@ -328,8 +328,8 @@ def _views(array: np.ndarray[Any, Any], depth: int, number: bool) -> list[Any]:
 
 
 def with_own_numbers(placed: Placed) -> Callable[[], Callable[[], None]]:
-    """What makes the loop over all vertices. What it stores is compared with the plain vertex loop
-    for some of them."""
+    """Return what makes the loop over all vertices. What it stores is compared with the plain
+    vertex loop for some of them."""
     codelet, function = placed.codelet, own_numbers(placed.codelet)
     plain: Any = type(codelet.__name__, (), {**vars(codelet), "num_workers": 6, "__dict__": {}})
     calls = [(worker,) for worker in range(6)] if codelet.context == "multi" else [()]
@@ -367,8 +367,8 @@ def with_own_numbers(placed: Placed) -> Callable[[], Callable[[], None]]:
 
 
 def _first(codelet: type[Vertex]) -> float:
-    """Seconds to read, parse and compile the text of compute(), and for an Engine of a codelet that
-    does nothing."""
+    """Return the seconds to read, parse and compile the text of compute(), and for an Engine of a
+    codelet that does nothing."""
 
     def text(_: None) -> None:
         source = dedent(inspect.getsource(codelet.compute))
@@ -390,7 +390,7 @@ def _first(codelet: type[Vertex]) -> float:
 
 
 def by_python() -> dict[str, dict[str, float]]:
-    """A round of the limits of s2 and s2b, by codelet."""
+    """Return a round of the limits of s2 and s2b, by codelet."""
     found: dict[str, dict[str, float]] = {"s2": {}, "s2b": {}}
     for codelet in list(CASES):
         placed = Placed(codelet, FEW, 13)

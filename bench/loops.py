@@ -344,7 +344,7 @@ def _whole(r: np.random.Generator, low: int, high: int, *shape: int) -> Array:
 
 
 def _graph(r: np.random.Generator, n: int, nodes: int = 9, edges: int = 24) -> tuple[Array, Array]:
-    """Random CSR graphs: where the edges of each node begin, and where each leads."""
+    """Return the random CSR graphs: where the edges of each node begin, and where each leads."""
     start = np.zeros((n, nodes + 1), np.int32)
     start[:, 1:-1] = np.sort(r.integers(0, edges + 1, (n, nodes - 1)), axis=1)
     start[:, -1] = edges
@@ -431,7 +431,7 @@ CASES: dict[type[Vertex], tuple[Inputs, dict[str, tuple[int, ...]]]] = {
 
 
 def values(codelet: type[Vertex], r: np.random.Generator, count: int) -> dict[str, Array]:
-    """What all fields of so many vertices hold, Outputs 0, with a row for each."""
+    """Return what all fields of so many vertices hold, Outputs 0, with a row for each."""
     inputs, shapes = CASES[codelet]
     zeros = {
         name: np.zeros((count, *shape), codelet.fields[name].dtype.numpy)
@@ -441,7 +441,7 @@ def values(codelet: type[Vertex], r: np.random.Generator, count: int) -> dict[st
 
 
 def by_hand() -> dict[type[Vertex], Callable[..., None]]:
-    """The compiled loops; numba is imported here."""
+    """Return the compiled loops; numba is imported here."""
     from numba import njit
 
     hand: Any = njit(boundscheck=True, error_model="numpy")

@@ -122,7 +122,7 @@ def _measured(row: Row, rounds: int, tick: Callable[[], object]) -> Result:
 
 
 def in_turn(pairs: Mapping[str, tuple[Work, Work]], clock: Clock) -> Callable[[], dict[str, float]]:
-    """A round of several works, each beside its floor: the ratios by name."""
+    """Return a round of several works, each beside its floor: the ratios by name."""
     repeats = {name: [_repeats(call, clock) for call in pair] for name, pair in pairs.items()}
 
     def one_round() -> dict[str, float]:
@@ -138,7 +138,8 @@ def in_turn(pairs: Mapping[str, tuple[Work, Work]], clock: Clock) -> Callable[[]
 
 
 def _worst(row: Row, one_round: Ratios, rounds: int, tick: Callable[[], object]) -> Result:
-    """The workload whose median is the largest, or the median of all; the note has each of them."""
+    """Return the workload whose median is the largest, or the median of all; the note has each of
+    them."""
     found: dict[str, list[float]] = {}
     for _ in range(rounds):
         ratios = one_round()
@@ -168,21 +169,21 @@ def _worst(row: Row, one_round: Ratios, rounds: int, tick: Callable[[], object])
 
 
 def run_rows(rows: list[Row], rounds: int, tick: Callable[[str], object]) -> Iterator[Result]:
-    """Every row in turn. `tick(id)` is called as the work goes on."""
+    """Yield every row in turn. `tick(id)` is called as the work goes on."""
     for row in rows:
         yield measure(row, rounds, lambda name=row.id: tick(name))  # type: ignore[misc]
         gc.collect()
 
 
 def _repeats(call: Work, clock: Clock) -> int:
-    """How often to call in one round. The first call also warms up."""
+    """Return how often to call in one round. The first call also warms up."""
     call()
     return min(MOST_CALLS, max(1, int(SHORTEST / max(_least(call, 1, clock), 1e-7))))
 
 
 def _least(call: Work, times: int, clock: Clock) -> float:
-    """Seconds of the quickest of some calls: what other programs take of the machine only ever
-    adds."""
+    """Return the seconds of the quickest of some calls: what other programs take of the machine
+    only ever adds."""
     taken = []
     for _ in range(times):
         begin = clock()

@@ -32,8 +32,8 @@ SIZES = (
 
 
 def first_parameters() -> list[Array]:
-    """Kernels and biases of a layer, kernels of the next, factors and sums of its batch norm,
-    weights and biases of the last."""
+    """Return the kernels and biases of a layer, kernels of the next, factors and sums of its batch
+    norm, weights and biases of the last."""
     rng = np.random.default_rng(0)
     made = [rng.standard_normal(size) * (2 / np.prod(size[1:])) ** 0.5 for size in SIZES]
     made[3] += 1
@@ -74,7 +74,7 @@ class Network:
         return made
 
     def _slopes(self) -> list[Tensor]:
-        """The gradient of each parameter, from the images to the loss and back."""
+        """Return the gradient of each parameter, from the images to the loss and back."""
         graph, prog, batch = self.graph, self.prog, self.batch
         k1, b1, k2, gamma, beta, w, b = self.parameters
         k1, k2 = k1.expand([0]), k2.expand([0])
@@ -120,7 +120,7 @@ class Network:
         self.engine.run()
 
     def values(self) -> list[Array]:
-        """The parameters."""
+        """Return the parameters."""
         return [self.engine.read_tensor(f"parameter {i}") for i in range(len(SIZES))]
 
 
@@ -151,7 +151,7 @@ class OfTorch:
 
 
 def learning(batch: int = 256) -> tuple[Work, Work] | str:
-    """A step on the whole machine, and torch's."""
+    """Return a step on the whole machine, and torch's."""
     if importlib.util.find_spec("torch") is None:
         return "PyTorch is not installed: python -m pip install -e '.[torch]'"
     ours, theirs = Network(batch, TILES), OfTorch()
@@ -161,7 +161,8 @@ def learning(batch: int = 256) -> tuple[Work, Work] | str:
 
 
 def _layer() -> Engine:
-    """A forward pass of ResNet's 3 x 3 over 56 x 56, 64 channels, 4 samples; ready to run."""
+    """Return a forward pass of ResNet's 3 x 3 over 56 x 56, 64 channels, 4 samples; ready to
+    run."""
     device = IPUModel(tiles_per_ipu=TILES).create_device()
     graph, prog = Graph(device), Sequence()
     around: dict[str, Any] = {"padding_lower": 1, "padding_upper": 1}
@@ -182,7 +183,7 @@ def building() -> tuple[Work, Work]:
 
 
 def _of_poptorch(batch: int) -> tuple[Any, Any, tuple[Any, Any]] | str:
-    """A small network of torch's, a training of it on the whole machine, and a batch."""
+    """Return a small network of torch's, a training of it on the whole machine, and a batch."""
     if importlib.util.find_spec("torch") is None:
         return "PyTorch is not installed: python -m pip install -e '.[torch]'"
     import torch
@@ -209,7 +210,7 @@ def _of_poptorch(batch: int) -> tuple[Any, Any, tuple[Any, Any]] | str:
 
 
 def of_poptorch(batch: int = 256) -> tuple[Work, Work] | str:
-    """A step by poptorch, and the same module's in torch."""
+    """Return a step by poptorch, and the same module's in torch."""
     made = _of_poptorch(batch)
     if isinstance(made, str):
         return made

@@ -164,19 +164,19 @@ class Program:
 
 
 def parts_of(n: int, parts: int) -> list[tuple[int, int]]:
-    """The begin and end of equal parts of `n` elements."""
+    """Return the begin and end of equal parts of `n` elements."""
     return [(i * n // parts, (i + 1) * n // parts) for i in range(parts)]
 
 
 def by_popops(n: int, k: int) -> int:
-    """The cycles of popops.top_k."""
+    """Return the cycles of popops.top_k."""
     program = Program(n)
     params = popops.TopKParams(k, False, popops.SortOrder.ASCENDING)
     return program.cycles(popops.top_k(program.graph, params, program.x, program.prog))
 
 
 def first_of(n: int, k: int, vertices: tuple[int, ...]) -> int:
-    """The cycles of a tree with so many vertices in each step, before the last one."""
+    """Return the cycles of a tree with so many vertices in each step, before the last one."""
     program = Program(n)
     x, groups = program.x, parts_of(n, vertices[0])
     for step, following in enumerate((*vertices[1:], 1, 0)):
@@ -194,8 +194,8 @@ def first_of(n: int, k: int, vertices: tuple[int, ...]) -> int:
 
 
 def by_counts(n: int, queries: int, blocks: int, slots: int) -> int:
-    """The cycles of comparing all with all: blocks of keys that are asked for, of keys that are
-    counted, and of places."""
+    """Return the cycles of comparing all with all: blocks of keys that are asked for, of keys that
+    are counted, and of places."""
     program = Program(n)
     graph, x = program.graph, program.x
     counts, ranks = graph.add_variable(INT, (blocks, n)), graph.add_variable(INT, (n,))
@@ -237,7 +237,7 @@ def by_counts(n: int, queries: int, blocks: int, slots: int) -> int:
 
 
 def by_network(n: int, chunks: int) -> int:
-    """The cycles of a bitonic network on so many chunks, a power of two that divides `n`."""
+    """Return the cycles of a bitonic network on so many chunks, a power of two that divides `n`."""
     program = Program(n)
     graph, width = program.graph, n // chunks
     sides = [graph.add_variable(FLOAT, (chunks, width), f"side{i}") for i in (0, 1)]

@@ -50,8 +50,8 @@ def _seconds(work: Work) -> float:
 
 
 def _program(name: str, switch: str) -> Parts | str:
-    """What another program of the benchmark found, with an environment variable set; its last word
-    if it failed."""
+    """Return what another program of the benchmark found, with an environment variable set; its
+    last word if it failed."""
     command = [sys.executable, "-m", f"bench.{name}"]
     done = subprocess.run(
         command, cwd=ROOT, env=dict(os.environ, **{switch: "1"}), capture_output=True, text=True

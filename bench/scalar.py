@@ -102,7 +102,7 @@ class Placed:
         self.graph.add_vertices(self.compute_set, codelet, on, **self.tensors)
 
     def engine(self) -> Engine:
-        """Compiled and loaded."""
+        """Return the engine, compiled and loaded."""
         engine = Engine(self.graph, Execute(self.compute_set), backend="numpy")
         engine.load(self.device)
         return engine
@@ -117,7 +117,7 @@ class Placed:
             engine.write_tensor(name, self.given[name])
 
     def arrays(self) -> dict[str, Array]:
-        """The same numbers without the machine."""
+        """Return the same numbers without the machine."""
         return {name: self.values[name].copy() for name in self.codelet.fields}
 
 
@@ -177,8 +177,8 @@ def _pair(
 
 
 def bare(placed: Placed) -> Callable[[], Callable[[], None]]:
-    """What makes a Python loop that calls compute() of every vertex on numpy's views, without a
-    machine."""
+    """Return what makes a Python loop that calls compute() of every vertex on numpy's views,
+    without a machine."""
     codelet, multi = placed.codelet, placed.codelet.context == "multi"
     methods = {
         n: f for n, f in vars(codelet).items() if isinstance(f, (FunctionType, staticmethod))
@@ -204,7 +204,7 @@ def bare(placed: Placed) -> Callable[[], Callable[[], None]]:
 
 
 def without_numba() -> dict[str, dict[str, float]]:
-    """A round of s2 and s2b, by codelet."""
+    """Return a round of s2 and s2b, by codelet."""
     found = {codelet.__name__: _by_python(codelet) for codelet in CASES}
     return {
         row: {name: ratios[k] for name, ratios in found.items()}
@@ -213,7 +213,7 @@ def without_numba() -> dict[str, dict[str, float]]:
 
 
 def _by_python(codelet: type[Vertex]) -> tuple[float, float]:
-    """(a run, compiling and loading and the first run) over the bare loop."""
+    """Return (a run, compiling and loading and the first run) over the bare loop."""
     placed = Placed(codelet, FEW, 13)
     engine = placed.engine()
     engine.run()

@@ -121,8 +121,8 @@ PART = 16  # of the pictures, and of the pixels
 
 
 def _step() -> tuple[float, float]:
-    """A sixteenth of a step of logistic regression: the deltas of some pictures, and what all teach
-    some weights.
+    """Return a sixteenth of a step of logistic regression: the deltas of some pictures, and what
+    all teach some weights.
 
     The bias, 10 numbers beside 7,840, is left out of the second.
     """

@@ -18,7 +18,7 @@ NO_SCIPY = "needs scipy: pip install scipy"
 
 
 def product() -> tuple[Engine, COOMatrix, Array]:
-    """The product on 1,472 tiles, built, compiled and loaded; and its operands."""
+    """Return the product on 1,472 tiles, built, compiled and loaded; and its operands."""
     count, numbers = SIDE // BLOCK, source()
     places = np.sort(numbers.choice(count**2, int(count**2 * DENSITY), replace=False))
     values = numbers.standard_normal((len(places), BLOCK, BLOCK), np.float32)
@@ -37,7 +37,7 @@ def product() -> tuple[Engine, COOMatrix, Array]:
 
 
 def beside_scipy() -> tuple[Work, Work] | str:
-    """A run; and scipy's product of the same blocks."""
+    """Return a run; and scipy's product of the same blocks."""
     if find_spec("scipy") is None:
         return NO_SCIPY
     from scipy.sparse import bsr_array

@@ -55,7 +55,7 @@ class Table:
 
 
 def dots(count: int, length: int) -> list[Table]:
-    """Vertices of w1b: each reads its piece of a row, and of the vector."""
+    """Return the vertices of w1b: each reads its piece of a row, and of the vector."""
     tables = [Table("out", count)]
     for vertex in range(count):
         a, b = Table(f"a{vertex}", length, vertex), Table(f"b{vertex}", length, vertex)
@@ -68,7 +68,7 @@ def dots(count: int, length: int) -> list[Table]:
 
 
 def axpy_relu(count: int) -> list[Table]:
-    """Elements of w2, for which the codelet has one expression, each on its own."""
+    """Return the elements of w2, for which the codelet has one expression, each on its own."""
     x, y, out = tables = [Table(name, count) for name in ("x", "y", "out")]
     for i in range(count):
         x.vertex = y.vertex = out.vertex = i

@@ -20,8 +20,8 @@ _target = IPUModel().create_device().target
 
 
 def add_after_mat_mul(size: int = 1024) -> tuple[Work, Work]:
-    """An addition to a tensor that lies in blocks, as a product leaves it; and to one that lies
-    linearly."""
+    """Return an addition to a tensor that lies in blocks, as a product leaves it; and to one that
+    lies linearly."""
     graph, prog = Graph(_target), Sequence()
     a, b, plain = (graph.add_variable(FLOAT, (size, size), name) for name in ("a", "b", "plain"))
     for tensor in (a, b, plain):
@@ -34,7 +34,8 @@ def add_after_mat_mul(size: int = 1024) -> tuple[Work, Work]:
 
 
 def reductions(rows: int = 1174, columns: int = 64) -> tuple[Work, Work]:
-    """The rows of a matrix, each on a tile of its own, reduced as so many tensors; and as one."""
+    """Return the rows of a matrix, each on a tile of its own, reduced as so many tensors; and as
+    one."""
 
     def build(many: bool) -> None:
         graph, prog = Graph(_target), Sequence()
@@ -53,7 +54,8 @@ def reductions(rows: int = 1174, columns: int = 64) -> tuple[Work, Work]:
 
 
 def initial_values(count: int = 1200) -> tuple[Work, Work]:
-    """Initial values of as many variables as there are constants; and without any constant."""
+    """Return the initial values of as many variables as there are constants; and without any
+    constant."""
 
     def build(constants: int) -> Work:
         graph = Graph(_target)
@@ -71,7 +73,7 @@ def initial_values(count: int = 1200) -> tuple[Work, Work]:
 
 
 def mappings() -> tuple[Work, Work]:
-    """Variables that are put on a tile and asked for it by turns: 1,600; and 400."""
+    """Return the variables that are put on a tile and asked for it by turns: 1,600; and 400."""
 
     def by_turns(count: int) -> None:
         graph = Graph(_target)
@@ -84,8 +86,8 @@ def mappings() -> tuple[Work, Work]:
 
 
 def slices() -> tuple[Work, Work]:
-    """17,664 vertices, added one by one on 3-D slices that are flattened; and on 2-D slices of as
-    many elements."""
+    """Return 17,664 vertices, added one by one on 3-D slices that are flattened; and on 2-D slices
+    of as many elements."""
 
     def build(rank: int) -> None:
         graph = Graph(_target)
@@ -106,8 +108,8 @@ def slices() -> tuple[Work, Work]:
 
 
 def neighbourhoods(count: int = 9_900, fewest: int = 3, most: int = 12) -> tuple[Work, Work]:
-    """The load of vertices that read as many neighbours each as they have, at indices of their own;
-    and 10 steps of them."""
+    """Return the load of vertices that read as many neighbours each as they have, at indices of
+    their own; and 10 steps of them."""
     chip, random = Chip(), source()
     x, weights, out = (
         chip.variable(n, floats(*shape))

@@ -56,7 +56,7 @@ FIGURES = {
 
 
 def marked(text: str) -> str:
-    """Plain words with code in backquotes, as HTML."""
+    """Return the plain words with code in backquotes, as HTML."""
     parts = re.split(r"`([^`]+)`", escape(text, quote=False))
     for i, code in enumerate(parts[1::2]):  # which may go on in another line after its dots
         parts[2 * i + 1] = "<code>" + re.sub(r"([._(])(?=[a-z])", r"\1<wbr>", code) + "</code>"
@@ -64,7 +64,7 @@ def marked(text: str) -> str:
 
 
 def table(kind: str, rows: Iterable[Sequence[str]]) -> str:
-    """A table; its first column says what a row is about."""
+    """Return a table; its first column says what a row is about."""
     cells = (["<td>" + marked(cell) + "</td>" for cell in row] for row in rows)
     return (
         f'<table class="{kind}">' + "\n".join(f"<tr>{''.join(c)}</tr>" for c in cells) + "</table>"
@@ -72,14 +72,14 @@ def table(kind: str, rows: Iterable[Sequence[str]]) -> str:
 
 
 def machines(*names: str) -> str:
-    """The figures of presets."""
+    """Return the figures of presets."""
     targets = [make_target(name) for name in names]
     figures = ([name, *map(figure, targets)] for name, figure in FIGURES.items())
     return table("machines", [["", *names], *figures])
 
 
 def phases(*terms: str) -> str:
-    """What the glossary says."""
+    """Return what the glossary says."""
     text = (DOCS / "glossary.md").read_text("utf-8")
     told = dict(re.findall(r"(?m)^### (.+)\n\n(.+?) \*(?:Lesson|In no)", text))
     return table(
@@ -94,7 +94,7 @@ def code() -> str:
 
 
 def picture() -> str:
-    """Its run."""
+    """Return its run."""
     made: dict[str, Any] = {}
     with contextlib.redirect_stdout(io.StringIO()):
         exec(re.findall(PROGRAM, (DOCS.parent / "README.md").read_text("utf-8"))[0], made)
@@ -103,13 +103,13 @@ def picture() -> str:
 
 
 def calls(*names: str) -> str:
-    """Rows of docs/poplar.md; the tests run their examples."""
+    """Return the rows of docs/poplar.md; the tests run their examples."""
     rows = {row.ours: row for section in SECTIONS.values() for row in reversed(section)}
     return table("calls", ([f"`{rows[name].example}`", does(rows[name])] for name in names))
 
 
 def programs() -> str:
-    """Each kind of program once."""
+    """Return each kind of program once."""
     rows = {row.ours: row for row in reversed(SECTIONS["Programs"])}
     kinds = [row for row in reversed(rows.values()) if isinstance(resolve(row.ours), type)]
     kinds = [row for row in kinds if issubclass(resolve(row.ours), Program)]
@@ -117,7 +117,7 @@ def programs() -> str:
 
 
 def errors(*names: str) -> str:
-    """What an error says of itself; of those that are asked about most, what to do."""
+    """Return what an error says of itself; of those that are asked about most, what to do."""
     text = (DOCS / "troubleshooting.md").read_text("utf-8")
     advice = dict(re.findall(r"(?m)^\| `(\w+Error)` \| (.+) \|$", text))
     told = [advice.get(name) or does(Row("", f"errors.{name}")) for name in names]
@@ -129,7 +129,7 @@ def upper_first(text: str) -> str:
 
 
 def sizes(*names: str) -> str:
-    """Bytes of an element of each dtype."""
+    """Return the bytes of an element of each dtype."""
     return ", ".join(f"{name} {getattr(ipu_teach, name).size}" for name in names)
 
 
@@ -144,7 +144,7 @@ MAKERS: dict[str, Callable[..., str]] = {
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
 
     def made(found: re.Match[str]) -> str:
         return MAKERS[found[1]](*(found[2].split(", ") if found[2] else ()))

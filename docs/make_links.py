@@ -24,7 +24,7 @@ def address() -> str:
 
 
 def links(public: str) -> str:
-    """Links to a kernel and to the site, or nothing.
+    """Return the links to a kernel and to the site, or nothing.
 
     :raises SystemExit: for an address that the services cannot open.
     """
@@ -45,7 +45,7 @@ def links(public: str) -> str:
 
 
 def page(public: str, text: str) -> str:
-    """README with the links for this address."""
+    """Return README with the links for this address."""
     before, rest = text.split(OPENING)
     return before + OPENING + links(public) + CLOSING + rest.split(CLOSING)[1]
 

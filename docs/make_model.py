@@ -40,7 +40,8 @@ def functions() -> Iterator[str]:
 
 
 def constants() -> Iterator[str]:
-    """Every figure of a machine, with its source; a preset that differs has a line of its own."""
+    """Yield every figure of a machine, with its source; a preset that differs has a line of its
+    own."""
     yield cells("constant", "machine", "value", "unit", "rests on", "source")
     yield "|---|---|---|---|---|---|"
     for field in fields(Target):
@@ -67,7 +68,7 @@ def constants() -> Iterator[str]:
 
 
 def golden() -> Iterator[str]:
-    """What `ipu-teach golden` prints."""
+    """Yield what `ipu-teach golden` prints."""
     found = [row for _, rows in printed.families() for row in rows]
     yield printed.summary(found) + "."
     yield ""
@@ -93,7 +94,7 @@ TABLES: dict[str, Callable[[], Iterator[str]]] = {
 
 
 def page(text: str) -> str:
-    """`text` with every table made anew."""
+    """Return `text` with every table made anew."""
     for name, make in TABLES.items():
         made = "\n".join(make())
         text = re.sub(

@@ -20,7 +20,7 @@ MOST = 3  # shapes of an operation that are shown
 
 
 def gradient(graph: ir.Ir, op: ir.Op) -> str:
-    """The operations that make a row's gradient."""
+    """Return the operations that make a row's gradient."""
     grad = ir.OPS[op.kind].grad
     if grad is None:
         return "none: it changes a variable" if ir.OPS[op.kind].in_place else "none"
@@ -35,7 +35,7 @@ def gradient(graph: ir.Ir, op: ir.Op) -> str:
 
 
 def graphs() -> list[ir.Ir]:
-    """The graphs of the tests, with their gradients and updates."""
+    """Return the graphs of the tests, with their gradients and updates."""
     made = []
     for cases in GROUPS.values():
         graph, loss = built(cases)
@@ -46,7 +46,7 @@ def graphs() -> list[ir.Ir]:
 
 
 def table() -> str:
-    """A row of text for each operation: shapes tried, library calls, its gradient."""
+    """Return a row of text for each operation: shapes tried, library calls, its gradient."""
     rows: dict[str, tuple[list[str], str]] = {}
     for graph in graphs():
         Noting(graph, device(3, graph.replicas))

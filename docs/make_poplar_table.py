@@ -61,8 +61,8 @@ MADE_BY_THE_KIT = (
 
 
 def resolve(path: str) -> Any:
-    """What `path`, such as "program.Copy" or "Graph.add_variable", names below `ipu_teach`. Raises
-    `AttributeError`."""
+    """Return what `path`, such as "program.Copy" or "Graph.add_variable", names below `ipu_teach`.
+    Raises `AttributeError`."""
     found: Any = ipu_teach
     for part in path.split("."):
         if inspect.ismodule(found) and not hasattr(found, part):
@@ -90,7 +90,7 @@ SAMPLES: dict[Any, Any] = {
 
 
 def signature(path: str) -> str:
-    """`path` as one calls it: parameters and defaults without types; bare for what is not
+    """Return `path` as one calls it: parameters and defaults without types; bare for what is not
     called."""
     found = resolve(path)
     if isinstance(found, (classmethod, staticmethod)):
@@ -128,7 +128,7 @@ def _default(value: Any) -> str:
 
 
 def does(row: Row) -> str:
-    """What it does: the row's own words, or the first sentence of our docstring."""
+    """Return what it does: the row's own words, or the first sentence of our docstring."""
     if row.does:
         return row.does
     found = resolve(row.ours)
@@ -140,7 +140,7 @@ def does(row: Row) -> str:
 
 
 def page(head: str = HEAD, sections: dict[str, list[Row]] = SECTIONS) -> str:
-    """The whole of docs/poplar.md, or of another page of tables."""
+    """Return the whole of docs/poplar.md, or of another page of tables."""
     parts = [head]
     for title, rows in sections.items():
         parts.append(

@@ -47,7 +47,8 @@ def halves(ipus: int) -> tuple[int, int]:
 
 
 def heat(device: Device, grows: bool) -> tuple[Graph, Program]:
-    """A step of heat on a plate: each IPU has a block of it, and each tile a block of that."""
+    """Return a step of heat on a plate: each IPU has a block of it, and each tile a block of
+    that."""
     graph, (down, across) = Graph(device), halves(device.target.num_ipus)
     high, wide = (PART, PART) if grows else (SIDE // down, SIDE // across)
     tiles = device.target.tiles_per_ipu
@@ -76,8 +77,8 @@ def heat(device: Device, grows: bool) -> tuple[Graph, Program]:
 
 
 def matrices(device: Device, grows: bool) -> tuple[Graph, Program]:
-    """A product of matrices: each IPU has some rows of the left one and of the right one, which all
-    of them need whole: they gather it first."""
+    """Return a product of matrices: each IPU has some rows of the left one and of the right one,
+    which all of them need whole: they gather it first."""
     ipus, program = device.target.num_ipus, Sequence()
     graph, rows = Graph(device, ipus), EACH if grows else ROWS // ipus
     right_shape = INNER, INNER
@@ -104,14 +105,14 @@ CURVES: dict[str, tuple[Callable[..., Any], bool]] = {
 def found(
     name: str, ipus: Iterable[int] = IPUS, executor: Executor | None = None, tiles: int = EIGHTH
 ) -> Sweep:
-    """One of the curves, on these numbers of IPUs."""
+    """Return one of the curves, on these numbers of IPUs."""
     build, grows = CURVES[name]
     program = partial(build, grows=grows)
     return sweep(program, num_ipus=ipus, tiles_per_ipu=tiles, executor=executor)
 
 
 def row(report: Report, first: Report, grows: bool) -> str:
-    """A line of a table."""
+    """Return a line of a table."""
     shares = {said: report.proportions[part] for part, said in NAMES.items()}
     gain = first.total_cycles / report.total_cycles
     ideal = 1 if grows else report.target.num_ipus
@@ -123,7 +124,7 @@ def row(report: Report, first: Report, grows: bool) -> str:
 
 
 def table(curve: Sweep, grows: bool) -> str:
-    """A line for each number of IPUs."""
+    """Return a line for each number of IPUs."""
     heads = (
         "IPUs",
         "modelled cycles",

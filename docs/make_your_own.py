@@ -22,8 +22,8 @@ BLOCK = re.compile(r"^```python( fails)?\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?
 
 
 def said(path: Path, text: str) -> Iterator[tuple[re.Match[str], str]]:
-    """Every block of a page's `text`, and what it says; from top to bottom, in one namespace, as a
-    reader would run them."""
+    """Yield every block of a page's `text`, and what it says; from top to bottom, in one namespace,
+    as a reader would run them."""
     names: dict[str, Any] = {"__name__": path.stem.replace("-", "_")}
     for block in BLOCK.finditer(text):
         above = "\n" * text[: block.start(2)].count("\n")  # so that errors name the page's lines
@@ -42,7 +42,7 @@ def said(path: Path, text: str) -> Iterator[tuple[re.Match[str], str]]:
 
 
 def page(path: Path, text: str) -> str:
-    """The text with each output as it is today."""
+    """Return the text with each output as it is today."""
     parts, done = [], 0
     for block, says in said(path, text):
         if block[3] is not None:

@@ -45,7 +45,7 @@ def golden(words: Sequence[str]) -> int:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Every command with its help; `do` is what it does with its arguments."""
+    """Return every command with its help; `do` is what it does with its arguments."""
     parser = argparse.ArgumentParser(prog=program())
     parser.add_argument("--version", action="version", version=f"ipu-teach {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -120,7 +120,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def in_the_repository(words: Sequence[str]) -> int:
-    """Do a job of those who work on the kit, which a script of the repository does."""
+    """Return the do a job of those who work on the kit, which a script of the repository does."""
     root = checkout()
     if root is None:
         raise LessonError(
@@ -162,7 +162,7 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Do what the words ask; the exit status."""
+    """Return the do what the words ask; the exit status."""
     speak_unicode()
     words = list(sys.argv[1:] if argv is None else argv)
     jobs.answer(program(), words)

@@ -35,7 +35,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def check_packages() -> Iterator[DoctorRow]:
-    """One row for each package that the lessons or the tests need."""
+    """Yield one row for each package that the lessons or the tests need."""
     try:
         wanted = importlib.metadata.requires("ipu_teach") or []
     except importlib.metadata.PackageNotFoundError:
@@ -70,7 +70,7 @@ def check_packages() -> Iterator[DoctorRow]:
 
 
 def check_gpu() -> DoctorRow:
-    """Which engine runs, and why; a GPU that is seen and cannot be used is worth a note."""
+    """Return which engine runs, and why; a GPU that is seen and cannot be used is worth a note."""
     from ipu_teach.engine.backend import cuda_devices, cupy_module
 
     cupy, text = cupy_module()
@@ -94,8 +94,8 @@ def check_torch() -> DoctorRow:
 
 
 def check_data() -> Iterator[DoctorRow]:
-    """The bundled digits, which must be there, and MNIST, which may be; both are read, not only
-    found."""
+    """Yield the bundled digits, which must be there, and MNIST, which may be; both are read, not
+    only found."""
     from ipu_teach import datasets
 
     for name, read in (
@@ -122,7 +122,7 @@ def check_work() -> DoctorRow:
 
 
 def check_memory() -> DoctorRow:
-    """How much memory is free, where Linux tells."""
+    """Return how much memory is free, where Linux tells."""
     memory = free_memory()
     if memory is None:
         return "ok", "memory", "cannot tell on this system; 1 GB is enough"

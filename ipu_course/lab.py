@@ -63,8 +63,8 @@ def lab(word: str | None, jupyter_arguments: Sequence[str]) -> int:
 
 
 def opening(lesson: Path) -> tuple[list[str], dict[str, str]]:
-    """The command that opens the learner's copy of a lesson in JupyterLab, and its environment. The
-    copy is made."""
+    """Return the command that opens the learner's copy of a lesson in JupyterLab, and its
+    environment. The copy is made."""
     need("jupyterlab", "lab")
     kept_work()
     copy = learners_copies(lesson)

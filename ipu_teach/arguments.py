@@ -270,7 +270,7 @@ def _elements(element: Any) -> tuple[Callable[[Any], bool], str]:
 
 
 def _listed(value: Any) -> Any:
-    """An array of one dimension of real numbers as a list; anything else as it is."""
+    """Return an array of one dimension of real numbers as a list; anything else as it is."""
     is_row = isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "biuf"
     return value.tolist() if is_row else value
 

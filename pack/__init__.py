@@ -33,7 +33,7 @@ STOPPED = 130  # what a shell shows for a program that Ctrl-C ended
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returned is its exit status."""
+    """Return the command; returned is its exit status."""
     parser = argparse.ArgumentParser(
         prog="python3 run.py pack",
         description=__doc__,
@@ -106,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def chosen(systems: Sequence[str] | None, pythons: Sequence[str] | None) -> list[Target]:
-    """The targets that the options name."""
+    """Return the targets that the options name."""
 
     def among(
         words: Sequence[str] | None, known: Sequence[str], default: Sequence[str], what: str

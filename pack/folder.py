@@ -190,7 +190,7 @@ def write_starts(folder: Path, targets: Iterable[Target]) -> None:
 
 
 def files_of(folder: Path) -> list[Path]:
-    """All files of a pack but its checksums; what somebody put beside them is none of it."""
+    """Return all files of a pack but its checksums; what somebody put beside them is none of it."""
     found = [
         path
         for name in (*KIT, *BESIDE)
@@ -204,7 +204,7 @@ def files_of(folder: Path) -> list[Path]:
 
 
 def write_all_sums(folder: Path, wheels: dict[str, str]) -> dict[str, int]:
-    """SHA256SUMS of everything; returned are the sizes, by path."""
+    """Return SHA256SUMS of everything; returned are the sizes, by path."""
     names = {path.relative_to(folder).as_posix(): path for path in files_of(folder)}
     write_sums(folder, {name: wheels.get(name) or digest_of(path) for name, path in names.items()})
     return {name: path.stat().st_size for name, path in names.items()}

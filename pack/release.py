@@ -35,14 +35,14 @@ PROGRAM += "\nprint(engine.report.digest())"
 
 
 def run(*command: str | Path, cwd: Path = ROOT) -> str:
-    """What a command prints. Raises `CalledProcessError`, which has what it said."""
+    """Return what a command prints. Raises `CalledProcessError`, which has what it said."""
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(command, cwd=cwd, env=env, text=True, capture_output=True, check=True)
     return done.stdout
 
 
 def build() -> list[Path]:
-    """The sdist and the wheel of the last commit, in dist."""
+    """Return the sdist and the wheel of the last commit, in dist."""
     with tempfile.TemporaryDirectory() as folder:
         run("git", "archive", "-o", Path(folder, "tracked.tar"), "HEAD")
         unpack(Path(folder, "tracked.tar"), Path(folder, "tracked"))
@@ -60,7 +60,7 @@ def unpack(archive: Path, folder: Path) -> None:
 
 
 def contents(archive: Path) -> dict[str, bytes]:
-    """Each file of an sdist, less the folder that it is in, or of a wheel."""
+    """Return each file of an sdist, less the folder that it is in, or of a wheel."""
     if archive.suffix == ".whl":
         with zipfile.ZipFile(archive) as wheel:
             return {name: wheel.read(name) for name in wheel.namelist()}
@@ -70,7 +70,7 @@ def contents(archive: Path) -> dict[str, bytes]:
 
 
 def faults(sdist: Path, wheel: Path) -> Iterator[str]:
-    """What is wrong with the two."""
+    """Yield what is wrong with the two."""
     from packaging.metadata import Metadata, parse_email
 
     source, built = contents(sdist), contents(wheel)
@@ -100,7 +100,7 @@ def faults(sdist: Path, wheel: Path) -> Iterator[str]:
 
 
 def pythons() -> dict[str, str]:
-    """The Pythons to be had here, by version: this one, those on PATH, uv's and pyenv's."""
+    """Return the Pythons to be had here, by version: this one, those on PATH, uv's and pyenv's."""
     found = {f"{sys.version_info[0]}.{sys.version_info[1]}": sys.executable}
     pyenv = os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv"))
     uv = os.path.expanduser("~/.local/share/uv/python")
@@ -114,7 +114,7 @@ def pythons() -> dict[str, str]:
 
 
 def tried(python: str, archive: Path) -> str:
-    """What a program prints in an empty environment with the kit alone."""
+    """Return what a program prints in an empty environment with the kit alone."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
         run(python, "-m", "venv", Path(home, "kit"))
         inside = Path(home, "kit", "Scripts" if os.name == "nt" else "bin")
@@ -134,7 +134,7 @@ def changes() -> tuple[str, str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; 1 where something is wrong."""
+    """Return the command; 1 where something is wrong."""
     parser = argparse.ArgumentParser(prog="python3 run.py release", description=__doc__)
     parser.add_argument("--no-install", action="store_true", help="build and check, and no more")
     given = parser.parse_args(arguments)

@@ -61,7 +61,7 @@ class System:
 
 
 def _manylinux(machine: str) -> tuple[str, ...]:
-    """Linux with glibc 2.28, of 2018, or newer."""
+    """Return the linux with glibc 2.28, of 2018, or newer."""
     return (
         *(f"manylinux_2_{n}_{machine}" for n in range(28, 4, -1)),
         f"manylinux2014_{machine}",
@@ -181,7 +181,7 @@ class Target:
 
 
 def read_lock(text: str) -> list[Requirement]:
-    """The lines of a lock, without its comments."""
+    """Return the lines of a lock, without its comments."""
     lines = (line.strip() for line in text.splitlines())
     return [Requirement(line) for line in lines if line and not line.startswith("#")]
 
@@ -218,7 +218,7 @@ def answers_to(wheel: str, pin: str) -> bool:
 
 
 def megabytes(targets: Iterable[Target]) -> int:
-    """About how large the wheels for all of these are."""
+    """Return the about how large the wheels for all of these are."""
     chosen = list(targets)
     systems = {target.system.name: target.system for target in chosen}
     shared = sum(system.shared for system in systems.values())

@@ -31,8 +31,8 @@ CUT_OFF = ["unshare", "-rn"]
 
 
 def try_all(folder: Path, pythons: Sequence[str]) -> int:
-    """Try a pack with these Pythons, or with all that are found here and that it is for; 0 if all
-    went well."""
+    """Return the try a pack with these Pythons, or with all that are found here and that it is for;
+    0 if all went well."""
     pack = json.loads((folder / "wheels" / "pack.json").read_text(encoding="utf-8"))
     found = {
         version: python
@@ -63,15 +63,15 @@ def try_all(folder: Path, pythons: Sequence[str]) -> int:
 
 
 def candidates() -> list[str]:
-    """Pythons that lie about here: on PATH by their names, and pyenv's. The last of a version
-    counts."""
+    """Return the Pythons found here: on PATH by their names, and pyenv's. The last of a
+    version counts."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     named = ["/usr/bin/python3", *(f"python3.{minor}" for minor in range(10, 20))]
     return [*map(str, sorted(pyenv.glob("*/bin/python3"))), *filter(shutil.which, named)]
 
 
 def version_of(python: str) -> str:
-    """Such as "3.12"; empty if it does not run."""
+    """Return the such as "3.12"; empty if it does not run."""
     command = [python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
     try:
         return subprocess.run(command, capture_output=True, text=True).stdout.strip()
@@ -120,7 +120,7 @@ def try_one(folder: Path, python: str, cut_off: bool) -> list[tuple[str, float, 
 
 
 def within(copy: Path, python: str, cut_off: bool) -> list[tuple[str, float, str]]:
-    """The steps of a trial, where no network is."""
+    """Return the steps of a trial, where no network is."""
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     steps = []
     if cut_off:
@@ -205,7 +205,7 @@ def opens(copy: Path, python: str, env: dict[str, str]) -> tuple[float, str]:
 
 
 def fetched(address: str, server: subprocess.Popen[str]) -> str:
-    """What a server answers, which says where it is a moment before it listens."""
+    """Return what a server answers, which says where it is a moment before it listens."""
     while True:
         try:
             with urllib.request.urlopen(address, timeout=60) as answer:

@@ -21,7 +21,7 @@ ANY = "any"  # the folder of wheels that fit every system
 
 
 def digest_of(path: Path) -> str:
-    """The SHA-256 of a file."""
+    """Return the SHA-256 of a file."""
     digest = hashlib.sha256()
     with path.open("rb") as source:
         while block := source.read(1 << 20):
@@ -30,7 +30,7 @@ def digest_of(path: Path) -> str:
 
 
 def read_sums(folder: Path) -> dict[str, str]:
-    """What SHA256SUMS says: the digest of each file, by its path from there."""
+    """Return what SHA256SUMS says: the digest of each file, by its path from there."""
     try:
         lines = (folder / SUMS).read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -65,7 +65,7 @@ class Store:
         self.sums = {name: before[name] for name, path in bar if digest_of(path) == before[name]}
 
     def serving(self, target: Target, pins: Sequence[str]) -> dict[str, str]:
-        """The wheel that is here for each pin, where there is one."""
+        """Return the wheel that is here for each pin, where there is one."""
         folders = (f"wheels/{ANY}/", f"wheels/{target.system.folder}/")
         usable = {name: name.rpartition("/")[2] for name in self.sums if name.startswith(folders)}
         fitting = {name: wheel for name, wheel in usable.items() if target.fits(wheel)}
@@ -76,8 +76,8 @@ class Store:
         return {pin: names[0] for pin, names in found if names}
 
     def fetch(self, target: Target, pins: Sequence[str]) -> list[str]:
-        """Fetch what is missing for a target; returned are the pins of which there is no wheel for
-        it."""
+        """Return the fetch what is missing for a target; returned are the pins of which there is no
+        wheel for it."""
         here = self.serving(target, pins)
         wanted = [pin for pin in pins if pin not in here]
         arriving = self.folder / "wheels" / "arriving"

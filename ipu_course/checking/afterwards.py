@@ -22,7 +22,7 @@ BEYOND = ("solved", "with help")  # states in which nothing is given away any mo
 
 
 def solution(name: str) -> Panel:
-    """The reference answer to an exercise beside yours that passed, and why it is so.
+    """Return the reference answer to an exercise beside yours that passed, and why it is so.
 
     Before one has passed it says how to get there, and shows nothing; where the solved notebook is
     not at hand it says that. Raises `UnknownExerciseError`.
@@ -54,7 +54,7 @@ def solution(name: str) -> Panel:
 
 
 def _text(answer: Any) -> str:
-    """An answer as it was written, or as Python shows it."""
+    """Return an answer as it was written, or as Python shows it."""
     if not callable(answer):
         return repr(answer)
     try:

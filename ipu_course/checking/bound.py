@@ -37,7 +37,7 @@ class Bound:
         return yours < self.least * (1 - 1e-9)
 
     def said(self, yours: float) -> str:
-        """How near `yours` comes, in words."""
+        """Return how near `yours` comes, in words."""
         if yours <= self.least:
             return f"this is the best that this machine can do: {self.why}."
         share = (
@@ -51,7 +51,7 @@ class Bound:
 
 
 def least_cycles(report: Report, supersteps: int, crossing: int = 0, touched: int = 0) -> Bound:
-    """The least modelled cycles of what a run did; see above.
+    """Return the least modelled cycles of what a run did; see above.
 
     `crossing`: bytes that must go to another tile; `touched`: bytes that must be read or written on
     some tile.
@@ -79,7 +79,7 @@ def least_cycles(report: Report, supersteps: int, crossing: int = 0, touched: in
 
 
 def _compute(tiles: int, flops: int, flops_per_cycle: int, touched: int) -> dict[str, int]:
-    """What compute takes, by what sets it."""
+    """Return what compute takes, by what sets it."""
     arithmetic, memory = (
         ceil(flops / (tiles * flops_per_cycle)),
         ceil(touched / (tiles * MEMORY_BYTES_PER_CYCLE)),

@@ -26,11 +26,11 @@ KEPT = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign)
 
 
 def built(name: str, otherwise: Any = None) -> Any:
-    """Your answer to the exercise `name` of any lesson, if one has passed; else `otherwise`, or
-    without that the reference answer.
+    """Return the your answer to the exercise `name` of any lesson, if one has passed; else
+    `otherwise`, or without that the reference answer.
 
-    Says in the cell which of them it is. Counts nothing, and marks nothing as given or done.
-    Raises `UnknownExerciseError`, also where the solved notebook is not at hand.
+    Says in the cell which of them it is. Counts nothing, and marks nothing as given or done. Raises
+    `UnknownExerciseError`, also where the solved notebook is not at hand.
     """
     exercise = find_exercise(name, "built")
     learner_run = learner_calls.passed_here(name)
@@ -54,8 +54,8 @@ def built(name: str, otherwise: Any = None) -> Any:
 
 
 def _again(exercise: Exercise, record: object) -> tuple[Any, str]:
-    """The answer of a kept text that passes its check again; else None, and what is wrong with
-    it."""
+    """Return the answer of a kept text that passes its check again; else None, and what is wrong
+    with it."""
     returned_value: list[Any] = []
 
     def judge(text: str) -> Passed:
@@ -75,7 +75,7 @@ def _again(exercise: Exercise, record: object) -> tuple[Any, str]:
 
 
 def _run(name: str, text: str) -> Any:
-    """What a kept text defines last. Raises whatever such a text may raise."""
+    """Return what a kept text defines last. Raises whatever such a text may raise."""
     tree = ast.parse(text)
     if not all(isinstance(node, KEPT) for node in tree.body):
         raise ValueError("it is not as check() wrote it")

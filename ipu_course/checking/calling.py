@@ -32,7 +32,7 @@ class Broken(Exception):
         self.error = error
 
     def rows_in(self, exercise: str) -> VerdictRows:
-        """The same, where a name is missing that a cell of the exercise's lesson makes."""
+        """Return the same, where a name is missing that a cell of the exercise's lesson makes."""
         name = getattr(self.error, "name", None)
         if isinstance(self.error, NameError) and name in given_to(exercise):
             advice = f"run the cells above: one of them makes {name}."
@@ -81,8 +81,8 @@ class Broken(Exception):
 
 
 def _in_the_kits_words(error: BaseException) -> tuple[str, str, str] | None:
-    """(What came, why, what next) where Python speaks of the kit in names that no learner knows: of
-    an argument that is missing, and of numpy's function of an expression."""
+    """Return (What came, why, what next) where Python speaks of the kit in names that no learner
+    knows: of an argument that is missing, and of numpy's function of an expression."""
     if not isinstance(error, TypeError):
         return None
     if match := re.search(r"argument 0 of type \w+ which has no callable (\w+) method", str(error)):
@@ -124,8 +124,8 @@ def _in_the_kits_words(error: BaseException) -> tuple[str, str, str] | None:
 
 
 def _counted(error: MissingPerfEstimateError) -> str:
-    """What to do about cycles that cannot be counted where only counted ones are taken: no estimate
-    is advised in a check."""
+    """Return what to do about cycles that cannot be counted where only counted ones are taken: no
+    estimate is advised in a check."""
     instead = re.match(r"(write .+), or `def cycles", error.next_step)
     plain = (
         "write it with what can be counted: loops, comparisons and numpy's own functions, on the "
@@ -181,8 +181,8 @@ def is_blank(answer: object) -> bool:
 
 
 def call(answer: Callable[..., Any], *arguments: Any) -> Any:
-    """What the answer returns for copies of the arguments. Changing them is `NotYet`, returning
-    `...` is `NotAttempted`."""
+    """Return what the answer returns for copies of the arguments. Changing them is `NotYet`,
+    returning `...` is `NotAttempted`."""
     description = call_text(answer, arguments)
     names: list[str] = []
     try:
@@ -215,8 +215,8 @@ def call(answer: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def call_made(answer: Callable[..., Any], description: str, *arguments: Any) -> Any:
-    """What the answer makes of a graph, a report or the like: nothing that is copied for it, as
-    `call` copies its arguments."""
+    """Return what the answer makes of a graph, a report or the like: nothing that is copied for it,
+    as `call` copies its arguments."""
     with answering(description):
         returned_value = answer(*arguments)
     if returned_value is ...:

@@ -150,8 +150,8 @@ KEEP_WIDE = (
 
 
 def rounding_or_logic(again: Callable[[], str]) -> str:
-    """ROUNDED, of an answer that misses its tolerance by that alone; nothing of others, and where
-    it cannot be told, or not in time.
+    """Return ROUNDED, of an answer that misses its tolerance by that alone; nothing of others, and
+    where it cannot be told, or not in time.
 
     `again` tries the answer anew, with float64 wherever FLOAT or HALF is declared, and returns what
     differs then, in words.

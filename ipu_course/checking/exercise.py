@@ -62,7 +62,7 @@ class PredictedValue:
         return not self.whole and (self.low, self.high) == (0, 1)
 
     def value(self, answer: object) -> str | int | float | None:
-        """`given` as text or a number of Python's, if it is an answer at all; being right is
+        """Return `given` as text or a number of Python's, if it is an answer at all; being right is
         another matter."""
         if self.choices:
             return str(answer) if isinstance(answer, str) and answer in self.choices else None
@@ -84,7 +84,7 @@ class PredictedValue:
         return number_ if isinstance(number_, int) else float(number_)
 
     def asks(self) -> str:
-        """What it asks for, in words."""
+        """Return what it asks for, in words."""
         if self.choices:
             return " or ".join(repr(choice) for choice in self.choices)
         bounds = f" from {number(self.low)}" + (
@@ -94,7 +94,7 @@ class PredictedValue:
         return f"{'a whole number' if self.whole else 'a number'}{bounds}{cent}"
 
     def said(self, value: Any) -> str:
-        """A value with its label and unit."""
+        """Return a value with its label and unit."""
         text = value if isinstance(value, str) else number(value)
         return f"{self.label} {text}{' ' if self.unit else ''}{self.unit}".strip()
 
@@ -109,12 +109,12 @@ class Question:
     why: str
 
     def asks(self) -> str:
-        """What to do, and what a guess is, in words."""
+        """Return what to do, and what a guess is, in words."""
         parts = " and ".join(f"{part.label or 'your guess'}: {part.asks()}" for part in self.parts)
         return f"put your guess in place of the dots ({parts})."
 
     def values(self, answer: Any) -> tuple[Any, ...]:
-        """`given` as one value for each part. Raises `AnswerKindError` for what is no
+        """Return `given` as one value for each part. Raises `AnswerKindError` for what is no
         prediction."""
         several = (
             isinstance(answer, (tuple, list)) or isinstance(answer, np.ndarray) and answer.ndim == 1
@@ -145,7 +145,7 @@ class Question:
         return read
 
     def said(self, values: tuple[Any, ...]) -> str:
-        """An answer in words."""
+        """Return an answer in words."""
         return ", ".join(part.said(value) for part, value in zip(self.parts, values, strict=True))
 
 
@@ -166,7 +166,7 @@ class Later(Question):
     draw: Callable[[np.random.Generator], Drawn]
 
     def drawn(self) -> Drawn:
-        """The question with its numbers, the same in every process."""
+        """Return the question with its numbers, the same in every process."""
         return self.draw(np.random.default_rng([ord(sign) for sign in self.name]))
 
 
@@ -242,13 +242,13 @@ NUMBERS = (
 
 @cache
 def catalogue() -> tuple[Lesson, ...]:
-    """Every lesson that has exercises, in order."""
+    """Return every lesson that has exercises, in order."""
     return tuple(import_module(f"ipu_course.lesson{n}.checks").LESSON for n in NUMBERS)
 
 
 def asked_again_in(lesson: Lesson) -> tuple[Later, ...]:
-    """The questions of earlier lessons that this one asks again: it is the first that stands two or
-    more lessons on."""
+    """Return the questions of earlier lessons that this one asks again: it is the first that stands
+    two or more lessons on."""
     questions: list[Later] = []
     for earlier in catalogue():
         two_on = [
@@ -282,13 +282,13 @@ def _named(name: object, kind: type[Any], noun: str, call: str) -> Any:
 
 
 def find_exercise(name: object, call: str) -> Exercise:
-    """The exercise of that name. Raises `UnknownExerciseError` with the nearest name."""
+    """Return the exercise of that name. Raises `UnknownExerciseError` with the nearest name."""
     exercise_found: Exercise = _named(name, Exercise, "exercise", call)
     return exercise_found
 
 
 def find_question(name: object) -> Question:
-    """The prediction of that name. Raises `UnknownExerciseError` with the nearest name."""
+    """Return the prediction of that name. Raises `UnknownExerciseError` with the nearest name."""
     question_found: Question = _named(name, Question, "prediction", "predict")
     return question_found
 

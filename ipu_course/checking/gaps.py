@@ -63,14 +63,14 @@ class Gap:
 
 
 def source_of(cell: dict[str, Any]) -> str:
-    """A cell's source as one text."""
+    """Return a cell's source as one text."""
     source = cell["source"]
     return source if isinstance(source, str) else "".join(source)
 
 
 def read_notebook(path: Path) -> dict[str, Any]:
-    """A notebook file as it stands there. Raises `LessonSourceError` for what is none, and for a
-    cell that is none."""
+    """Return a notebook file as it stands there. Raises `LessonSourceError` for what is none, and
+    for a cell that is none."""
     place = str(path)
     try:
         notebook: dict[str, Any] = read_json(path)
@@ -114,7 +114,7 @@ def _as_utf8(value: Any) -> None:
 
 
 def parsed(source: str, where: str) -> ast.Module:
-    """The tree of a cell, or of a part of one. Raises `LessonSourceError`."""
+    """Return the tree of a cell, or of a part of one. Raises `LessonSourceError`."""
     try:
         return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -126,7 +126,7 @@ def parsed(source: str, where: str) -> ast.Module:
 
 
 def gaps_in(source: str, where: str = "") -> list[Gap]:
-    """The gaps of one cell. Raises `LessonSourceError` for marks that do not pair."""
+    """Return the gaps of one cell. Raises `LessonSourceError` for marks that do not pair."""
     gaps: list[Gap] = []
     lines = source.splitlines()
     begin: int | None = None
@@ -160,8 +160,8 @@ def gaps_in(source: str, where: str = "") -> list[Gap]:
 
 
 def blanked(source: str, later: Iterable[str] = (), where: str = "") -> str:
-    """A cell as a learner gets it: each gap is a line that says what to do, and code that runs and
-    does nothing.
+    """Return a cell as a learner gets it: each gap is a line that says what to do, and code that
+    runs and does nothing.
 
     A name that the answer binds and that is used after the gap, in this cell or the `later` ones,
     is bound to `...`.
@@ -181,7 +181,7 @@ def blanked(source: str, later: Iterable[str] = (), where: str = "") -> str:
 
 
 def names_needed(source: str) -> set[str]:
-    """The names that a cell uses and that neither it nor Python itself binds."""
+    """Return the names that a cell uses and that neither it nor Python itself binds."""
     nodes = list(ast.walk(ast.parse(source)))
     used = {
         node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
@@ -207,7 +207,7 @@ def _names(source: str) -> set[str]:
 
 
 def without_check(source: str) -> str:
-    """A cell without the check() that it ends with, so that who runs it hands nothing in."""
+    """Return a cell without the check() that it ends with, so that who runs it hands nothing in."""
     last = parsed(source, "").body[-1:]
     if last and re.match(r"check\(", ast.unparse(last[0])):
         return "\n".join(source.splitlines()[: last[0].lineno - 1]).rstrip()
@@ -248,7 +248,7 @@ def _references(path: Path) -> dict[str, Reference]:
 
 
 def reference(exercise: str) -> Reference:
-    """The reference answer of an exercise, read from its solved notebook."""
+    """Return the reference answer of an exercise, read from its solved notebook."""
     for path in lessons(solved=True):
         if lesson_of(path.stem) == lesson_of(exercise) and path.parent.name == "solutions":
             reference_found = _references(path).get(exercise)

@@ -229,8 +229,8 @@ def settle(notebook: NotebookNode) -> None:
 
 
 def page_of(notebook: NotebookNode, name: str) -> str:
-    """The executed notebook as one HTML page that fetches nothing, except to set formulas where it
-    has some."""
+    """Return the executed notebook as one HTML page that fetches nothing, except to set formulas
+    where it has some."""
     from nbconvert import HTMLExporter
 
     formulas = any(cell.cell_type == "markdown" and "$" in cell.source for cell in notebook.cells)

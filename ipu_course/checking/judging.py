@@ -20,8 +20,8 @@ from ipu_teach.errors import AnswerKindError, InvalidPerfEstimateError
 
 
 def judged(judge: Callable[..., Passed], answers: Sequence[Any], name: str = "") -> Found:
-    """How the check of `answers` ends. Raises nothing but the learner's own interruption, and comes
-    to an end.
+    """Return how the check of `answers` ends. Raises nothing but the learner's own interruption,
+    and comes to an end.
 
     Every text is made in here, for even the repr of an answer may fail, or take for ever.
     """

@@ -21,8 +21,8 @@ Notebook = dict[str, Any]
 
 
 def learners_form(solved: Notebook, name: str = "") -> Notebook:
-    """A solved notebook as a learner gets it. A lesson without gaps comes back as it is. Raises
-    `LessonSourceError`."""
+    """Return a solved notebook as a learner gets it. A lesson without gaps comes back as it is.
+    Raises `LessonSourceError`."""
     # a copy; where links lead is a folder nearer
     returned_value: Notebook = json.loads(json.dumps(solved).replace("](../", "]("))
     code = [
@@ -43,12 +43,12 @@ def learners_form(solved: Notebook, name: str = "") -> Notebook:
 
 
 def as_text(notebook: Notebook) -> str:
-    """A notebook as a file holds it, in the form that nbformat gives it."""
+    """Return a notebook as a file holds it, in the form that nbformat gives it."""
     return json.dumps(notebook, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
 
 
 def pairs() -> list[tuple[Path, Path]]:
-    """(solved, learner's) for every solved lesson; the second may not exist yet. Raises
+    """Return (solved, learner's) for every solved lesson; the second may not exist yet. Raises
     `LessonError` outside of a checkout."""
     notebooks.need_checkout("The learner's form of the notebooks")
     solved = notebooks.lessons_in(notebooks.NOTEBOOKS / "solutions")
@@ -56,7 +56,7 @@ def pairs() -> list[tuple[Path, Path]]:
 
 
 def write() -> int:
-    """Derive every learner's notebook anew. Returns 0."""
+    """Return the derive every learner's notebook anew. Returns 0."""
     for solved, target in pairs():
         text = as_text(learners_form(read_notebook(solved), solved.name))
         same = target.exists() and target.read_text(encoding="utf-8", errors="replace") == text

@@ -71,7 +71,7 @@ class Verdict(Panel):
 
 
 def check(name: str, *answers: Any) -> Verdict:
-    """Try an answer to the exercise `name`: `check("01.1", superstep_cycles)`.
+    """Return the try an answer to the exercise `name`: `check("01.1", superstep_cycles)`.
 
     The first of `answers` is the learner's; a few exercises take something of the lesson's beside
     it.
@@ -89,7 +89,7 @@ def check(name: str, *answers: Any) -> Verdict:
 
 
 def _tried(name: str, answers: tuple[Any, ...]) -> Verdict:
-    """The verdict on an answer, counted."""
+    """Return the verdict on an answer, counted."""
     exercise = find_exercise(name, "check")
     given_out = name in _handed_out and bool(answers) and answers[0] is _handed_out[name]
     with first_lines():
@@ -104,7 +104,7 @@ def _tried(name: str, answers: tuple[Any, ...]) -> Verdict:
 
 
 def refusals(record: Record) -> int:
-    """How often an exercise was tried in vain."""
+    """Return how often an exercise was tried in vain."""
     kinds = record.get("kinds")
     return (
         sum(whole(kinds.get(kind.value)) for kind in (Kind.NOT_YET, Kind.ERROR))
@@ -114,7 +114,7 @@ def refusals(record: Record) -> int:
 
 
 def _with_a_way_out(exercise: Exercise, verdict: Verdict) -> Verdict:
-    """The verdict, which says where the puzzle is to whoever was refused often enough."""
+    """Return the verdict, which says where the puzzle is to whoever was refused often enough."""
     if verdict or not exercise.decoys or refusals(learned().record(exercise.name)) < REFUSALS:
         return verdict
     text = (
@@ -151,7 +151,7 @@ def _count(record: Record, verdict: Verdict, text: str | None) -> None:
 
 
 def judged(exercise: Exercise, answers: tuple[Any, ...], given_out: bool = False) -> Verdict:
-    """The verdict on an answer, without counting it."""
+    """Return the verdict on an answer, without counting it."""
 
     def judge(*arguments: Any) -> Passed:
         refuse_other_kinds(exercise, arguments)
@@ -181,8 +181,8 @@ def judged(exercise: Exercise, answers: tuple[Any, ...], given_out: bool = False
 
 
 def share(name: str) -> Panel:
-    """One line for your answer that passed: exercise, cost, what the check saw, and your code, the
-    last two as short hashes.
+    """Return one line for your answer that passed: exercise, cost, what the check saw, and your
+    code, the last two as short hashes.
 
     Whoever has the line and your code can replay it: `verify(line, answer)`. Raises
     `UnknownExerciseError`.
@@ -216,8 +216,8 @@ def _called(answer: Any) -> str:
 
 
 def verify(line: str, *answers: Any) -> Panel:
-    """Replay an answer that somebody shared: whether it passes, costs that much, does the same and
-    is the same code.
+    """Return the replay an answer that somebody shared: whether it passes, costs that much, does
+    the same and is the same code.
 
     `answers` are as in `check`. Nothing is counted. Raises `LessonError` for what is no line of
     `share`.
@@ -262,8 +262,8 @@ def verify(line: str, *answers: Any) -> Panel:
 
 
 def hint(name: str) -> Panel:
-    """The next hint for an exercise, below those that were shown before. How many were shown is
-    remembered."""
+    """Return the next hint for an exercise, below those that were shown before. How many were shown
+    is remembered."""
     exercise = find_exercise(name, "hint")
 
     def show_one_more(record: Record) -> None:
@@ -346,7 +346,7 @@ def predict(name: str, value: Any = _MISSING, *, actual: Any = _MISSING) -> Pane
 
 
 def _locked(question: Question) -> tuple[Any, ...]:
-    """The prediction that was made; nothing if there is none, or the file was edited."""
+    """Return the prediction that was made; nothing if there is none, or the file was edited."""
     try:
         return question.values(learned().record(question.name).get("prediction"))
     except AnswerKindError:
@@ -356,7 +356,7 @@ def _locked(question: Question) -> tuple[Any, ...]:
 def _compared(
     question: Question, head: str, locked: Any, actual: Any, *extra_rows: tuple[str, str]
 ) -> Panel:
-    """A guess beside what it is."""
+    """Return a guess beside what it is."""
     rows = (*extra_rows, ("you guessed", question.said(locked)), ("it is", question.said(actual)))
     message = "as you guessed" if locked == actual else "compared"
     return Panel(f"{head} {message}", "=", (*rows, ("why", question.why)))
@@ -367,8 +367,8 @@ def _lock(question: Question, values: tuple[Any, ...]) -> None:
 
 
 def _asked_again(question: Later, value: Any, actual: Any) -> Panel:
-    """A prediction that came back: what is asked, or the guess beside what a run of the engine
-    gives."""
+    """Return a prediction that came back: what is asked, or the guess beside what a run of the
+    engine gives."""
     drawn = question.drawn()
     locked = _locked(question)
     head = f"{question.name}: {question.title}"
@@ -391,12 +391,12 @@ def _asked_again(question: Later, value: Any, actual: Any) -> Panel:
 
 
 def passed_here(name: str) -> Any:
-    """The learner's answer that passed in this kernel; None if none did."""
+    """Return the learner's answer that passed in this kernel; None if none did."""
     return _passed.get(name)
 
 
 def given(name: str) -> Any:
-    """An answer with which the lesson goes on: yours if it passed in this kernel, else the
+    """Return an answer with which the lesson goes on: yours if it passed in this kernel, else the
     reference answer.
 
     Says in the cell which of the two it is. `progress()` lists an exercise of the second kind as
@@ -423,14 +423,14 @@ def _as_given(record: Record) -> None:
 
 
 def run_reference(name: str, names: dict[str, Any]) -> tuple[Any, ...]:
-    """The reference answers of an exercise, run among the names of a notebook. Raises `LessonError`
-    if some are missing."""
+    """Return the reference answers of an exercise, run among the names of a notebook. Raises
+    `LessonError` if some are missing."""
     return run_cell(complete_reference(name, names), f"<reference {name}>", names)
 
 
 def complete_reference(name: str, names: dict[str, Any]) -> Reference:
-    """The reference of an exercise, all that it needs being among `names`. Raises `LessonError` if
-    something is missing."""
+    """Return the reference of an exercise, all that it needs being among `names`. Raises
+    `LessonError` if something is missing."""
     reference_found = reference(name)
     missing = sorted(names_needed(reference_found.cell) - names.keys())
     if missing:
@@ -442,8 +442,8 @@ def complete_reference(name: str, names: dict[str, Any]) -> Reference:
 
 
 def run_cell(reference_found: Reference, path: str, names: dict[str, Any]) -> tuple[Any, ...]:
-    """The answers of a cell, run among the names of a notebook. `path` is what its lines are said
-    to stand in."""
+    """Return the answers of a cell, run among the names of a notebook. `path` is what its lines are
+    said to stand in."""
     # So that the kit can quote its lines, as it does with a learner's.
     linecache.cache[path] = (
         len(reference_found.cell),

@@ -16,8 +16,8 @@ Key = tuple[float, str, bool, float, str]
 
 
 def lesson_of(name: str) -> str:
-    """The lesson that the name of an exercise, or of a notebook, begins with: `07b` of `07b.w1` and
-    of `07b_title.ipynb`."""
+    """Return the lesson that the name of an exercise, or of a notebook, begins with: `07b` of
+    `07b.w1` and of `07b_title.ipynb`."""
     return re.split(r"[._]", name, maxsplit=1)[0]
 
 
@@ -27,14 +27,14 @@ def folder_of(name: str) -> Path:
 
 
 def number_of(name: str) -> int:
-    """The number of the lesson without its letter: 7 of `07b`. Raises `ValueError` for a name
-    without one."""
+    """Return the number of the lesson without its letter: 7 of `07b`. Raises `ValueError` for a
+    name without one."""
     return int(lesson_of(name).rstrip("abcdefghijklmnopqrstuvwxyz"))
 
 
 def sort_key(name: str) -> Key:
-    """What names are sorted by: 07.1, 07b.w1, 07b.2, 07b.10, 08.1; what is named otherwise comes
-    last."""
+    """Return what names are sorted by: 07.1, 07b.w1, 07b.2, 07b.10, 08.1; what is named otherwise
+    comes last."""
     match = re.fullmatch(r"(\d+)([a-z]?)(?:\.(w?)(\d+))?", name)
     if match is None:
         return (float("inf"), name, False, 0, name)
@@ -42,15 +42,15 @@ def sort_key(name: str) -> Key:
 
 
 def lesson_meant(word: str) -> str:
-    """The lesson that somebody means by `7`, `07`, or `7B`, as it is named; "" where the word is no
-    number."""
+    """Return the lesson that somebody means by `7`, `07`, or `7B`, as it is named; "" where the
+    word is no number."""
     match = re.fullmatch(r"(\d{1,8})([a-z]?)", word.lower())
     return f"{int(match[1]):02}{match[2]}" if match else ""
 
 
 def exercise_meant(text: str) -> str:
-    """The exercise that somebody means by `7.1`, `7b.w1` or "exercise 7 1", as it would be named;
-    "" for what is none."""
+    """Return the exercise that somebody means by `7.1`, `7b.w1` or "exercise 7 1", as it would be
+    named; "" for what is none."""
     parts = re.findall(r"\d+(?:[a-z](?=\.))?|w\d+", text)
     lesson = lesson_meant(parts[0]) if len(parts) == 2 else ""
     return f"{lesson}.{parts[1]}" if lesson else ""

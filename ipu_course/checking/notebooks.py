@@ -32,8 +32,8 @@ DEEPEST = 50  # of lists and objects within each other; a notebook has ten or so
 
 
 def lessons(solved: bool = False) -> list[Path]:
-    """The lessons in order: the learner's form of each where there is one, with `solved` the solved
-    form first."""
+    """Return the lessons in order: the learner's form of each where there is one, with `solved` the
+    solved form first."""
     folders = [NOTEBOOKS / "solutions", NOTEBOOKS]
     by_number: dict[str, Path] = {}
     for folder in reversed(folders) if solved else folders:
@@ -42,8 +42,8 @@ def lessons(solved: bool = False) -> list[Path]:
 
 
 def lessons_in(folder: Path) -> list[Path]:
-    """The notebooks of a folder that are lessons, in order: the numbered ones, then the machine in
-    one file."""
+    """Return the notebooks of a folder that are lessons, in order: the numbered ones, then the
+    machine in one file."""
     return sorted((path for pattern in PATTERNS for path in folder.glob(pattern)), key=_in_order)
 
 
@@ -52,8 +52,8 @@ def _in_order(path: Path) -> tuple[Key, str]:
 
 
 def find_lesson(word: str | None, solved: bool = False) -> Path:
-    """The lesson that `word` means: a number, the beginning of a name, `mnist`, `cnn` or `index`;
-    without one, the first."""
+    """Return the lesson that `word` means: a number, the beginning of a name, `mnist`, `cnn` or
+    `index`; without one, the first."""
     known = lessons(solved)
     if not known:
         raise LessonError(f"""There are no lessons here.
@@ -95,7 +95,7 @@ def work_path() -> Path:
 
 
 def work_folder() -> Path:
-    """`work_path`, made if need be."""
+    """Return `work_path`, made if need be."""
     folder = work_path()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -115,7 +115,7 @@ def writable_work_path() -> Path:
 
 
 def kept_work() -> Path:
-    """The work folder. Raises `LessonError` where nothing can be kept in it."""
+    """Return the work folder. Raises `LessonError` where nothing can be kept in it."""
     folder = work_folder()
     writable_work_path()
     return folder
@@ -135,12 +135,14 @@ def set_aside(file: Path, word: str) -> Path:
 
 
 def as_copied(lesson: Path) -> str:
-    """The text of a lesson as the work folder holds it: the folder `docs` lies beside it there."""
+    """Return the text of a lesson as the work folder holds it: the folder `docs` lies beside it
+    there."""
     return lesson.read_text(encoding="utf-8").replace("](../", "](")
 
 
 def learners_copy(lesson: Path) -> Path:
-    """The copy of `lesson` in the work folder, made on the first call and never overwritten."""
+    """Return the copy of `lesson` in the work folder, made on the first call and never
+    overwritten."""
     copy = work_folder() / lesson.name
     if _copied(copy, as_copied(lesson)):
         _trust(copy)
@@ -148,8 +150,8 @@ def learners_copy(lesson: Path) -> Path:
 
 
 def learners_copies(lesson: Path) -> Path:
-    """The copy of `lesson`, as `learners_copy` makes it; and copies of all that links lead to:
-    other lessons, pages of docs."""
+    """Return the copy of `lesson`, as `learners_copy` makes it; and copies of all that links lead
+    to: other lessons, pages of docs."""
     copy = learners_copy(lesson)
     others = [notebook for notebook in (*lessons(), NOTEBOOKS / INDEX) if notebook.exists()]
     for notebook in others:
@@ -215,8 +217,8 @@ def install_line(requirement: str) -> str:
 
 
 def read_json(file: Path) -> Any:
-    """What stands in a JSON file. Raises `OSError`, and `ValueError` for what is none, or could not
-    be written again."""
+    """Return what stands in a JSON file. Raises `OSError`, and `ValueError` for what is none, or
+    could not be written again."""
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
         json.dumps(content, allow_nan=False)  # Python reads NaN, and 1e999, which JSON has not

@@ -49,8 +49,8 @@ class Overview:
 
 
 def progress(lesson: str | int | None = None, *, name: str | None = None) -> Overview:
-    """What is done, in every lesson or in one: `progress("01")`. Raises `UnknownExerciseError` for
-    a lesson without any.
+    """Return what is done, in every lesson or in one: `progress("01")`. Raises
+    `UnknownExerciseError` for a lesson without any.
 
     `name`: yours, as a class shall know you; it is kept beside the rest. Raises `LessonError` for
     what is no name.

@@ -29,8 +29,8 @@ NARROW = ("float16", "half", "float32", "single")  # of numpy's names
 
 @contextmanager
 def in_float64() -> Iterator[None]:
-    """Within a check: graphs, engines and numpy calls hold float64 where FLOAT, HALF or a narrow
-    type is asked for."""
+    """Yield the within a check: graphs, engines and numpy calls hold float64 where FLOAT, HALF or a
+    narrow type is asked for."""
     before = IN_DOUBLE.set(True)
     try:
         # by which names an answer's own calls ask for them
@@ -50,7 +50,7 @@ class Precision:
     dtype: type[DType] = FLOAT
 
     def losses(self, dtype: type[DType]) -> list[float]:
-        """What the formula loses in `dtype`, of the largest number of each right answer."""
+        """Return what the formula loses in `dtype`, of the largest number of each right answer."""
         lost = []
         for case in self.cases:
             exact = np.asarray(self.formula(*(np.asarray(part, np.float64) for part in case)))

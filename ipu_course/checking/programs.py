@@ -24,17 +24,17 @@ WIDTH, BATCH = 78, 26  # numbers of a layer's input, and inputs at once
 
 
 def device_of(tiles: int = TILES, ipus: int = 1, **machine: Any) -> Device:
-    """A machine of so many tiles an IPU."""
+    """Return a machine of so many tiles an IPU."""
     return IPUModel("ipu2", tiles_per_ipu=tiles, num_ipus=ipus, **machine).create_device()
 
 
 def graph_of(tiles: int = TILES, ipus: int = 1, replicas: int = 1) -> Graph:
-    """An empty graph for such a machine."""
+    """Return an empty graph for such a machine."""
     return Graph(device_of(tiles, ipus), replication_factor=replicas)
 
 
 def tiles_of(graph: Graph, tensor: Tensor) -> Any:
-    """The tile of each element, in the tensor's shape."""
+    """Return the tile of each element, in the tensor's shape."""
     tiles = np.zeros(tensor.num_elements, int)
     for tile, pieces in enumerate(graph.get_tile_mapping(tensor)):
         for begin, end in pieces:
@@ -43,7 +43,8 @@ def tiles_of(graph: Graph, tensor: Tensor) -> Any:
 
 
 def loaded(graph: Graph, program: Any, description: str) -> Engine:
-    """The engine of a program that an answer made, loaded. What it raises is the answer's."""
+    """Return the engine of a program that an answer made, loaded. What it raises is the
+    answer's."""
     with answering(description):
         engine = Engine(graph, program)
         engine.load(device_of(graph.target.num_tiles))
@@ -51,14 +52,14 @@ def loaded(graph: Graph, program: Any, description: str) -> Engine:
 
 
 def run_once(graph: Graph, program: Any) -> Engine:
-    """The engine of a program of ours, after a run on the graph's own machine."""
+    """Return the engine of a program of ours, after a run on the graph's own machine."""
     engine = Engine(graph, program)
     engine.load_and_run(Device(graph.target))
     return engine
 
 
 def program_of(answer: Callable[..., Any], description: str, *arguments: Any) -> Program:
-    """The program that an answer builds."""
+    """Return the program that an answer builds."""
     returned_value = call_made(answer, description, *arguments)
     if not isinstance(returned_value, Program):
         raise NotYet(
@@ -71,7 +72,7 @@ def program_of(answer: Callable[..., Any], description: str, *arguments: Any) ->
 
 
 def one_program(returned_value: Any, description: str) -> Program:
-    """A program, or several in a list, as one."""
+    """Return a program, or several in a list, as one."""
     if isinstance(returned_value, (list, tuple)):
         for part in returned_value:
             if not isinstance(part, Program):
@@ -86,7 +87,7 @@ def one_program(returned_value: Any, description: str) -> Program:
 
 
 def all_of(program: Program, around: tuple[Program, ...] = ()) -> Iterator[Program]:
-    """A program and every program inside it. One that contains itself is `NotYet`."""
+    """Yield a program and every program inside it. One that contains itself is `NotYet`."""
     if any(program is outer for outer in around):
         why = "such a program would never end, and nobody could write it down."
         raise NotYet(
@@ -101,7 +102,7 @@ def all_of(program: Program, around: tuple[Program, ...] = ()) -> Iterator[Progr
 
 
 def drawn_layers(layers: int) -> tuple[Array, Array]:
-    """Activations, and the weights of so many layers."""
+    """Return the activations, and the weights of so many layers."""
     draw = np.random.default_rng(902).standard_normal
     weights = draw((layers, WIDTH, WIDTH)).astype(np.float32) / np.float32(WIDTH**0.5)
     return draw((BATCH, WIDTH)).astype(np.float32), weights
@@ -110,7 +111,8 @@ def drawn_layers(layers: int) -> tuple[Array, Array]:
 def layer_of(
     graph: Graph, program: Steps, name: object = "", rows: int = BATCH, width: int = WIDTH
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Such a layer on all tiles: its input, its weights and its result, which the program makes."""
+    """Return the such a layer on all tiles: its input, its weights and its result, which the
+    program makes."""
     x = graph.add_variable(FLOAT, (rows, width), f"x{name}")
     w = graph.add_variable(FLOAT, (width, width), f"w{name}")
     for tensor in (x, w):
@@ -121,7 +123,7 @@ def layer_of(
 
 
 def gone_through(x: Array, weights: Array) -> Array:
-    """What comes out of layers, in float64."""
+    """Return what comes out of layers, in float64."""
     actual: Array = x.astype(np.float64)
     for w in weights:
         actual = np.tanh(actual @ w)

@@ -109,7 +109,7 @@ class Puzzle:
             display(live | {"text/plain": offer}, raw=True)
 
     def tried(self, order: Iterable[int]) -> Verdict:
-        """The verdict on the lines in that order."""
+        """Return the verdict on the lines in that order."""
         lines = [self.lines[place] for place in order] or [f"{self.indent}..."]
         cell = "\n".join([*self.above, *lines, *self.below])
         try:
@@ -133,7 +133,7 @@ class Puzzle:
         return self._verdict(verdict)
 
     def _verdict(self, verdict: Verdict) -> Verdict:
-        """A verdict in the words of a puzzle."""
+        """Return a verdict in the words of a puzzle."""
         message = "solved, with help" if verdict else "not yet in order"
         rows = verdict.rows
         if verdict:
@@ -158,8 +158,8 @@ class Puzzle:
 
 
 def puzzle(name: str, order: Any = None) -> Puzzle | Panel:
-    """The lines of a right answer, shuffled among wrong ones; with `order`, the verdict on them in
-    that order.
+    """Return the lines of a right answer, shuffled among wrong ones; with `order`, the verdict on
+    them in that order.
 
     `order`: the letters of the lines, as "c a d b", or their numbers from 1 on, as [3, 1, 4, 2]. It
     is there after three refusals. Raises `UnknownExerciseError`, `LessonError` where the lesson's
@@ -192,7 +192,7 @@ def puzzle(name: str, order: Any = None) -> Puzzle | Panel:
 
 
 def _places(name: str, order: Any, count: int) -> list[int]:
-    """An order as places from 0 on."""
+    """Return an order as places from 0 on."""
     parts: list[Any] = (
         re.findall(r"\d+|[^\W\d_]", order)
         if isinstance(order, str)
@@ -233,7 +233,7 @@ def _as_helped(record: Record) -> None:
 
 
 def widget(returned_value: Puzzle) -> Any:
-    """The lines as a list that can be rearranged, as an anywidget."""
+    """Return the lines as a list that can be rearranged, as an anywidget."""
     import anywidget
     import traitlets
 

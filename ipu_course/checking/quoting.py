@@ -24,7 +24,7 @@ ELSEWHERE = tuple(
 
 
 def said_by(error: BaseException) -> str:
-    """An error's class and message; its class alone where it cannot say its message."""
+    """Return an error's class and message; its class alone where it cannot say its message."""
     try:
         text = error.tried if isinstance(error, IPUTeachError) else shown_text(str(error))
     except BaseException:  # whatever its __str__ raises
@@ -33,13 +33,13 @@ def said_by(error: BaseException) -> str:
 
 
 def shown_text(text: str) -> str:
-    """A message of somebody else's on one line of at most 200 characters."""
+    """Return a message of somebody else's on one line of at most 200 characters."""
     text = " ".join(text.split())
     return text if len(text) <= 200 else text[:199] + "…"
 
 
 def line_of(error: BaseException) -> str:
-    """The learner's last line on the way to the error, in words."""
+    """Return the learner's last line on the way to the error, in words."""
     for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
         path = frame.f_code.co_filename
         if not is_own_file(path) and not path.startswith(ELSEWHERE):
@@ -48,7 +48,7 @@ def line_of(error: BaseException) -> str:
 
 
 def name_of(answer: object) -> str:
-    """The name of a function, as a verdict calls it."""
+    """Return the name of a function, as a verdict calls it."""
     try:
         name = getattr(answer, "__name__", None)
     except Exception:
@@ -57,15 +57,15 @@ def name_of(answer: object) -> str:
 
 
 def call_text(answer: object, arguments: Sequence[object]) -> str:
-    """A call as a verdict quotes it: the answer's name and its arguments, in one line."""
+    """Return a call as a verdict quotes it: the answer's name and its arguments, in one line."""
     shown_arguments = ", ".join(quoted(a) for a in arguments)
     text = f"{name_of(answer)}({shown_arguments})"
     return text if len(text) <= LONGEST_CALL else text[: LONGEST_CALL - 2] + "…)"
 
 
 def quoted(value: object) -> str:
-    """A value as a verdict quotes it: numbers, alone or in a row, with 4 significant digits, and
-    never a long line."""
+    """Return a value as a verdict quotes it: numbers, alone or in a row, with 4 significant digits,
+    and never a long line."""
     if isinstance(value, (int, float, np.number)) and not isinstance(value, (bool, complex)):
         try:
             return number(float(value))
@@ -128,8 +128,8 @@ def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> s
 
 
 def returned(value: object, fault: str = "") -> str:
-    """What an answer returned, and what is wrong with it, in words; None is what a function gives
-    that has no `return`."""
+    """Return what an answer returned, and what is wrong with it, in words; None is what a function
+    gives that has no `return`."""
     return "nothing: is there a `return`?" if value is None else f"{shown(value)}{fault}"
 
 
@@ -143,8 +143,8 @@ NUMBERS: Mapping[type, Callable[[Any], Number]] = {
 
 
 def plain(value: object) -> Number | None:
-    """A number as Python has it: of numpy's kinds, an array without dimensions, a Fraction; None
-    for what is no number. Of a class derived from these the number alone: it may compare as it
+    """Return a number as Python has it: of numpy's kinds, an array without dimensions, a Fraction;
+    None for what is no number. Of a class derived from these the number alone: it may compare as it
     likes."""
     if isinstance(value, np.ndarray) and value.ndim == 0 or isinstance(value, np.generic):
         value = value.item()
@@ -153,7 +153,7 @@ def plain(value: object) -> Number | None:
 
 
 def precisely(value: Any, right: Any) -> str:
-    """A wrong number with as many digits as it takes to see that it is wrong."""
+    """Return a wrong number with as many digits as it takes to see that it is wrong."""
     # numpy would round 1e300 to its dtype
     value = value.item() if isinstance(value, np.generic) else value
     text = quoted(float(value) if isinstance(value, Fraction) else value)

@@ -51,7 +51,7 @@ class Shared:
 
 
 def parsed(line: object) -> Shared:
-    """The parts of a line. Raises `LessonError` for what is none."""
+    """Return the parts of a line. Raises `LessonError` for what is none."""
     match = LINE.fullmatch(" ".join(line.split())) if isinstance(line, str) else None
     if match is None:
         raise LessonError(f"""{shown(line)} is no line of share().
@@ -63,7 +63,8 @@ def parsed(line: object) -> Shared:
 def line_for(
     name: str, figure: float | None, unit: str, evidence: Any, answer: Any
 ) -> Shared | None:
-    """The line for an answer; None where its code cannot be read, as that of a function of C's."""
+    """Return the line for an answer; None where its code cannot be read, as that of a function of
+    C's."""
     code = code_of(answer)
     cost = "" if figure is None else f"{figure:.10g}"
     return (
@@ -78,7 +79,7 @@ def _hashed(words: Iterable[str]) -> str:
 
 
 def text_of(answer: Any) -> str:
-    """An answer as it was written. Raises what Python raises where there is no text of it.
+    """Return an answer as it was written. Raises what Python raises where there is no text of it.
 
     Python finds a class by its module's file, which a notebook has not: here by its compute(), or
     by the first of its functions.
@@ -101,7 +102,8 @@ def text_of(answer: Any) -> str:
 
 
 def code_of(answer: Any) -> str | None:
-    """The text of an answer as Python reads it, without comments; None where it cannot be read."""
+    """Return the text of an answer as Python reads it, without comments; None where it cannot be
+    read."""
     if not callable(answer):
         return repr(answer)
     try:
@@ -111,8 +113,8 @@ def code_of(answer: Any) -> str | None:
 
 
 def alone(answer: Any) -> str | None:
-    """The text of a function or a class behind all that it needs of its notebook: imports, helpers
-    and plain values. None where that cannot be written down, or is long."""
+    """Return the text of a function or a class behind all that it needs of its notebook: imports,
+    helpers and plain values. None where that cannot be written down, or is long."""
     parts: dict[str, str] = {}
     names = _globals(answer)
 
@@ -146,7 +148,7 @@ def alone(answer: Any) -> str | None:
 
 
 def last_name(tree: ast.Module) -> str:
-    """What a text defines last. Raises `ValueError` where that is nothing."""
+    """Return what a text defines last. Raises `ValueError` where that is nothing."""
     last = tree.body[-1] if tree.body else None
     if isinstance(last, ast.Assign):
         return ast.unparse(last.targets[0])
@@ -156,13 +158,13 @@ def last_name(tree: ast.Module) -> str:
 
 
 def _globals(thing: Any) -> dict[str, Any] | None:
-    """The names among which a function runs, or the functions of a class do."""
+    """Return the names among which a function runs, or the functions of a class do."""
     things = [thing, *vars(thing).values()] if isinstance(thing, type) else [thing]
     return next((part.__globals__ for part in things if inspect.isfunction(part)), None)
 
 
 def _words(evidence: Any) -> Iterable[str]:
-    """What a check saw, as words that are the same in every process."""
+    """Return what a check saw, as words that are the same in every process."""
     if isinstance(evidence, Report):
         yield evidence.digest()
     elif isinstance(evidence, (list, tuple)):

@@ -30,13 +30,13 @@ TEMPLATE = Path(__file__).with_name("slides.html")
 
 
 def plain(markdown: str) -> str:
-    """Markdown without its links, which lead nowhere from a page that lies alone."""
+    """Return the markdown without its links, which lead nowhere from a page that lies alone."""
     return re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", markdown)
 
 
 def prose(markdown: str) -> list[str]:
-    """The whole sentences of running text, up to a heading or an exercise; lists and code are left
-    out, with what leads to them, and asides."""
+    """Return the whole sentences of running text, up to a heading or an exercise; lists and code
+    are left out, with what leads to them, and asides."""
     sentences: list[str] = []
     for part in re.split(r"\n\s*\n", plain(markdown).strip()):
         if re.match(r"#|\*\*(Exercise|Second half)|\*A good place", part):
@@ -52,7 +52,8 @@ def prose(markdown: str) -> list[str]:
 
 
 def shown(cell: NotebookNode, printed: bool) -> list[Any]:
-    """What of a cell's outputs is a slide: its pictures; else, if asked for, what it printed."""
+    """Return what of a cell's outputs is a slide: its pictures; else, if asked for, what it
+    printed."""
     outputs = cell.get("outputs", [])
     bundles = [output.get("data", {}) for output in outputs]
     pictures = [
@@ -93,8 +94,8 @@ class Deck:
             used.update(self.said[i])
 
     def near(self, i: int) -> Iterator[list[str]]:
-        """What may be a slide's words: the text below its cell, the one above, if no other slide
-        stands between, and the one that begins its section."""
+        """Yield what may be a slide's words: the text below its cell, the one above, if no other
+        slide stands between, and the one that begins its section."""
         above = max((j for j in self.texts if j < i), default=0)
         below = min((j for j in self.texts if j > i), default=i)
         if below > i and not set(self.chosen) & set(range(i + 1, below)):
@@ -105,23 +106,23 @@ class Deck:
         yield prose(re.split(HEADING, self.texts[begins])[-1])
 
     def question(self, i: int) -> list[str]:
-        """The sentences that stand last above a cell, back to a heading or an exercise."""
+        """Return the sentences that stand last above a cell, back to a heading or an exercise."""
         text = self.texts[max((j for j in self.texts if j < i), default=0)]
         return prose(re.split(rf"{HEADING}$|^\*\*Exercise.*(?:\n.+)*", text)[-1])[-SENTENCES:]
 
     def heading(self, i: int) -> str:
-        """The heading above a cell."""
+        """Return the heading above a cell."""
         texts = "\n".join(text for j, text in self.texts.items() if j < i)
         return plain(re.findall(HEADING, texts)[-1])
 
 
 def of_itself(outputs: list[Any]) -> str:
-    """What pictures say of themselves, with the numbers."""
+    """Return what pictures say of themselves, with the numbers."""
     return " ".join(output.get("data", {}).get("text/plain", "") for output in outputs)
 
 
 def workshop(lesson: str) -> tuple[list[str], str]:
-    """What `docs/workshop.md` has of a lesson: its lines of each timetable, and its aha."""
+    """Return what `docs/workshop.md` has of a lesson: its lines of each timetable, and its aha."""
     timetables, _, ahas = (PAGES / "workshop.md").read_text("utf-8").partition("## What to say at")
     row = rf"(?im)^\| (\d+) \| ([^|]*(?<![\w.]){re.escape(lesson)}(?!\w).*) \|$"
     lines = list[str]()
@@ -134,7 +135,7 @@ def workshop(lesson: str) -> tuple[list[str], str]:
 
 
 def slides_of(notebook: NotebookNode, name: str) -> NotebookNode:
-    """The slides as a notebook, its cells marked as nbconvert's exporter takes them."""
+    """Return the slides as a notebook, its cells marked as nbconvert's exporter takes them."""
     from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
     def text(source: str, kind: str) -> NotebookNode:
@@ -172,7 +173,7 @@ def slides_of(notebook: NotebookNode, name: str) -> NotebookNode:
 
 
 def page_of(notebook: NotebookNode, name: str) -> str:
-    """A lesson's slides as one HTML page that fetches nothing."""
+    """Return a lesson's slides as one HTML page that fetches nothing."""
     from nbconvert import SlidesExporter
 
     exporter = SlidesExporter(

@@ -40,12 +40,12 @@ class NoProgress(ValueError):
 
 
 def whole(value: object) -> int:
-    """A count as it stands in a file that anybody may have edited; 0 for what is none."""
+    """Return a count as it stands in a file that anybody may have edited; 0 for what is none."""
     return min(value, MOST_COUNTED) if is_whole(value) and value >= 0 else 0
 
 
 def read(file: Path) -> Record:
-    """What a progress file holds. Raises `OSError`, and `NoProgress` for what is none."""
+    """Return what a progress file holds. Raises `OSError`, and `NoProgress` for what is none."""
     about = file.stat()
     # a pipe would keep its reader waiting, and a device never ends
     if S_ISFIFO(about.st_mode) or S_ISCHR(about.st_mode):
@@ -72,7 +72,7 @@ class Progress:
         self._said: set[str] = set()
 
     def records(self) -> dict[str, Record]:
-        """Every record there is."""
+        """Return every record there is."""
         return {
             name: record
             for name, record in self._current()["records"].items()
@@ -80,7 +80,7 @@ class Progress:
         }
 
     def record(self, name: str) -> Record:
-        """The record of one exercise; empty if there is none."""
+        """Return the record of one exercise; empty if there is none."""
         return self.records().get(name, {})
 
     def change(self, name: str, change: Callable[[Record], None]) -> None:
@@ -169,8 +169,8 @@ def _new() -> Record:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """One writer at a time, where the system can lock a folder; elsewhere the last of two writes at
-    once wins."""
+    """Yield one writer at a time, where the system can lock a folder; elsewhere the last of two
+    writes at once wins."""
     try:
         import fcntl
 
@@ -190,5 +190,5 @@ _kept = cache(Progress)
 
 
 def learned() -> Progress:
-    """The progress kept in the work folder of this moment."""
+    """Return the progress kept in the work folder of this moment."""
     return _kept(work_path())

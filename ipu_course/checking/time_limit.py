@@ -127,8 +127,8 @@ _watches: list[_Watch] = []  # what a pending call names must not go before it
 
 
 def within(seconds: float, work: Callable[[], T]) -> T:
-    """What `work` returns, or raises. Raises `TooLong` if that takes more than `seconds` of the
-    processor, or as many of the clock if it only waits; then it was stopped.
+    """Return what `work` returns, or raises. Raises `TooLong` if that takes more than `seconds` of
+    the processor, or as many of the clock if it only waits; then it was stopped.
 
     Only in a main thread, as a notebook's cells are: elsewhere nothing stops `work`.
     """
@@ -187,8 +187,8 @@ class _Names:
 
 
 def _learners(value: object) -> bool:
-    """True for a function that is not the kit's: what the kit itself adds to its modules, when
-    first used, stays."""
+    """Return the true for a function that is not the kit's: what the kit itself adds to its
+    modules, when first used, stays."""
     return (
         isinstance(value, FunctionType)
         and not is_own_module(value.__module__)
@@ -270,8 +270,8 @@ def _leave() -> None:
 
 @contextmanager
 def rebound(names: Meanwhile) -> Iterator[None]:
-    """Within a check: bind names otherwise for a while. What an answer rebinds is put back to
-    that."""
+    """Yield the within a check: bind names otherwise for a while. What an answer rebinds is put
+    back to that."""
     _bindings.put_back()
     with as_it_was():
         _bindings.meanwhile = dict(names)

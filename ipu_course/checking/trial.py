@@ -181,8 +181,8 @@ def appends(
 
 
 def codelet(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
-    """The answer is a codelet, whose fields have the names of the tensors: one vertex of it on tile
-    0."""
+    """Return the answer is a codelet, whose fields have the names of the tensors: one vertex of it
+    on tile 0."""
     cls = codelet_of(answer, "a check")
     compute_set = graph.add_compute_set("check")
     with answering(trial.tried):
@@ -192,7 +192,7 @@ def codelet(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
 
 
 def codelet_of(answer: Any, call: str) -> type[Vertex]:
-    """The answer, if it is a codelet that does something."""
+    """Return the answer, if it is a codelet that does something."""
     if not isinstance(answer, type) or not issubclass(answer, Vertex):
         advice = "give the class itself, which derives from Vertex, without brackets."
         raise AnswerKindError(
@@ -204,8 +204,8 @@ def codelet_of(answer: Any, call: str) -> type[Vertex]:
 
 
 def lost(graph: Graph, stored: bool) -> Reason:
-    """What is wrong with a codelet of an answer whose compute() speaks of a field without `self.`,
-    or, where nothing was `stored`, returns what nobody takes."""
+    """Return what is wrong with a codelet of an answer whose compute() speaks of a field without
+    `self.`, or, where nothing was `stored`, returns what nobody takes."""
     tables = (table for compute_set in graph.compute_sets for table in compute_set.tables.values())
     for cls in {table.codelet: None for table in tables}:
         code = getattr(cls.compute, "__code__", None)
@@ -243,7 +243,7 @@ def _kits(cls: type[Vertex]) -> bool:
 
 
 def _steps_of(code: CodeType) -> Iterator[dis.Instruction]:
-    """The instructions of a function, and of those within it."""
+    """Yield the instructions of a function, and of those within it."""
     yield from dis.get_instructions(code)
     for part in code.co_consts:
         if isinstance(part, CodeType):
@@ -281,8 +281,8 @@ class Trial:
     agree: Callable[[Ran, Ran], bool] = equal  # whether hers is what another answer comes to
 
     def build(self, answer: Any) -> Ran:
-        """The answer's program in a graph of its own, not yet run. Raises `NotAttempted`, `Broken`,
-        `NotYet`."""
+        """Return the answer's program in a graph of its own, not yet run. Raises `NotAttempted`,
+        `Broken`, `NotYet`."""
         graph = graph_of(self.tiles, self.ipus, self.replicas)
         tensors = {
             name: graph.add_variable(var.dtype, var.shape, name)
@@ -295,14 +295,14 @@ class Trial:
         return Ran(self, graph, tensors, program, results)
 
     def of(self, answer: Any) -> Ran:
-        """A run of the answer. Raises `NotAttempted`, `Broken`, and `NotYet` for what is no
+        """Return a run of the answer. Raises `NotAttempted`, `Broken`, and `NotYet` for what is no
         program."""
         run = self.build(answer)
         run.run()
         return run
 
     def outcome(self, answer: Any) -> Ran:
-        """What an answer comes to, to be compared with what others do, errors while it runs
+        """Return what an answer comes to, to be compared with what others do, errors while it runs
         included."""
         run = self.build(answer)
         with suppress(Broken):
@@ -318,8 +318,8 @@ class Trial:
         nearest: bool = False,
         **figures: object,
     ) -> Reason:
-        """(why, what next) of the first known mistake of these exercises that comes to the same, in
-        `runs` of them or all.
+        """Return (why, what next) of the first known mistake of these exercises that comes to the
+        same, in `runs` of them or all.
 
         `nearest`: of several that do, the one whose program has steps most like hers. `figures`:
         for the words.
@@ -348,15 +348,15 @@ class Trial:
         return known.told(**figures) if known else ("", advice)
 
     def explained(self, learner_run: Ran, broken: Broken, *exercises: str) -> Exception:
-        """An error of an answer as `NotYet`, if a known mistake ends with it, too; else as it
-        is."""
+        """Return an error of an answer as `NotYet`, if a known mistake ends with it, too; else as
+        it is."""
         why, advice = self.reason(learner_run, *exercises)
         message = f"{type(broken.error).__name__}: {getattr(broken.error, 'tried', broken.error)}"
         return NotYet(self.tried, message, "", why, advice) if why else broken
 
     def through(self, answer: Any, *exercises: str) -> Ran:
-        """A run of the answer; an error that a known mistake of these exercises ends with, too, is
-        explained."""
+        """Return a run of the answer; an error that a known mistake of these exercises ends with,
+        too, is explained."""
         run = self.build(answer)
         try:
             run.run()
@@ -365,7 +365,7 @@ class Trial:
         return run
 
     def elsewhere(self, tiles: int) -> Trial:
-        """The same on a machine of so many tiles."""
+        """Return the same on a machine of so many tiles."""
         return replace(self, tiles=tiles, tried=f"{self.tried}, on {counted(tiles, 'tile')}")
 
 
@@ -504,8 +504,8 @@ class Ran:
             self.sent = {name: np.array(values, float) for name, values in self._received.items()}
 
     def outcome(self, runs: int) -> list[Any]:
-        """What came in so many runs: numbers, streams, which ran without end, and the kind of an
-        error."""
+        """Return what came in so many runs: numbers, streams, which ran without end, and the kind
+        of an error."""
         values = (value for run in self.came[:runs] for value in run.values())
         return [*values, *self.sent.values(), self.endless[:runs], type(self.error)]
 
@@ -532,9 +532,9 @@ class Ran:
         draws: Draws | None = None,
         **details: Any,
     ) -> NotYet:
-        """What is said of a run that is wrong: why, and what next, by the first known mistake of
-        the exercise that comes to the same, `how` as in `Trial.reason`; where none does, as
-        given."""
+        """Return what is said of a run that is wrong: why, and what next, by the first known
+        mistake of the exercise that comes to the same, `how` as in `Trial.reason`; where none does,
+        as given."""
         known, advice = self.trial.reason(self, exercise, advice=advice, **details)
         return NotYet(self.trial.tried, actual, expected, known or why, advice, draws=draws)
 
@@ -548,7 +548,7 @@ class Ran:
         return float(self.report.total_cycles)
 
     def wrong(self, name: str) -> Wrong | None:
-        """The first element of a tensor that is wrong; None if all are right in all runs."""
+        """Return the first element of a tensor that is wrong; None if all are right in all runs."""
         for run, (came_of_run, after) in enumerate(
             zip(self.came, self.trial.tensors[name].after, strict=False)
         ):
@@ -669,8 +669,8 @@ def _kind(step: Program) -> str:
 
 
 def narrowed(actual: Any, right: Any) -> Reason:
-    """Why numbers that are nearly right are not, or ends of a type: they went through HALF; nothing
-    of others."""
+    """Return why numbers that are nearly right are not, or ends of a type: they went through HALF;
+    nothing of others."""
     advice = "keep to FLOAT: room and time come from doing one thing after another."
     if np.isinf(actual).any():
         why = (

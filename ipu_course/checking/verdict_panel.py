@@ -35,18 +35,18 @@ DRAWN = "The case that failed, drawn"
 
 
 def number(value: float) -> str:
-    """A number as a lesson prints it: whole ones with their thousands, others with 4 significant
-    digits."""
+    """Return a number as a lesson prints it: whole ones with their thousands, others with 4
+    significant digits."""
     return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:.4g}"
 
 
 def amount(value: float, unit: str) -> str:
-    """A number with its unit, of which there may be one."""
+    """Return a number with its unit, of which there may be one."""
     return f"{number(value)} {re.sub('s(?= |$)', '', unit, count=1) if value == 1 else unit}"
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """The rows of a table as lines, with columns as wide as their widest cell."""
+    """Return the rows of a table as lines, with columns as wide as their widest cell."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(f"{cell:{w}}" for cell, w in zip(row, widths, strict=True)).rstrip()
@@ -55,7 +55,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _row(label: str, content: str) -> str:
-    """A table row; notebooks shade every second one, which would say something that is not
+    """Return a table row; notebooks shade every second one, which would say something that is not
     meant."""
     head = f'<th scope="row" style="{LABEL}">{escape(label)}</th>'
     return f'<tr style="background:none">{head}<td style="{VALUE}">{content}</td></tr>'
@@ -88,7 +88,7 @@ class Bars:
         return value / max(self.budget, self.yours, 1e-300)
 
     def text(self) -> list[tuple[str, str]]:
-        """A row for each, with its bar drawn in characters."""
+        """Return a row for each, with its bar drawn in characters."""
         return [
             (
                 label,
@@ -98,7 +98,7 @@ class Bars:
         ]
 
     def html(self, tint: str = "") -> str:
-        """Table rows, with `tint` for the bar that is yours.
+        """Return the table rows, with `tint` for the bar that is yours.
 
         What the bars show stands beside them in words, so the bars themselves are not read out.
         """

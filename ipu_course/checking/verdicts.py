@@ -92,7 +92,7 @@ class Passed:
             )
 
     def rows(self) -> VerdictRows:
-        """What is said of it."""
+        """Return what is said of it."""
         yours, unit = self.cost
         message = self.bound.said(yours) if self.bound is not None and yours is not None else ""
         cost = f"{number(self.figure)} {unit}" if self.figure is not None else ""
@@ -137,7 +137,7 @@ class NotYet(Exception):
         return None
 
     def with_more(self, why: str) -> NotYet:
-        """The same with more of a reason."""
+        """Return the same with more of a reason."""
         message = dict(self.rows)
         message["why"] = f"{message['why']} {why}".strip()
         words = (
@@ -151,8 +151,8 @@ class NotYet(Exception):
 
 
 def refusing(exercise: str, fails_alike: Callable[[Any], bool]) -> Callable[..., NotYet]:
-    """What makes the refusals of an answer: why, and what next, come from the first known mistake
-    that is `alike`, and where none is, from whoever refuses."""
+    """Return what makes the refusals of an answer: why, and what next, come from the first known
+    mistake that is `alike`, and where none is, from whoever refuses."""
 
     def refused(
         description: str,

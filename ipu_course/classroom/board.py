@@ -42,8 +42,8 @@ class Hurdle:
 
 
 def hurdles(roster: Roster) -> list[Hurdle]:
-    """Exercises that refused somebody: those with most people stuck first, then with most who have
-    them open, then refusals."""
+    """Return the exercises that refused somebody: those with most people stuck first, then with
+    most who have them open, then refusals."""
     rows = []
     for exercise in exercises():
         attempts = [
@@ -77,8 +77,8 @@ def hurdles(roster: Roster) -> list[Hurdle]:
 
 
 def tables(roster: Roster, ladder: Sequence[Rung] | None = None) -> list[BoardTable]:
-    """What is shown of a class: who is where, what stops most, and the ladder if one was asked
-    for, be it empty."""
+    """Return what is shown of a class: who is where, what stops most, and the ladder if one was
+    asked for, be it empty."""
     begun = [
         lesson
         for lesson in catalogue()
@@ -134,7 +134,7 @@ def tables(roster: Roster, ladder: Sequence[Rung] | None = None) -> list[BoardTa
 
 
 def text(board_tables: Iterable[BoardTable]) -> str:
-    """The tables for a terminal."""
+    """Return the tables for a terminal."""
     parts = []
     for caption, heads, rows in board_tables:
         cells = [[shorten(cell, WIDEST, placeholder="…") for cell in row] for row in (heads, *rows)]
@@ -143,7 +143,7 @@ def text(board_tables: Iterable[BoardTable]) -> str:
 
 
 def html(board_tables: Iterable[BoardTable]) -> str:
-    """The tables as HTML, everything escaped."""
+    """Return the tables as HTML, everything escaped."""
     parts = []
     for caption, heads, rows in board_tables:
         frame = f'<div class="wide" tabindex="0" role="region" aria-label="{escape(caption)}">'
@@ -152,7 +152,7 @@ def html(board_tables: Iterable[BoardTable]) -> str:
 
 
 def to_csv(roster: Roster) -> str:
-    """A row for each learner and each exercise that she tried."""
+    """Return a row for each learner and each exercise that she tried."""
     out = io.StringIO()
     rows = csv.writer(out, lineterminator="\n")
     rows.writerow(

@@ -19,7 +19,7 @@ PORT = 8899
 
 
 def main(words: Sequence[str]) -> int:
-    """Do what the words after `class` ask; the exit status. Raises `LessonError`."""
+    """Return the do what the words after `class` ask; the exit status. Raises `LessonError`."""
     parser = _parser()
     options = parser.parse_args(words)
     if options.csv and Path(options.csv).is_dir():  # --csv stands before the folders

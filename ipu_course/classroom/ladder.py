@@ -52,8 +52,8 @@ class Rung:
 def climbed(
     roster: Roster, report_progress: Callable[[str], None] = lambda text: None
 ) -> list[Rung]:
-    """The rungs of every exercise, the cheapest answer first; those that do not hold come last.
-    `said` is told what runs."""
+    """Return the rungs of every exercise, the cheapest answer first; those that do not hold come
+    last. `said` is told what runs."""
     rungs = []
     for exercise in exercises():
         for learner in roster.learners:
@@ -72,7 +72,7 @@ def climbed(
 
 
 def _rung(learner: Learner, exercise: str, line: str, code: str) -> list[Rung]:
-    """The rung of a line, in a list, as others are; one without a cost says so."""
+    """Return the rung of a line, in a list, as others are; one without a cost says so."""
     try:
         claimed = parsed(line)
         figure = float(claimed.figure or 0)

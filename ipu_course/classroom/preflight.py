@@ -110,7 +110,8 @@ def _of_rows(doctor_rows: DoctorRow | Iterable[DoctorRow]) -> str:
 
 
 def until(limit: float) -> Iterator[float]:
-    """Turns of a wait, with the seconds that are left, and a dot now and then, until the limit."""
+    """Yield the turns of a wait, with the seconds that are left, and a dot now and then, until the
+    limit."""
     began = last_report = time.monotonic()
     while (now := time.monotonic()) < began + limit:
         if now > last_report + BEAT:
@@ -146,8 +147,8 @@ def browser() -> str:
 
 
 def port() -> int:
-    """The port that JupyterLab would take. Raises `No` where none is free, or this machine may not
-    speak to itself."""
+    """Return the port that JupyterLab would take. Raises `No` where none is free, or this machine
+    may not speak to itself."""
     for number in PORTS:
         with socket.socket() as door:
             if os.name != "nt":
@@ -336,8 +337,8 @@ class Rehearsal:
         raise No(f"{path.stem} shows no picture", f"{WORDS} run {lesson_of(path.stem)} shows more")
 
     def run(self, source: str, advice: str) -> list[dict[str, Any]]:
-        """What a cell puts out in the kernel. Raises `No` for an error, a kernel that ends, and a
-        cell that does not."""
+        """Return what a cell puts out in the kernel. Raises `No` for an error, a kernel that ends,
+        and a cell that does not."""
         # what is asked next is answered, too
         message_id = self.client.execute(source, stop_on_error=False)
         outputs: list[dict[str, Any]] = []

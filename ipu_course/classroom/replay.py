@@ -33,7 +33,7 @@ FILE = "<a shared answer>"
 
 
 def replay(line: str, code: str) -> str:
-    """Why an answer does not count, "" where it does."""
+    """Return why an answer does not count, "" where it does."""
     exercise = parsed(line).name
     reference_found = reference(exercise)
     names = definitions(reference_found.path)
@@ -59,8 +59,8 @@ def replay(line: str, code: str) -> str:
 
 
 def definitions(path: Path) -> dict[str, Any]:
-    """What the cells of a solved lesson define, without those that show or check something, or
-    build on what such made."""
+    """Return what the cells of a solved lesson define, without those that show or check something,
+    or build on what such made."""
     # which is imported beside what shows something
     names: dict[str, Any] = {"__name__": "__main__", "built": built}
     for number, cell in enumerate(read_notebook(path)["cells"]):

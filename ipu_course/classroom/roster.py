@@ -37,13 +37,13 @@ class Learner:
     records: Mapping[str, Record] = field(repr=False)
 
     def state(self, exercise: str) -> str:
-        """ "solved", "with help", "given", "not yet", or "" where nothing was tried, or her file
-        says something else."""
+        """Return "solved", "with help", "given", "not yet", or "" where nothing was tried, or her
+        file says something else."""
         state = self.records.get(exercise, {}).get("state")
         return state if state in (*DONE, "not yet") else ""
 
     def done(self, lesson: Lesson) -> int:
-        """How many exercises of a lesson she solved, with help or without."""
+        """Return how many exercises of a lesson she solved, with help or without."""
         return sum(self.state(exercise.name) in DONE[:2] for exercise in lesson.exercises)
 
     @property
@@ -70,7 +70,7 @@ class Learner:
         ]
 
     def reasons(self, exercise: str) -> Counter[str]:
-        """Why she was refused, and how often."""
+        """Return why she was refused, and how often."""
         messages = self.records.get(exercise, {}).get("said")
         return (
             Counter({one_line(why): whole(n) for why, n in messages.items()})
@@ -79,7 +79,7 @@ class Learner:
         )
 
     def shared(self, exercise: str) -> tuple[str, str] | None:
-        """The line that she shared and the code it is for."""
+        """Return the line that she shared and the code it is for."""
         shared = self.records.get(exercise, {}).get("shared")
         line, code = (
             (shared.get("line"), shared.get("code")) if isinstance(shared, dict) else (None, None)
@@ -96,13 +96,13 @@ class Roster:
 
 
 def exercises() -> list[Exercise]:
-    """Every exercise, in the order of the lessons."""
+    """Return every exercise, in the order of the lessons."""
     return [exercise for lesson in catalogue() for exercise in lesson.exercises]
 
 
 def called(folders: Iterable[str]) -> Roster:
-    """The class whose progress lies in `folders`. Raises `LessonError` for a folder that is not
-    there, or if none has any."""
+    """Return the class whose progress lies in `folders`. Raises `LessonError` for a folder that is
+    not there, or if none has any."""
     now = time.time()
     learners = []
     names = Counter[str]()
@@ -162,8 +162,8 @@ def files_of(folder_given: Path) -> Iterator[tuple[str, Path]]:
 
 
 def work_folders(folder_given: Path) -> Iterator[Path]:
-    """The folders with a progress file, the given one among them; links, hidden folders and what
-    was set aside are left out."""
+    """Yield the folders with a progress file, the given one among them; links, hidden folders and
+    what was set aside are left out."""
     for folder, inner, files in os.walk(folder_given):
         path = Path(folder)
         deep = len(path.relative_to(folder_given).parts) >= DEPTH
@@ -175,8 +175,9 @@ def work_folders(folder_given: Path) -> Iterator[Path]:
 
 
 def one_line(text: Any) -> str:
-    """A text from a file as one line that can be printed: no control characters, which a terminal
-    would obey. Letters of a path that the system's locale has no name for are read as UTF-8."""
+    """Return a text from a file as one line that can be printed: no control characters, which a
+    terminal would obey. Letters of a path that the system's locale has no name for are read as
+    UTF-8."""
     text = str(text)
     with contextlib.suppress(UnicodeEncodeError):
         text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -53,8 +53,8 @@ setInterval(async()=>{
 
 
 def serve(body: Callable[[], str], port: int) -> int:
-    """Serve what `body` returns until Ctrl-C; the exit status. Port 0 takes any that is free.
-    Raises `LessonError`."""
+    """Return the serve what `body` returns until Ctrl-C; the exit status. Port 0 takes any that is
+    free. Raises `LessonError`."""
     try:
         server = ThreadingHTTPServer((HOST, port), _handler(body))
     except (OSError, OverflowError) as error:
@@ -75,13 +75,13 @@ def serve(body: Callable[[], str], port: int) -> int:
 
 
 def page(body: Callable[[], str], ask: str = "table") -> str:
-    """The page, with what `body` returns in it; every few seconds it asks for the address `ask`,
-    which answers `table`."""
+    """Return the page, with what `body` returns in it; every few seconds it asks for the address
+    `ask`, which answers `table`."""
     return PAGE.replace("EVERY", str(1000 * EVERY)).replace("ASK", ask).replace("BODY", table(body))
 
 
 def table(body: Callable[[], str]) -> str:
-    """What `body` returns, or what is wrong."""
+    """Return what `body` returns, or what is wrong."""
     try:
         return body()
     except LessonError as error:  # nobody has begun yet; or the folder went, perhaps for a moment

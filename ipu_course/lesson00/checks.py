@@ -75,7 +75,7 @@ def _spread(answer: Callable[..., Any]) -> Passed:
 
 
 def _laid_out(answer: Callable[..., Any], count: int, tiles: int) -> tuple[Tensor, list[int]]:
-    """A tensor of so many elements as an answer lays it out, and how many of them each tile
+    """Return a tensor of so many elements as an answer lays it out, and how many of them each tile
     holds."""
     graph = graph_of(tiles)
     tensor = graph.add_variable(FLOAT, (count,), "data")

@@ -187,7 +187,7 @@ SYNCS: tuple[FormulaPart, ...] = (
 
 
 def _of_parts(pairs: Pairs) -> Reason:
-    """The fewest mistakes, in the parts of the formula, that together come to the same."""
+    """Return the fewest mistakes, in the parts of the formula, that together come to the same."""
     mixed = sorted(
         product(WORKS, BYTES, CYCLES, SYNCS),
         key=lambda parts: sum(bool(why) for _, why, _ in parts),
@@ -213,8 +213,8 @@ def _time(answer: Callable[..., Any]) -> Passed:
 
 
 def longest_first(jobs: ByTile, tiles: int) -> int:
-    """Cycles of the fullest tile when jobs are dealt out longest first, each to the tile that has
-    least so far.
+    """Return the cycles of the fullest tile when jobs are dealt out longest first, each to the tile
+    that has least so far.
 
     That is at most 4/3 - 1/(3 tiles) of the best there is (Graham, "Bounds on multiprocessing
     timing anomalies", 1969).
@@ -295,7 +295,7 @@ def _balance(answer: Callable[..., Any]) -> Passed:
 
 
 def _least_load(jobs: ByTile, tiles: int) -> Bound:
-    """What the fullest tile must work at the least, however the jobs are placed."""
+    """Return what the fullest tile must work at the least, however the jobs are placed."""
     even = -(-sum(jobs) // tiles)
     if max(jobs) > even:
         return Bound(max(jobs), "modelled cycles", "the longest job alone takes that long")
@@ -496,7 +496,8 @@ def _holds(trial: Trial, name: str, actual: Any, like: Callable[..., Any]) -> bo
 
 
 def _made_of(pairs: Any, readings: Any) -> str:
-    """What pairs is made of, if it is so many times each reading and its neighbours', in words."""
+    """Return what pairs is made of, if it is so many times each reading and its neighbours', in
+    words."""
     parts = {
         "reading": readings,
         "right neighbour's": np.roll(readings, -1),
@@ -520,8 +521,8 @@ def _made_of(pairs: Any, readings: Any) -> str:
 
 
 def _explained(description: str, broken: Broken) -> Exception:
-    """A race, or a read that comes too early, in the words of this exercise; any other error as it
-    is."""
+    """Return a race, or a read that comes too early, in the words of this exercise; any other error
+    as it is."""
     error = broken.error
     if isinstance(error, ComputeSetRaceError):
         why = (
@@ -622,7 +623,7 @@ def _culprit(answer: Any, graph: Any) -> Passed:
 
 
 def _wrong_pair(lower: int, second: int) -> tuple[str, str]:
-    """Why two numbers are not the pair, and what to do."""
+    """Return why two numbers are not the pair, and what to do."""
     pair = sorted((lower, second))
     why, advice = first(suspects("01.5"), lambda like: sorted(like[1:]) == pair)
     if why:
@@ -653,7 +654,7 @@ class Busy(SupervisorVertex):
 
 
 def _worked(*works: ByTile) -> Report:
-    """A run in which tile t works works[i][t] cycles in superstep i."""
+    """Return a run in which tile t works works[i][t] cycles in superstep i."""
     graph = graph_of(len(works[0]))
     steps = program.Sequence()
     out = graph.add_variable(FLOAT, len(works[0]), "out")

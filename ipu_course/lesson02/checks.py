@@ -165,7 +165,7 @@ def _balanced_grains(
 
 
 def _sum(values: Any) -> Trial:
-    """A running sum of these values."""
+    """Return a running sum of these values."""
     streams: dict[str, StreamIn | StreamOut] = {
         "numbers": StreamIn(FLOAT, values.astype(float)),
         "sums": StreamOut(FLOAT),
@@ -176,7 +176,7 @@ def _sum(values: Any) -> Trial:
 
 
 def _sums(answer: Callable[..., Any], values: Any) -> Ran:
-    """A run of the program for these numbers."""
+    """Return a run of the program for these numbers."""
     run = _sum(values).build(answer)
     try:
         run.run()
@@ -230,8 +230,8 @@ def _off(answer: Callable[..., Any], values: Any) -> str:
 
 
 def _wrong_sums(run: Ran, values: Any, again: Callable[[], str]) -> NotYet:
-    """What is wrong with what came: a known mistake, or what can be told from the program, or from
-    doing it `again`."""
+    """Return what is wrong with what came: a known mistake, or what can be told from the program,
+    or from doing it `again`."""
     description = f"{run.trial.tried}, and one engine.run()"
     actual = run.sent["sums"].reshape(-1)
     right = np.cumsum(values)
@@ -346,7 +346,7 @@ def _whole_rows(graph: Graph, a: Tensor, b: Tensor, description: str) -> None:
 
 
 def _why_crossing(graph: Graph, a: Tensor, b: Tensor) -> tuple[str, str, str]:
-    """What crosses, why, and what to do."""
+    """Return what crosses, why, and what to do."""
     tiles_of_a, tiles_of_b = tiles_of(graph, a), tiles_of(graph, b)
     i, j = (int(n) for n in np.argwhere(tiles_of_a != tiles_of_b.T)[0])
     actual = (
@@ -506,8 +506,8 @@ def _faults(answer: Callable[..., Any]) -> Passed:
 def _fired(
     answer: Callable[..., Any], mapped: bool, written: bool, description: str
 ) -> Exception | None:
-    """The error of compiling and running the program, or None. The values must be right if there is
-    none."""
+    """Return the error of compiling and running the program, or None. The values must be right if
+    there is none."""
     graph = graph_of()
     values, later = np.random.default_rng(205).normal(size=(2, 7)).astype(np.float32)
     source, target = graph.add_variable(FLOAT, 7, "source"), graph.add_variable(FLOAT, 7, "target")

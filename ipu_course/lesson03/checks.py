@@ -35,12 +35,12 @@ ERRORS = 4  # standard errors that a share may be off
 
 
 def _compute_sets(report: Report) -> int:
-    """How many compute sets ran."""
+    """Return how many compute sets ran."""
     return sum(profile.executions for profile in report.compute_sets)
 
 
 def _crossing(report: Report) -> int:
-    """Bytes that arrived from other tiles."""
+    """Return the bytes that arrived from other tiles."""
     return int(report.exchange_bytes_per_tile[0].sum())
 
 
@@ -59,7 +59,7 @@ def _near(a: Any, b: Any) -> bool:
 
 
 def _trial(description: str, tensors: dict[str, Var], shapes: list[Any], **options: Any) -> Trial:
-    """Answers append their calls to a program, and return tensors of these shapes."""
+    """Return the answers append their calls to a program, and return tensors of these shapes."""
     asks, step = "a tensor", "return what the last call gave you."
     if len(shapes) > 1:
         asks = f"{len(shapes)} tensors"
@@ -86,8 +86,8 @@ def _right(
     special: str = "",
     dtype: type[DType] = FLOAT,
 ) -> Ran:
-    """A run of the answer's program on what is `given`, row i of it on tile i. Wrong results are
-    `NotYet`."""
+    """Return a run of the answer's program on what is `given`, row i of it on tile i. Wrong results
+    are `NotYet`."""
     right = np.array(results if len(results) > 1 else results[0])
 
     def agree(learner_run: Ran, reference_run: Ran) -> bool:
@@ -117,13 +117,13 @@ def _right(
 
 
 def softmax_of(x: Any) -> Any:
-    """The softmax of each row, in the dtype of x."""
+    """Return the softmax of each row, in the dtype of x."""
     powers = np.exp(x - x.max(axis=1, keepdims=True))
     return powers / powers.sum(axis=1, keepdims=True)
 
 
 def _scores() -> dict[str, Any]:
-    """Rows of scores, by what is special about them; the ordinary ones first."""
+    """Return the rows of scores, by what is special about them; the ordinary ones first."""
     cases = {
         f"drawn {shape}": _drawn(301 + n, *shape) / 8
         for n, shape in enumerate(((TILES, 7), (5, 4), (31, 3)))
@@ -250,7 +250,7 @@ def _layout(answer: Callable[..., Any]) -> Passed:
 
 
 def _apart(tiles: Any) -> tuple[str, str, str]:
-    """What crosses, why, and what to do, where a[i, j] and a[j, i] lie apart."""
+    """Return what crosses, why, and what to do, where a[i, j] and a[j, i] lie apart."""
     i, j = (int(k) for k in np.argwhere(tiles != tiles.T)[0])
     actual = (
         f"{int((tiles != tiles.T).sum())} numbers cross: a[{i}, {j}] is on tile {tiles[i, j]}, "
@@ -275,8 +275,8 @@ def _apart(tiles: Any) -> tuple[str, str, str]:
 
 
 def fused_cycles(elements: int) -> int:
-    """Modelled cycles of the fused lengths of arrows, `elements` on a tile: a sync, and one vertex
-    for six workers.
+    """Return the modelled cycles of the fused lengths of arrows, `elements` on a tile: a sync, and
+    one vertex for six workers.
 
     By the rates of PopLibs' operations (poplibs/popops/fused.py): two numbers take 15 cycles, of
     which loading both tensors, storing, two products and a sum take 1 each, and the root the
@@ -360,8 +360,8 @@ def _fused(answer: Callable[..., Any]) -> Passed:
 
 
 def moments_of(x: Any) -> Any:
-    """The mean and the variance of all of x, from its sum and its sum of squares, each row added up
-    by itself."""
+    """Return the mean and the variance of all of x, from its sum and its sum of squares, each row
+    added up by itself."""
     mean, square = (
         (v / v.dtype.type(v.size)).cumsum(axis=1)[:, -1].cumsum()[-1] for v in (x, x * x)
     )
@@ -369,7 +369,7 @@ def moments_of(x: Any) -> Any:
 
 
 def _readings(rows: int, per_row: int) -> Any:
-    """Readings of some 40 degrees, with a mean of its own for each row."""
+    """Return the readings of some 40 degrees, with a mean of its own for each row."""
     draw = np.random.default_rng(340 + per_row)
     return (40 + 2 * np.cos(np.arange(rows))[:, None] + draw.normal(0, 2, (rows, per_row))).astype(
         np.float16
@@ -491,8 +491,8 @@ KEPT = Precision(lambda x: x / np.asarray(0.75, x.dtype), [(_drawn(351, TILES, 4
 
 
 def _dropping(description: str, keep: float, numbers: list[Any], seeds: list[Any]) -> Trial:
-    """A run for each of these rows of numbers and their seeds. Answers draw masks of their own:
-    what both keep is compared."""
+    """Return a run for each of these rows of numbers and their seeds. Answers draw masks of their
+    own: what both keep is compared."""
     x = numbers[0]
     right = numbers[0] / keep
 
@@ -556,7 +556,7 @@ def _look_drawn(description: str, masks: list[Any], keep: float) -> None:
 
 
 def _elsewhere(mask: Any) -> Iterator[tuple[str, Any]]:
-    """A mask as it is elsewhere: moved by rows and by columns, and mirrored."""
+    """Yield a mask as it is elsewhere: moved by rows and by columns, and mirrored."""
     rows, columns = mask.shape
     for k in range(1, rows // 2 + 1):
         yield "in the next row" if k == 1 else f"{k} rows further", np.roll(mask, -k, 0)

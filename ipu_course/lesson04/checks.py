@@ -58,8 +58,8 @@ def _row(count: int, values: Any, right: Any, description: str, **options: Any) 
 
 
 def _rows_of_readings() -> dict[str, Any]:
-    """Three rows for each case, one for each run. The ordinary cases come first, and begin far
-    below 0."""
+    """Return three rows for each case, one for each run. The ordinary cases come first, and begin
+    far below 0."""
     draw = np.random.default_rng(401)
     cases = {f"of {length}": _drawn(draw, 3, length) for length in (TILES, 7, 97)}
     for rows in cases.values():
@@ -76,13 +76,13 @@ def _rows_of_readings() -> dict[str, Any]:
 
 
 def _one_long(rows: Any) -> Any:
-    """The prefix maxima of rows one after another."""
+    """Return the prefix maxima of rows one after another."""
     return accumulate(rows.ravel()).reshape(rows.shape)
 
 
 def _began(trial_run: Ran, rows: Any) -> tuple[str, str]:
-    """What goes wrong when the largest so far begins at the first number that came: "" if it did
-    not begin there."""
+    """Return what goes wrong when the largest so far begins at the first number that came: "" if it
+    did not begin there."""
     actual = [run["out"] for run in trial_run.came]
     first = actual[0][0]
     words = (
@@ -165,8 +165,8 @@ def _prefix_max(answer: Any) -> Passed:
 
 
 def six_workers_cycles(length: int) -> int:
-    """Modelled cycles of the prefix maximum of `length` drawn numbers on six workers: the largest
-    of each sixth, then the rest.
+    """Return the modelled cycles of the prefix maximum of `length` drawn numbers on six workers:
+    the largest of each sixth, then the rest.
 
     By docs/model.md: a turn that compares costs 3, one that stores as well 4, and a new largest 1
     more, of which n drawn numbers have some ln(n) + 1/2.
@@ -184,8 +184,8 @@ EVEN = 30
 
 
 def _six(length: int, draw: np.random.Generator, description: str = "") -> Trial:
-    """Two rows of numbers, the second far below the first, so that what is left of the first run
-    shows, and from the lowest of FLOAT on."""
+    """Return two rows of numbers, the second far below the first, so that what is left of the first
+    run shows, and from the lowest of FLOAT on."""
     rows = _drawn(draw, 2, length)
     rows[1] = (rows[1] - np.float32(2 * np.abs(rows).max())) * np.float32(2) ** 110
     rows[1, 0] = LOWEST
@@ -242,7 +242,7 @@ def _in_six(answer: Callable[..., Any]) -> Passed:
 
 
 def _least_on_one_tile(length: int) -> Bound:
-    """What it takes to read and to write `length` numbers on a tile at the least."""
+    """Return what it takes to read and to write `length` numbers on a tile at the least."""
     touched = 2 * FLOAT.size * length
     memory = -(-touched // MEMORY_BYTES_PER_CYCLE)
     why = f"1 sync ({SYNC}), {number(touched)} bytes of memory of one tile ({memory})"
@@ -250,7 +250,7 @@ def _least_on_one_tile(length: int) -> Bound:
 
 
 def _through(answer: Callable[..., Any], trial: Trial) -> Ran:
-    """A run for each row. An error that a known mistake ends with is explained."""
+    """Return a run for each row. An error that a known mistake ends with is explained."""
     run = trial.build(answer)
     try:
         run.run()
@@ -260,7 +260,8 @@ def _through(answer: Callable[..., Any], trial: Trial) -> Ran:
 
 
 def _reads_ahead(graph: Graph, name: str) -> tuple[str, str] | None:
-    """The reason of a compute set whose vertices write equally many numbers and read ever more."""
+    """Return the reason of a compute set whose vertices write equally many numbers and read ever
+    more."""
     sizes: dict[str, list[int]] = {"input": [], "output": []}
     for table in (
         t
@@ -281,7 +282,7 @@ def _reads_ahead(graph: Graph, name: str) -> tuple[str, str] | None:
 
 
 def _idle_workers(graph: Graph, report: Report) -> tuple[str, str]:
-    """Why a right program takes too long on its tile, and what to do."""
+    """Return why a right program takes too long on its tile, and what to do."""
     sets = report.compute_sets
     maximum = max(profile.num_vertices for profile in sets)
     if len(sets) >= WORKERS and maximum < WORKERS:
@@ -317,7 +318,7 @@ STEPS = 4  # of a repaired program at most: copy, compute, copy back, and one to
 
 
 def _smoothed(row: Any) -> Any:
-    """Each number and its right neighbour averaged, all from the old numbers."""
+    """Return each number and its right neighbour averaged, all from the old numbers."""
     return np.append((row[:-1] + row[1:]) / 2, row[-1:])
 
 
@@ -370,7 +371,7 @@ def _repaired(answer: Callable[..., Any]) -> Passed:
 
 
 def _raced(trial: Trial, answer: Callable[..., Any], broken: Broken) -> Exception:
-    """A race in words, with what comes of it when nobody looks."""
+    """Return a race in words, with what comes of it when nobody looks."""
     error = broken.error
     if not isinstance(error, ComputeSetRaceError):
         return broken
@@ -396,7 +397,7 @@ def _raced(trial: Trial, answer: Callable[..., Any], broken: Broken) -> Exceptio
 
 
 def _who_raced(trial: Trial, answer: Callable[..., Any], error: ComputeSetRaceError) -> Any:
-    """What the two vertices touch that an error names; None where it names one."""
+    """Return what the two vertices touch that an error names; None where it names one."""
     pair = [int(number) for number in re.findall(r"vertex (\d+)", error.where)]
     name = re.search(r"compute set '(.*?)'", str(error))
     graph = trial.build(answer).graph
@@ -469,8 +470,8 @@ def _whole_numbers(self: Any) -> None:
 
 
 def _codelet(compute: Callable[[Any], None]) -> type[Vertex]:
-    """A codelet that does so, and says nothing of it; of right ones and of others some have x as
-    InOut."""
+    """Return a codelet that does so, and says nothing of it; of right ones and of others some have
+    x as InOut."""
     free = (_right_backwards, _in_place, _from_zero, _last_ignored)
     edge: Any = InOut if compute in free else Input
     fields = {"x": edge[Vector[FLOAT]], "out": Output[Vector[FLOAT]]}
@@ -607,7 +608,8 @@ LENGTHS = ((30, 4), (101, 5), (1000, 9), (64, 64), (40, 1), (7, 2), (2, 2), (1, 
 
 @cache
 def _measured(cls: type[Vertex], length: int, new: int) -> float:
-    """Worker cycles of one vertex in an engine, for a row with so many new largest numbers."""
+    """Return the worker cycles of one vertex in an engine, for a row with so many new largest
+    numbers."""
     description = f"the codelet on {counted(length, 'number')}"
     row = np.append(np.arange(1, new + 1), np.zeros(length - new)).astype(np.float32)
     run = _row(length, [row], [row], description, form=codelet, tiles=1).of(cls)
@@ -665,7 +667,7 @@ def _estimate(answer: Callable[..., Any], codelets: Any) -> Passed:
 
 
 def _misjudged(actual: Any, right: Any) -> tuple[str, str]:
-    """What a wrong estimate has forgotten, and what to do."""
+    """Return what a wrong estimate has forgotten, and what to do."""
     lengths, new = np.array(LENGTHS).T
 
     def near(estimate: Any) -> bool:
@@ -725,7 +727,8 @@ def _on_tile_3(answer: Any, run: Ran) -> None:
 
 
 def _pieces(answer: Any) -> Passed:
-    """Six pieces that follow each other, and differ by one at most: there are several ways."""
+    """Return the six pieces that follow each other, and differ by one at most: there are several
+    ways."""
     actual = {n: [call(answer, n, k) for k in range(6)] for n in (97, 30, 5, 100)}
 
     def alike(like: Any) -> bool:
@@ -738,7 +741,8 @@ def _pieces(answer: Any) -> Passed:
 
 
 def _uneven(answer: Any, n: int, pieces: list[Any]) -> tuple[str, str, str] | None:
-    """What was tried, what came and what should have, of six pieces that are not what is asked."""
+    """Return what was tried, what came and what should have, of six pieces that are not what is
+    asked."""
     at = 0
     sizes = []
     for k, piece in enumerate(pieces):

@@ -40,8 +40,8 @@ LATENCY = 69  # cycles until the first number of an exchange is there; docs/mode
 
 
 def _product(rows: int, cols: int, description: str, *options: Any) -> Trial:
-    """The product of a drawn matrix and vector, whose numbers are small enough to be exact in
-    FLOAT."""
+    """Return the product of a drawn matrix and vector, whose numbers are small enough to be exact
+    in FLOAT."""
     draw = np.random.default_rng([rows, cols])
     values = draw.permutation(rows * cols).reshape(rows, cols) - rows * cols // 2
     values = values if rows * cols < 4096 else values % 17 - 8
@@ -62,7 +62,7 @@ def _product(rows: int, cols: int, description: str, *options: Any) -> Trial:
 
 
 def _by_step(run: Ran) -> list[Any]:
-    """The vertices of each step that has some, by tile."""
+    """Return the vertices of each step that has some, by tile."""
     profile = run.report.profile
     steps = np.unique(run.report.step_numbers).tolist()
     return [on[0] for step in steps if (on := profile.vertices_on(step)) is not None]
@@ -200,17 +200,18 @@ def _refuse_uneven(run: Ran, on: Any) -> None:
 
 
 def graphcores_guess(elements: int) -> int:
-    """Worker cycles of a dot product, and of a sum, as the planner of tutorial 6 has them."""
+    """Return the worker cycles of a dot product, and of a sum, as the planner of tutorial 6 has
+    them."""
     return 5 + (elements + 1) // 2
 
 
 def compiled_dot(elements: int) -> int:
-    """Worker cycles of `self.a @ self.b`, as compiled; docs/model.md."""
+    """Return the worker cycles of `self.a @ self.b`, as compiled; docs/model.md."""
     return 12 + 4 * ceil(elements / 2)
 
 
 def compiled_sum(elements: int) -> int:
-    """Worker cycles of `self.x.sum()`, as compiled; docs/model.md."""
+    """Return the worker cycles of `self.x.sum()`, as compiled; docs/model.md."""
     return 12 + 2 * ceil(elements / 2)
 
 
@@ -222,8 +223,8 @@ def plan_cycles(
     dot: Callable[[int], int],
     add: Callable[[int], int],
 ) -> int:
-    """The tutorial's estimate, by dealing out: pieces to tiles, vertices to workers, and counting
-    the fullest."""
+    """Return the tutorial's estimate, by dealing out: pieces to tiles, vertices to workers, and
+    counting the fullest."""
     dealt = [len(range(tile, rows * pieces, tiles)) for tile in range(tiles)]
     summed = [len(range(tile, rows, tiles)) for tile in range(tiles)]
     longest = max(len(range(piece, cols, pieces)) for piece in range(pieces))
@@ -243,7 +244,7 @@ def plan_cycles(
 
 @cache
 def _plans() -> dict[str, tuple[Any, ...]]:
-    """Products to plan: drawn ones, those of the tutorial, and what is special."""
+    """Return the products to plan: drawn ones, those of the tutorial, and what is special."""
     draw = np.random.default_rng(502)
     guess = (graphcores_guess, graphcores_guess)
     shapes = [
@@ -284,7 +285,8 @@ def _four_parts(
     dot: Callable[[int], int] = graphcores_guess,
     add: Callable[[int], int] = graphcores_guess,
 ) -> tuple[float, ...]:
-    """The four parts of a plan that adds them up, by asking it with prices and columns of 0."""
+    """Return the four parts of a plan that adds them up, by asking it with prices and columns of
+    0."""
 
     def free(_: int) -> int:
         return 0
@@ -297,7 +299,8 @@ def _four_parts(
 
 
 def _beside_ours(answer: Callable[..., Any]) -> str:
-    """Her four parts beside ours, in words; nothing where hers do not add up, or cannot be had."""
+    """Return the her four parts beside ours, in words; nothing where hers do not add up, or cannot
+    be had."""
     sizes = 40, 90, 5, 7
     try:
         learner_run, ours = (_four_parts(plan, *sizes) for plan in (answer, plan_cycles))
@@ -336,13 +339,13 @@ SLACK = 1.1
 
 
 def split_cycles(pieces: int) -> int:
-    """Modelled cycles of the product of ROWS x COLS with rows cut into `pieces`: the estimate, two
-    syncs and two latencies."""
+    """Return the modelled cycles of the product of ROWS x COLS with rows cut into `pieces`: the
+    estimate, two syncs and two latencies."""
     return 2 * (SYNC + LATENCY) + plan_cycles(ROWS, COLS, pieces, TILES, compiled_dot, compiled_sum)
 
 
 def split_budget() -> int:
-    """10 % above cutting each row into two pieces for each worker."""
+    """Return 10 % above cutting each row into two pieces for each worker."""
     return round(SLACK * split_cycles(2 * WORKERS))
 
 
@@ -396,7 +399,8 @@ def _in_pieces(answer: Callable[..., Any]) -> Passed:
 
 
 def _lengths(run: Ran, pieces: int) -> list[int]:
-    """How long the pieces are, in order of length, in the compute set with a vertex for each."""
+    """Return how long the pieces are, in order of length, in the compute set with a vertex for
+    each."""
     sets = ([*compute_set.tables.values()] for compute_set in run.graph.compute_sets)
     lengths = list[int]()
     for table in next(tables for tables in sets if sum(map(len, tables)) == pieces):
@@ -406,7 +410,7 @@ def _lengths(run: Ran, pieces: int) -> list[int]:
 
 
 def _too_late(run: Ran) -> tuple[str, str]:
-    """Why a right product of ROWS x COLS is slow, and what to do."""
+    """Return why a right product of ROWS x COLS is slow, and what to do."""
     first = max(run.report.compute_sets, key=lambda profile: profile.num_vertices)
     pieces = max(1, first.num_vertices // ROWS)
     on = _vertices(run)
@@ -515,7 +519,7 @@ SHARE_OF_BYTES, SHARE_OF_CYCLES = 0.55, 1.2  # of what the fastest plan takes
 
 
 def _matmul(m: int, k: int, n: int, description: str) -> tuple[Trial, Any]:
-    """The product [m, k] x [k, n], and what is right."""
+    """Return the product [m, k] x [k, n], and what is right."""
     draw = np.random.default_rng([m, k, n])
     # Odd numbers beyond 2,048, which no HALF holds, times small ones: sums are exact in FLOAT.
     left = 2 * draw.integers(1024, 2048, (m, k)) + 1
@@ -541,19 +545,19 @@ def _matmul(m: int, k: int, n: int, description: str) -> tuple[Trial, Any]:
 
 @cache
 def _fastest_plan() -> Report:
-    """A run of the plan that the library takes if memory is no matter."""
+    """Return a run of the plan that the library takes if memory is no matter."""
     return _matmul(M, K, N, "the fastest plan")[0].of(poplin.mat_mul).report
 
 
 def frugal_budget() -> tuple[int, int]:
-    """(bytes of the fullest tile, modelled cycles) that a product may take: shares of what the
-    fastest plan does."""
+    """Return (bytes of the fullest tile, modelled cycles) that a product may take: shares of what
+    the fastest plan does."""
     report = _fastest_plan()
     return round(SHARE_OF_BYTES * fullest(report)), round(SHARE_OF_CYCLES * report.total_cycles)
 
 
 def fullest(report: Report) -> int:
-    """Bytes of the tile that holds most."""
+    """Return the bytes of the tile that holds most."""
     return int(report.memory.held_per_tile.max())
 
 
@@ -607,8 +611,8 @@ def _frugal(answer: Callable[..., Any]) -> Passed:
 
 
 def _in_turn(cut: str) -> Callable[..., Any]:
-    """A product in four pieces, one after another: of the rows, of the columns, or of what is
-    inner."""
+    """Return a product in four pieces, one after another: of the rows, of the columns, or of what
+    is inner."""
 
     def product(graph: Any, a: Any, b: Any, prog: Any) -> Any:
         size = {"rows": a.shape[0], "columns": b.shape[1], "inner": a.shape[1]}[cut]
@@ -627,7 +631,7 @@ def _in_turn(cut: str) -> Callable[..., Any]:
 
 @cache
 def _that_fit() -> list[str]:
-    """Which of the three cuts keep within both budgets."""
+    """Return which of the three cuts keep within both budgets."""
     limit, budget = frugal_budget()
     trial, _ = _matmul(M, K, N, "a product in four pieces")
     reports = {cut: trial.of(_in_turn(cut)).report for cut in ("rows", "columns", "inner")}
@@ -645,7 +649,7 @@ def _which_cut(answer: Any) -> Passed:
 
 
 def _misproduced(run: Ran, exact: Any) -> tuple[str, str, str, str]:
-    """What is wrong with a product: where, what it should be, why, and what to do."""
+    """Return what is wrong with a product: where, what it should be, why, and what to do."""
     actual, (left, right) = run.result, (run.trial.tensors[name].given[0] for name in "ab")
     row, column = (int(i) for i in np.argwhere(actual != exact)[0])
     place = f"c[{row}, {column}]: {quoted(actual[row, column])}"
@@ -684,8 +688,8 @@ def _misproduced(run: Ran, exact: Any) -> tuple[str, str, str, str]:
 
 
 def cells_used(k: int, n: int, deep: int, wide: int) -> float:
-    """The share of the places of all panels that hold a weight, by laying k x n weights into panels
-    one by one."""
+    """Return the share of the places of all panels that hold a weight, by laying k x n weights into
+    panels one by one."""
     panels = {(i // deep, j // wide) for i in range(k) for j in range(n)}
     return k * n / (len(panels) * deep * wide)
 

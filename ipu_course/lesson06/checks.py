@@ -43,7 +43,7 @@ FLOAT_BYTES = 4
 
 
 def _parts(message: Any, description: str, expected: str, length: int) -> tuple[Any, ...]:
-    """An answer of several parts, with numbers as Python has them."""
+    """Return an answer of several parts, with numbers as Python has them."""
     if not isinstance(message, (tuple, list, np.ndarray)) or len(message) != length:
         raise NotYet(
             description,
@@ -111,12 +111,13 @@ class Layers:
         return bytes_per_step
 
     def largest(self, places: Array, sizes: Array) -> list[str]:
-        """The names of the three largest of some variables."""
+        """Return the names of the three largest of some variables."""
         order = [int(i) for i in np.argsort(-sizes, kind="stable") if places[i]]
         return [self.names[i] for i in order[:3]]
 
     def report(self, away: int = 0) -> Report:
-        """The report of the compiled program. Each vertex lies `away` tiles beside its data."""
+        """Return the report of the compiled program. Each vertex lies `away` tiles beside its
+        data."""
         tiles = self.sizes.shape[1]
         graph = graph_of(tiles)
         program = Sequence()
@@ -145,8 +146,8 @@ class Layers:
 
 
 def _layers(draw: np.random.Generator, tiles: int, variables: int, again: bool = False) -> Layers:
-    """A chain of steps, some of which read what an earlier one wrote, too. `again`: the first two
-    serve a second time."""
+    """Return a chain of steps, some of which read what an earlier one wrote, too. `again`: the
+    first two serve a second time."""
     sizes = (
         2
         * draw.permutation(np.arange(20, 120))[: variables + 1, None]
@@ -161,8 +162,8 @@ def _layers(draw: np.random.Generator, tiles: int, variables: int, again: bool =
 
 
 def _peak(case: Layers, away: int) -> tuple[int, int]:
-    """The fullest tile, and the step at which all tiles together hold most. Vertices `away` from
-    their data have copies, in a program of one step of all that is live."""
+    """Return the fullest tile, and the step at which all tiles together hold most. Vertices `away`
+    from their data have copies, in a program of one step of all that is live."""
     bytes_held = case.held + np.roll(case.held, away, axis=1) * bool(away)
     return int(bytes_held.max(axis=0).argmax()), int(bytes_held.sum(axis=1).argmax())
 
@@ -217,8 +218,8 @@ def _rows(value: Any) -> tuple[Any, ...]:
 def _told(
     case: Layers, away: int, report: Report, tile: Any, step: Any, names: list[Any]
 ) -> tuple[str, str, str, str] | None:
-    """What came, what should have, why, and what to do, of the first of three answers that is
-    wrong."""
+    """Return what came, what should have, why, and what to do, of the first of three answers that
+    is wrong."""
     first_tile, place = _peak(case, away)
     largest = case.largest(case.live[place], case.bytes)
 
@@ -306,8 +307,8 @@ def _splits(answer: Callable[..., Any]) -> Passed:
 
 
 def _missplit(report: Report, actual: tuple[Any, ...], right: tuple[int, int]) -> Reason:
-    """Why two numbers of bytes are wrong: a known mistake, or one in each of them, of which there
-    are too many pairs."""
+    """Return why two numbers of bytes are wrong: a known mistake, or one in each of them, of which
+    there are too many pairs."""
     why, advice = first(suspects("06.2"), lambda like: tuple(like(report)) == actual)
     if not why:
 
@@ -353,8 +354,8 @@ LONGER = 1.2  # of the cycles that it would take if it did
 
 
 def cycles_if_it_fitted(sensors: int, readings: int) -> int:
-    """Modelled cycles of the program that gathers all rows on tile 0, on a tile that holds them,
-    without what starts a step.
+    """Return the modelled cycles of the program that gathers all rows on tile 0, on a tile that
+    holds them, without what starts a step.
 
     By docs/model.md: a FLOAT takes a cycle to arrive, half a cycle to be copied on its tile, one
     and a half to be added.
@@ -413,7 +414,7 @@ def _fits(answer: Callable[..., Any]) -> Passed:
 
 
 def _too_large(broken: Broken, rows: int) -> Exception:
-    """An error of memory, in the words of this exercise; any other as it is."""
+    """Return an error of memory, in the words of this exercise; any other as it is."""
     if not isinstance(error := broken.error, GraphMemoryAllocationError):
         return broken
     message = (
@@ -434,8 +435,8 @@ def _too_large(broken: Broken, rows: int) -> Exception:
 
 
 def _missummed(run: Ran, rows: Array) -> Reason:
-    """Why sums are wrong: a known mistake, or some rows or places that were left out, of which
-    there may be any number."""
+    """Return why sums are wrong: a known mistake, or some rows or places that were left out, of
+    which there may be any number."""
     why, advice = run.trial.reason(run, "06.3", runs=1)
     actual = run.came[0]["total"]
     sums = np.cumsum(rows, axis=0)
@@ -528,7 +529,7 @@ class Task:
 
 
 def _ran(tasks: Iterable[Task], readings: int) -> Report:
-    """The report of a run of some tasks, one after another."""
+    """Return the report of a run of some tasks, one after another."""
     graph = graph_of()
     program = Sequence()
     x = graph.add_variable(FLOAT, (TILES, readings), "readings")
@@ -559,7 +560,7 @@ def _ran(tasks: Iterable[Task], readings: int) -> Report:
 
 
 def _pair(seed: int, kind: str) -> ReportPair:
-    """A pair in which the largest variable and the longest step are as they were."""
+    """Return a pair in which the largest variable and the longest step are as they were."""
     draw = np.random.default_rng([604, seed])
     sizes = 12 * draw.permutation(np.arange(8, 30))[: len(STEPS)]
     which, longest = draw.permutation(len(STEPS))[:2].tolist()
@@ -585,7 +586,7 @@ def _pair(seed: int, kind: str) -> ReportPair:
 
 
 def two_reports() -> tuple[Report, Report]:
-    """The report of a program, and of the same with one thing changed."""
+    """Return the report of a program, and of the same with one thing changed."""
     pair = _pair(7, MAPPING)
     return pair.before, pair.after
 
@@ -728,7 +729,8 @@ class Disc:
         return self._length
 
     def read(self, first: int, count: int) -> Array:
-        """The rows first to first + count - 1: as many of them as there are, and at most 256."""
+        """Return the rows first to first + count - 1: as many of them as there are, and at most
+        256."""
         return self._read(first, count)
 
     @property
@@ -743,7 +745,7 @@ class Disc:
 
 
 def on_the_clock(feed: Callable[[Disc], Any], disc: Disc) -> Report:
-    """The report of a run to which `feed(disc)` gives the rows of a disc one by one.
+    """Return the report of a run to which `feed(disc)` gives the rows of a disc one by one.
 
     On the host's timeline in it, a read takes what the disc says, and a step its modelled time. It
     is the same for every run.
@@ -804,7 +806,7 @@ def _fed(feed: Callable[[Disc], Any], disc: Disc, description: str) -> _Fed:
 
 
 def _timed(source: Iterable[Any], disc: Disc, waits: list[float]) -> Iterator[Any]:
-    """What comes from `source`; `waits` gets how long the disc was at work for each."""
+    """Yield what comes from `source`; `waits` gets how long the disc was at work for each."""
     before = 0.0
     for row in source:
         waits.append(disc.seconds - before)
@@ -813,7 +815,7 @@ def _timed(source: Iterable[Any], disc: Disc, waits: list[float]) -> Iterator[An
 
 
 def _clocked(report: Report, waits: Iterable[float]) -> HostTrace:
-    """The host's timeline of a run, by the disc's clock and the model's."""
+    """Return the host's timeline of a run, by the disc's clock and the model's."""
     now = 0.0
     reading = iter(waits)
     events = []
@@ -892,7 +894,7 @@ def _feeds(answer: Callable[..., Any]) -> Passed:
 
 
 def _row_mistake(rows: Array, actual_rows: Array) -> tuple[str, str, str, str]:
-    """What came, what should have, why, and what to do."""
+    """Return what came, what should have, why, and what to do."""
     place = int(np.argmax((rows != actual_rows).any(axis=1)))
     which = next((i for i, row in enumerate(rows) if np.array_equal(row, actual_rows[place])), -1)
     actual = (
@@ -931,8 +933,8 @@ class Total(Vertex):
 
 
 def sums_in_place_cycles(moments: int, channels: int) -> int:
-    """Modelled cycles of the sums where each channel's readings lie side by side on the tile that
-    adds them.
+    """Return the modelled cycles of the sums where each channel's readings lie side by side on the
+    tile that adds them.
 
     By docs/model.md: a sum takes a cycle of its worker for each FLOAT and 12 more, and six workers
     take turns.
@@ -1005,7 +1007,7 @@ def _places(answer: Callable[..., Any]) -> Passed:
 def _tensor(
     answer: Callable[..., Any], description: str, graph: Graph, moments: int, channels: int
 ) -> Tensor:
-    """The tensor that an answer makes."""
+    """Return the tensor that an answer makes."""
     returned_value = call_made(answer, description, graph, moments, channels)
     if not isinstance(returned_value, Tensor):
         raise NotYet(
@@ -1038,7 +1040,7 @@ def _tensor(
 
 
 def _why_late(report: Report) -> tuple[str, str]:
-    """What the cycles of the sums go into, and what to do."""
+    """Return what the cycles of the sums go into, and what to do."""
     crossing = int(report.exchange_bytes_per_tile[0].sum())
     pieces = next(
         (cause.text for cause in report.why().causes if "within its memory" in cause.text), ""

@@ -76,8 +76,8 @@ def _mean_loss(images: Array, labels: Array, weights: Array, bias: Array) -> flo
 
 @cache
 def _batches() -> dict[str, tuple[SlopeCase, TwoSlopes]]:
-    """Batches of several shapes, with their slopes by differences of the loss alone: no formula for
-    a slope is trusted."""
+    """Return the batches of several shapes, with their slopes by differences of the loss alone: no
+    formula for a slope is trusted."""
     draw = np.random.default_rng(701)
     cases = {}
     shapes = {
@@ -150,7 +150,7 @@ def _slopes(answer: Callable[..., Any]) -> Passed:
 
 
 def _beside(label: str, actual: Any, right: Array) -> Any:
-    """Two arrays as small images, on one scale: what came, and what should have."""
+    """Return two arrays as small images, on one scale: what came, and what should have."""
     both = np.array([actual, right], float)
     alt = "; ".join(
         f"{title}, from {number(float(array.min()))} to {number(float(array.max()))}"
@@ -206,7 +206,7 @@ def _errors_of_one(answer: Callable[..., Any]) -> Passed:
 
 
 def _counting(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
-    """What learns nothing but counts: each loss tells its image, its label and the round."""
+    """Return what learns nothing but counts: each loss tells its image, its label and the round."""
     images, labels, loss, rounds = parts
     increment = graph.add_constant(FLOAT, (4,), 1, "one")
     graph.set_tile_mapping(increment, 4)
@@ -236,7 +236,7 @@ def _named(trial_run: Ran) -> None:
 
 
 def _steps(pixels: Any, labels: Any) -> Trial:
-    """An epoch of batches of four images with three pixels each."""
+    """Return an epoch of batches of four images with three pixels each."""
     tensors = {"images": Var(FLOAT, (4, 3), 0), "labels": Var(UNSIGNED_INT, (4,), 1)}
     tensors |= {"loss": Var(FLOAT, (4,), 2), "rounds": Var(FLOAT, (4,), 3)}
     description = f"an epoch of {counted(len(labels), 'step')}, in one engine.run()"
@@ -330,7 +330,7 @@ def _lost_steps(description: str, program: Program, actual: int, steps: int) -> 
 
 
 def _too_early(description: str, error: UninitialisedReadError) -> NotYet:
-    """What was read before anything was written, in the words of this exercise."""
+    """Return what was read before anything was written, in the words of this exercise."""
     actual = said_by(error)
     for name in ("images", "labels", "loss"):
         if f"'{name}'" in error.tried or f"{name}[" in error.tried:
@@ -361,9 +361,9 @@ EVERY, FEWER = 297, 263  # test images: all of them, and where it is fewer
 
 @cache
 def _digits(tests: str) -> datasets.Dataset:
-    """750 of the digits in an order of our own, and `tests`: as they are; "turned", with labels of
-    which no honest answer can know anything; "early", which weights of one epoch read right, and
-    those of three do not, among others, and fewer of them."""
+    """Return 750 of the digits in an order of our own, and `tests`: as they are; "turned", with
+    labels of which no honest answer can know anything; "early", which weights of one epoch read
+    right, and those of three do not, among others, and fewer of them."""
     all_digits = datasets.digits()
     order = np.random.default_rng(703).permutation(len(all_digits.train_labels))
     subset = replace(
@@ -389,7 +389,7 @@ def _pixels(images: Array) -> Array:
 
 
 def _learnt(data: datasets.Dataset) -> list[tuple[Array, Array]]:
-    """Weights and bias after 0 to `EPOCHS` epochs of plain numpy in double precision."""
+    """Return the weights and bias after 0 to `EPOCHS` epochs of plain numpy in double precision."""
     parameters: list[tuple[Array, Array]] = [(np.zeros((PIXELS, CLASSES)), np.zeros(CLASSES))]
     batches = list(
         zip(np.split(_pixels(data.train_images), 15), np.split(data.train_labels, 15), strict=True)
@@ -407,7 +407,7 @@ def _learnt(data: datasets.Dataset) -> list[tuple[Array, Array]]:
 
 @cache
 def _shares(tests: str) -> list[float]:
-    """The share of test images that plain numpy reads right after each number of epochs."""
+    """Return the share of test images that plain numpy reads right after each number of epochs."""
     data = _digits(tests)
     return [
         _right(*learnt, data.test_images, data.test_labels) / len(data.test_labels)
@@ -416,18 +416,18 @@ def _shares(tests: str) -> list[float]:
 
 
 def _read(weights: Array, bias: Array, images: Array) -> Array:
-    """What the weights take these images for, in numpy."""
+    """Return what the weights take these images for, in numpy."""
     labels: Array = _scores(_pixels(images), weights, bias).argmax(axis=1)
     return labels
 
 
 def _right(weights: Array, bias: Array, images: Array, labels: Array) -> int:
-    """How many of these images the weights read right."""
+    """Return how many of these images the weights read right."""
     return int((_read(weights, bias, images) == labels).sum())
 
 
 def _trainer(data: datasets.Dataset) -> Engine:
-    """An engine with the lesson's two programs: an epoch, and the test."""
+    """Return an engine with the lesson's two programs: an epoch, and the test."""
     graph = graph_of()
     images, labels = (
         graph.add_variable(FLOAT, (BATCH, PIXELS), "images"),
@@ -653,7 +653,7 @@ def _counted(run: _Trained, shares: list[float]) -> None:
 
 
 def _share_of(description: str, result: Any) -> float:
-    """The answer's share as a number from 0 to 1."""
+    """Return the answer's share as a number from 0 to 1."""
     share = plain(result)
     if share is None:
         actual = returned(result, ", which is no number")
@@ -687,7 +687,8 @@ LEVEL = 1 / 510  # half of a grey level: what is nearer than that is the right o
 
 
 def _feeding(batches: list[Array]) -> Callable[[Ran], None]:
-    """Feeds the stream that an answer made, a batch for each run, as often as the program asks."""
+    """Return a feed of the stream that an answer made, a batch for each run, as often as the
+    program asks."""
 
     def ready(run: Ran) -> None:
         description = run.trial.tried
@@ -719,7 +720,7 @@ def _feeding(batches: list[Array]) -> Callable[[Ran], None]:
 
 
 def _grey(batches: list[Array]) -> Trial:
-    """Two batches of pixels, a run for each, for nothing may be left of the first."""
+    """Return two batches of pixels, a run for each, for nothing may be left of the first."""
     rows, columns = batches[0].shape
     images = Var(FLOAT, (rows, columns), linearly, right=[batch / 255.0 for batch in batches])
     description = f"a batch of {counted(rows, 'image')}, {counted(columns, 'pixel')} each"
@@ -795,8 +796,8 @@ def _bytes(answer: Callable[..., Any]) -> Passed:
 
 
 def _unlike_bytes(broken: Broken, batch: Array) -> Exception:
-    """An error in the words of this exercise, of a factor that no byte is and of a batch that is
-    always as large; any other as it is."""
+    """Return an error in the words of this exercise, of a factor that no byte is and of a batch
+    that is always as large; any other as it is."""
     message, (rows, columns) = said_by(broken.error), batch.shape
     if "holds whole numbers" in message:
         why = "bytes are whole numbers, and 1 / 255 is none: nothing can be scaled before the cast."
@@ -816,7 +817,7 @@ def _unlike_bytes(broken: Broken, batch: Array) -> Exception:
 
 
 def _misscaled(trial_run: Ran, run: int, batch: Array, place: tuple[int, ...]) -> NotYet:
-    """A pixel that did not become what it should be, and why."""
+    """Return a pixel that did not become what it should be, and why."""
     actual = trial_run.came[run]["images"]
     right = trial_run.trial.tensors["images"].right[run]
     if not trial_run.steps["fetch"]:
@@ -1012,7 +1013,7 @@ def _counting_up(answer: Any) -> Passed:
 def _pair(
     description: str, returned_value: Any, graph: Graph, size: int
 ) -> tuple[DataStream, StreamCallback]:
-    """A stream and its callback, or `NotYet`."""
+    """Return a stream and its callback, or `NotYet`."""
     expected = "a stream, and the StreamCallback that feeds it"
     if not isinstance(returned_value, (tuple, list)) or len(returned_value) != 2:
         raise NotYet(

@@ -33,7 +33,7 @@ from ipu_teach.types import Array
 
 
 def _whole(draw: Any, shape: Shape) -> Array:
-    """Small whole numbers, and no zeros."""
+    """Return the small whole numbers, and no zeros."""
     values: Array = (draw.integers(1, 4, shape) * draw.choice([-1, 1], shape)).astype(np.float32)
     return values
 
@@ -50,7 +50,7 @@ def _as_near(learner_run: Ran, reference_run: Ran) -> bool:
 
 
 def patches_of(x: Array, k: int, stride: int) -> Array:
-    """What each window sees, a row for each."""
+    """Return what each window sees, a row for each."""
     windows = np.lib.stride_tricks.sliding_window_view(x, (1, k, k, x.shape[3]))
     patches: Array = windows[:, ::stride, ::stride, 0, 0].reshape(-1, k * k * x.shape[3])
     return patches
@@ -99,7 +99,7 @@ LAYERS = (
 
 
 def slopes_of(x: Array, w: Array, dy: Array, padding: int) -> tuple[Array, Array, Array]:
-    """The slopes of x, w and the bias, window by window, each as the definition says."""
+    """Return the slopes of x, w and the bias, window by window, each as the definition says."""
     k = len(w)
     sides = ((0, 0), (padding, padding), (padding, padding), (0, 0))
     wide = np.pad(x.astype(float), sides)
@@ -160,7 +160,7 @@ MEDIUM = (2, 14, 14, 8, 8, 3, 1)
 
 @cache
 def products_cycles(layer: Shape) -> int:
-    """Modelled cycles of the two products of a backward, as they are planned."""
+    """Return the modelled cycles of the two products of a backward, as they are planned."""
     batch, rows, columns, ins, outs, k, padding = layer
     target = device_of().target
     patch_count = batch * (rows + 2 * padding - k + 1) * (columns + 2 * padding - k + 1)
@@ -177,7 +177,7 @@ WIDE = (4, 14, 14, 32)  # of the layer that waits
 
 
 def layer_report(around: Callable[..., Any], tiles: int = MANY) -> tuple[Report, Array]:
-    """A 3x3 layer behind what puts zeros around its input; and of each zero the tile."""
+    """Return a 3x3 layer behind what puts zeros around its input; and of each zero the tile."""
     graph = graph_of(tiles)
     x = graph.add_variable(FLOAT, WIDE, "x")
     linearly(graph, x)
@@ -238,7 +238,7 @@ def _zeros(answer: Callable[..., Any]) -> Passed:
 
 
 def pool_slopes(x: Array, dy: Array, k: int, stride: int) -> Array:
-    """The slope at x of a maximum pooling; those that are equally large share."""
+    """Return the slope at x of a maximum pooling; those that are equally large share."""
     windows = np.lib.stride_tricks.sliding_window_view(x, (k, k))[::stride, ::stride]
     largest = windows == windows.max((2, 3), keepdims=True)
     shares = largest * (dy / largest.sum((2, 3)))[..., None, None]
@@ -281,7 +281,7 @@ DEEP, ACROSS = 16, 16  # a panel of HALF with sums of HALF on ipu2
 
 
 def units_busy(places: int, ins: int, outs: int, groups: int) -> float:
-    """The share of the multiply-add units that has something to do."""
+    """Return the share of the multiply-add units that has something to do."""
     deep = places * ins // groups
     wide = outs // groups
     return deep * wide / (-(-deep // DEEP) * DEEP * (-(-wide // ACROSS) * ACROSS))
@@ -311,7 +311,7 @@ HIGH = 0.995
 
 @cache
 def _digits() -> tuple[datasets.Dataset, Array, Array]:
-    """The digits, sorted by what they show; as small images of both halves."""
+    """Return the digits, sorted by what they show; as small images of both halves."""
     data = datasets.digits()
     small = given_to("07b.6")["small"]
     order = np.argsort(data.train_labels, kind="stable")
@@ -321,7 +321,7 @@ def _digits() -> tuple[datasets.Dataset, Array, Array]:
 
 @cache
 def _network() -> tuple[Any, int]:
-    """The lesson's network, and the modelled cycles of a step; each answer loads it anew."""
+    """Return the lesson's network, and the modelled cycles of a step; each answer loads it anew."""
     data, images, _ = _digits()
     cnn = given_to("07b.6")["Cnn"](6, 16, tiles=4)
     cnn.learn(images[: cnn.batch], data.train_labels[: cnn.batch], 0.0)
@@ -345,7 +345,7 @@ class _Watched:
         self.known = {image.tobytes(): t for image, t in zip(images, labels, strict=True)}
 
     def learn(self, images: Any, labels: Any, rate: float) -> float:
-        """A step; images that are none of the training half are noted."""
+        """Return a step; images that are none of the training half are noted."""
         for image, label in zip(np.asarray(images, np.float32), labels, strict=False):
             known_label = self.known.get(np.ascontiguousarray(image).tobytes())
             if known_label is None:
@@ -364,7 +364,7 @@ class _Watched:
         self.cnn.keep(share)
 
     def read(self, images: Any) -> Array:
-        """The digits that it reads."""
+        """Return the digits that it reads."""
         self.read_of.append(len(images))
         labels: Array = self.cnn.read(images)
         return labels
@@ -410,7 +410,8 @@ def _trained(answer: Callable[..., Any]) -> Passed:
 def _told(
     watched: _Watched, message: Any, right: float, trained: Callable[[], Any]
 ) -> tuple[str, str, str, str] | None:
-    """(what came, what was expected, why, what next) of a training that is not as it should be."""
+    """Return (what came, what was expected, why, what next) of a training that is not as it should
+    be."""
     actual = f"{100 * right:.1f} % of the test images read right"
     if watched.wrong:
         why = f"it learnt from {watched.wrong}."

@@ -59,15 +59,15 @@ class Listed(Order):
 
 
 def _listed(layers: int, keep: Collection[int]) -> Listed:
-    """The kit's own list, as plain tuples."""
+    """Return the kit's own list, as plain tuples."""
     listed = Listed((step.kind, step.layer) for step in recompute(layers, keep))
     listed.said = f"recompute({layers}, {sorted(keep)})"
     return listed
 
 
 def alive_while(steps: Order, sizes: Sequence[int]) -> list[int]:
-    """What is in memory while each step runs: an input from where it is made, layer 0's from the
-    start, to its last read before it is made anew."""
+    """Return what is in memory while each step runs: an input from where it is made, layer 0's from
+    the start, to its last read before it is made anew."""
     is_alive = np.zeros((len(steps), len(sizes)), bool)
     for layer in range(len(sizes)):
         returned_value = [p for p, (k, i) in enumerate(steps) if k != BACKWARD and i + 1 == layer]
@@ -79,14 +79,14 @@ def alive_while(steps: Order, sizes: Sequence[int]) -> list[int]:
 
 
 def most_alive(sizes: Sequence[int], keep: Collection[int]) -> int:
-    """The most that inputs of these sizes take at once if those of the layers in `keep` are
+    """Return the most that inputs of these sizes take at once if those of the layers in `keep` are
     kept."""
     return max(alive_while(_listed(len(sizes), {0, *keep}), sizes))
 
 
 def computed_again(keep: Collection[int]) -> int:
-    """How many layers are computed once more: all between two kept ones but the last, which makes
-    what is kept; none after the last kept one."""
+    """Return how many layers are computed once more: all between two kept ones but the last, which
+    makes what is kept; none after the last kept one."""
     starts = sorted({0, *keep})
     return starts[-1] - len(starts) + 1
 
@@ -144,7 +144,7 @@ def _prices(answer: Callable[..., Any]) -> Passed:
 
 
 def _steps_of(returned_value: Any, description: str, layers: int) -> Order:
-    """A list of steps as plain tuples, if it is one."""
+    """Return a list of steps as plain tuples, if it is one."""
     pairs = []
     advice = 'a step is a pair, as ("forward", 0); return a list of them.'
     if not isinstance(returned_value, (list, tuple)):
@@ -163,8 +163,8 @@ def _steps_of(returned_value: Any, description: str, layers: int) -> Order:
 def follow(
     steps: Order, layers: int, keep: Collection[int]
 ) -> tuple[dict[int, Any], int, tuple[str, str]]:
-    """Goes through a list with numbers in hand: (the slope by each layer's weight, the most inputs
-    that were there at once, the step that cannot be done and why).
+    """Return the goes through a list with numbers in hand: (the slope by each layer's weight, the
+    most inputs that were there at once, the step that cannot be done and why).
 
     After its layer's forward an input is dropped, unless it is kept or stands after the last kept
     one; after its backward each is. A layer is y = tanh(x * w).
@@ -225,7 +225,7 @@ def _schedules(answer: Callable[..., Any]) -> Passed:
 
 
 def _fault(steps: Order, layers: int, keep: Collection[int]) -> tuple[str, str, str] | None:
-    """What came, what should have, and why, of a list that is wrong."""
+    """Return what came, what should have, and why, of a list that is wrong."""
     right = follow(_listed(layers, range(layers)), layers, range(layers))[0]
     slopes, maximum, (stuck, why) = follow(steps, layers, keep)
     if stuck:
@@ -250,7 +250,7 @@ HILLS = [8, 6, 4, 2, 1, 1, 2, 4, 6, 8, 8, 8]
 
 @cache
 def _least(sizes: tuple[int, ...], k: int) -> int:
-    """The least peak of k kept inputs, that of layer 0 among them: all ways are tried."""
+    """Return the least peak of k kept inputs, that of layer 0 among them: all ways are tried."""
     rest = range(1, len(sizes))
     return min(most_alive(sizes, options) for options in combinations(rest, min(k, len(sizes)) - 1))
 
@@ -283,7 +283,8 @@ Kept = list[tuple[tuple[Any, int], list[int]]]  # by case, the layers whose inpu
 
 
 def _kept_by(answer: Any, cases: list[tuple[Any, int]]) -> tuple[Kept, Callable[[Any], bool]]:
-    """Which layers an answer keeps in each case, and whether another keeps the same in all."""
+    """Return which layers an answer keeps in each case, and whether another keeps the same in
+    all."""
     actual = []
     for case in cases:
         layers = case[0] if isinstance(case[0], int) else len(case[0])
@@ -296,7 +297,7 @@ def _kept_by(answer: Any, cases: list[tuple[Any, int]]) -> tuple[Kept, Callable[
 
 
 def _kept_of(returned_value: Any, description: str, layers: int) -> list[int]:
-    """Layers whose inputs are kept, if these are any."""
+    """Return the layers whose inputs are kept, if these are any."""
     advice = "return a list of layers: [0, 4, 9]."
     if not isinstance(returned_value, (list, tuple, set, frozenset, range, np.ndarray)):
         raise NotYet(
@@ -343,7 +344,7 @@ class Backward(Vertex):
 
 
 def chain_cycles(layers: int, again: int, numbers: int) -> int:
-    """Modelled cycles of a chain with an even number of numbers on each tile.
+    """Return the modelled cycles of a chain with an even number of numbers on each tile.
 
     By docs/model.md: a tile has one vertex, which takes a cycle of six. A tanh, a product and what
     a loop takes are 7.5 cycles a number; backward has three products, two differences and a sum
@@ -355,7 +356,7 @@ def chain_cycles(layers: int, again: int, numbers: int) -> int:
 
 
 def _ran(steps: Order, layers: int, numbers: int, memory: int) -> Report:
-    """The report of a chain on tiles of so many bytes."""
+    """Return the report of a chain on tiles of so many bytes."""
     graph = Graph(device_of(memory_bytes_per_tile=memory))
     program = Steps()
     w, dw = (graph.add_variable(FLOAT, (TILES, layers), name) for name in ("w", "dw"))
@@ -377,13 +378,13 @@ def _ran(steps: Order, layers: int, numbers: int, memory: int) -> Report:
 
 
 def _in_memory(layers: int, kept_layers: Collection[int]) -> Any:
-    """What is in memory, step by step, on tiles that are large enough."""
+    """Return what is in memory, step by step, on tiles that are large enough."""
     return show.liveness(_ran(_listed(layers, {0, *kept_layers}), layers, 100, 4 * MEMORY))
 
 
 def _best_even(layers: int, room: int) -> int:
-    """The fewest layers computed again by keeping every k-th input, where at most `room` are there
-    at once."""
+    """Return the fewest layers computed again by keeping every k-th input, where at most `room` are
+    there at once."""
     evenly = (range(0, layers, k) for k in range(1, layers + 1))
     fitting = [keep for keep in evenly if most_alive([1] * layers, keep) <= room]
     return min(computed_again(keep) for keep in fitting)
@@ -455,7 +456,7 @@ def _dropping(description: str) -> Trial:
 
 
 def _undropped(runs: list[dict[Any, Array]], x: Array) -> tuple[Any, ...] | None:
-    """What `NotYet` says of what is no dropout of a layer, after what was tried."""
+    """Return what `NotYet` says of what is no dropout of a layer, after what was tried."""
     for (kind, layer), actual in runs[0].items():
         is_kept = actual != 0
         if is_kept.all():
@@ -491,7 +492,7 @@ def _undropped(runs: list[dict[Any, Array]], x: Array) -> tuple[Any, ...] | None
 
 
 def _masks(masks: dict[str, Array]) -> Any:
-    """Which numbers are kept, as small images."""
+    """Return which numbers are kept, as small images."""
     shares = "; ".join(
         f"{name} keeps {mask.sum():,} of {mask.size:,}" for name, mask in masks.items()
     )

@@ -94,7 +94,7 @@ def _first_rows(rows: int) -> Array:
 
 
 def _seen(run: Ran, rows: int) -> list[Any]:
-    """What lies in each row at the end, nan where nobody wrote; and what stopped it."""
+    """Return what lies in each row at the end, nan where nobody wrote; and what stopped it."""
     contents = np.full((rows + 2, EACH), np.nan, np.float32)
     for row in range(rows + 2):
         try:
@@ -159,8 +159,8 @@ MORE_MEMORY = (
 
 
 def one_layer(layers: int = 1) -> int:
-    """Bytes of the fullest tile where one layer is in memory and nothing comes from outside, and
-    those of the weights of more."""
+    """Return the bytes of the fullest tile where one layer is in memory and nothing comes from
+    outside, and those of the weights of more."""
     device = device_of()
     graph = Graph(device)
     program = Steps()
@@ -223,19 +223,19 @@ class TwoIPUs:
         self.x, self.w, self.y = zip(*returned_value, strict=True)
 
     def load(self, row: int, ipu: int) -> Program:
-        """Row `row` comes into the weights of an IPU."""
+        """Return the row `row` comes into the weights of an IPU."""
         self._there(ipu, "load(row, ipu)")
         number = self.graph.add_constant(UNSIGNED_INT, (1,), [row])
         self.graph.set_tile_mapping(number, ipu * TILES)
         return self._as(Copy(self.buffer, self.w[ipu], number), ("load", row, ipu))
 
     def compute(self, ipu: int) -> Program:
-        """The layer whose weights an IPU has."""
+        """Return the layer whose weights an IPU has."""
         self._there(ipu, "compute(ipu)")
         return self._as(Steps(self.works[ipu]), ("compute", 0, ipu))
 
     def cross(self, ipu: int) -> Program:
-        """What an IPU worked out becomes the other one's input."""
+        """Return what an IPU worked out becomes the other one's input."""
         self._there(ipu, "cross(ipu)")
         return self._as(Copy(self.y[ipu], self.x[1 - ipu]), ("cross", 0, ipu))
 
@@ -249,7 +249,7 @@ class TwoIPUs:
         return program
 
     def events(self, program: Program) -> Iterator[Event]:
-        """What a program does, in its order."""
+        """Yield what a program does, in its order."""
         if id(program) in self.known:
             yield self.known[id(program)][1]
             return
@@ -258,7 +258,7 @@ class TwoIPUs:
                 yield from self.events(child)
 
     def run(self, program: Program) -> tuple[Array, Array, Report]:
-        """(what comes out on the IPU of the last layer, what should, the report)."""
+        """Return (what comes out on the IPU of the last layer, what should, the report)."""
         x, weights = drawn_layers(self.layers)
         self.graph.create_host_write("x", self.x[0])
         self.graph.create_host_read("y", self.y[(self.layers - 1) % 2])
@@ -271,8 +271,8 @@ class TwoIPUs:
 
 
 def row_read_wrongly(events: Sequence[Event], layers: int) -> tuple[str, str]:
-    """What is wrong with the rows that layers read, and why: the first of it, in the order of the
-    program; nothing of a program that is right."""
+    """Return what is wrong with the rows that layers read, and why: the first of it, in the order
+    of the program; nothing of a program that is right."""
     weights: list[int | None] = [None, None]
     rows_of_inputs: list[tuple[int, ...] | None] = [(), None]  # through which rows the inputs went
     returned_value: list[tuple[int, ...] | None] = [None, None]
@@ -305,7 +305,8 @@ def row_read_wrongly(events: Sequence[Event], layers: int) -> tuple[str, str]:
 
 @cache
 def turn_cycles(layers: int) -> int:
-    """What the turns take at best, made of a load, a layer and a crossing as each takes alone."""
+    """Return what the turns take at best, made of a load, a layer and a crossing as each takes
+    alone."""
     machine = TwoIPUs(2)
     report = machine.run(
         Steps(
@@ -424,7 +425,8 @@ def _training(description: str, numbers: int) -> Trial:
 
 
 def _outside(run: Ran) -> list[Any]:
-    """What lies in streaming memory at the end, and whether the program stores nothing there."""
+    """Return what lies in streaming memory at the end, and whether the program stores nothing
+    there."""
     buffers = run.graph.remote_buffers.values()
     row_names = [(buffer.handle, row) for buffer in buffers for row in range(buffer.repeats)]
     rows = [run.engine.copy_from_remote_buffer(*row_name) for row_name in row_names]
@@ -478,7 +480,8 @@ Transfer = tuple[str, str, str]  # load, store or cross; what is read, and what 
 
 
 def _program_of(transfers: Sequence[Transfer]) -> tuple[Graph, Program, Any]:
-    """These transfers as a program on two IPUs; names that end with 1 lie on the second."""
+    """Return the these transfers as a program on two IPUs; names that end with 1 lie on the
+    second."""
     device = device_of(TILES, 2)
     graph = Graph(device)
     sides: dict[str, Any] = {name: graph.add_remote_buffer(name, FLOAT, EACH) for name in BUFFERS}
@@ -490,14 +493,14 @@ def _program_of(transfers: Sequence[Transfer]) -> tuple[Graph, Program, Any]:
 
 
 def steps_shared(transfers: Sequence[Transfer]) -> list[int]:
-    """The number of the step in which each transfer goes, as the program is compiled."""
+    """Return the number of the step in which each transfer goes, as the program is compiled."""
     graph, program, _ = _program_of(transfers)
     leaves = compile_graph(graph, program, strict=False).compiled.programs[0].leaves()
     return [n for n, leaf in enumerate(leaves) for _ in leaf.children or [leaf]]
 
 
 def _run_of(transfers: Sequence[Transfer]) -> Any:
-    """The timeline of a run of them."""
+    """Return the timeline of a run of them."""
     graph, program, device = _program_of(transfers)
     engine = Engine(graph, program)
     engine.load(device)
@@ -508,7 +511,7 @@ def _run_of(transfers: Sequence[Transfer]) -> Any:
 
 
 def _transfers(count: int, draw: np.random.Generator) -> list[Transfer]:
-    """Some, drawn at random: runs of one kind, in which names come again."""
+    """Return some, drawn at random: runs of one kind, in which names come again."""
     transfers: list[Transfer] = []
     kind = "load"
     for _ in range(count):
@@ -536,7 +539,7 @@ FIXED = {
 
 
 def listed(text: str) -> list[Transfer]:
-    """Transfers as they are written in one line."""
+    """Return the transfers as they are written in one line."""
     return [(kind, source, target) for kind, source, target in map(str.split, text.split(", "))]
 
 

@@ -68,15 +68,15 @@ LAYERS = [9, 1, 1, 1, 4, 4, 2, 2, 2, 3, 3, 6]
 
 
 def slowest(costs: list[int], begins: list[int]) -> int:
-    """The cost of the slowest stage, where stages begin with these layers."""
+    """Return the cost of the slowest stage, where stages begin with these layers."""
     ends = [*begins[1:], len(costs)]
     return max(sum(costs[a:b]) for a, b in zip(begins, ends, strict=True))
 
 
 @cache
 def least_slowest(costs: tuple[int, ...], ipus: int) -> int:
-    """The least cost of the slowest stage: the first limit with which so many IPUs are enough, if
-    each takes layers as long as it may."""
+    """Return the least cost of the slowest stage: the first limit with which so many IPUs are
+    enough, if each takes layers as long as it may."""
     for limit in count(max(costs)):
         stages = 1
         room = limit
@@ -123,7 +123,7 @@ Parts = tuple[list[Program], list[Tensor], list[Tensor]]
 
 
 def each_on(ipu: int) -> Callable[[Graph, Tensor], None]:
-    """Each of several spread over the tiles of an IPU."""
+    """Return each of several spread over the tiles of an IPU."""
 
     def place(graph: Graph, tensor: Tensor) -> None:
         for number in range(tensor.shape[0]):
@@ -133,7 +133,7 @@ def each_on(ipu: int) -> Callable[[Graph, Tensor], None]:
 
 
 def stages_on(graph: Graph, weights: Array, rows: int = BATCH) -> Parts:
-    """(programs, what they read, what they leave): a layer on each IPU."""
+    """Return (programs, what they read, what they leave): a layer on each IPU."""
     works = list[Program]()
     into = list[Tensor]()
     out = list[Tensor]()
@@ -190,8 +190,8 @@ def _takes_in(run: Ran) -> bool:
 
 @cache
 def tick_cycles(stages: int) -> int:
-    """What one more tick takes in which all stages are at work: a micro-batch comes, all compute,
-    and all move on at once."""
+    """Return what one more tick takes in which all stages are at work: a micro-batch comes, all
+    compute, and all move on at once."""
     graph = graph_of(ipus=stages)
     works, into, out = stages_on(graph, drawn_layers(stages)[1])
     ends = [graph.clone(tensor) for tensor in (into[0], out[-1])]
@@ -214,7 +214,7 @@ def _as_costly(trial: Trial, run: Ran, like: Any) -> bool:
 
 
 def _senders(report: Report) -> show.Picture | None:
-    """Which IPUs send in each round, None if none sends to another."""
+    """Return which IPUs send in each round, None if none sends to another."""
     compiled = (step.step for step in report.steps())
     sends = [
         {a for a, _ in transfers} for s in compiled if (transfers := bytes_between_ipus(report, s))
@@ -283,7 +283,8 @@ def held(ticks: list[list[tuple[str, int, int]]], stages: int) -> list[int]:
 
 
 def in_rounds(stages: int, batches: int) -> list[list[tuple[str, int, int]]]:
-    """A round is a tick: in it each stage goes forward and backward, the last one with one."""
+    """Return a round is a tick: in it each stage goes forward and backward, the last one with
+    one."""
     last = 2 * (stages - 1)
     every = [
         [
@@ -318,13 +319,13 @@ def _stored(answer: Callable[..., Any]) -> Passed:
 
 
 def chunks_of(tensor: Tensor, many: int) -> list[Tensor]:
-    """A tensor in so many pieces that follow each other."""
+    """Return a tensor in so many pieces that follow each other."""
     n = tensor.num_elements
     return [tensor[n * c // many : n * (c + 1) // many] for c in range(many)]
 
 
 def _by_chunks(ipu: int, many: int) -> Callable[[Graph, Tensor], None]:
-    """Each chunk spread over all tiles of an IPU."""
+    """Return each chunk spread over all tiles of an IPU."""
 
     def place(graph: Graph, tensor: Tensor) -> None:
         part = graph.create_virtual_graph(ipu * TILES, (ipu + 1) * TILES)
@@ -350,8 +351,8 @@ def _reducing(description: str, numbers: int, ipus: int) -> Trial:
 
 @cache
 def ring_cycles(numbers: int, ipus: int) -> tuple[int, int]:
-    """(cycles, those of them on the links) of 2 (R - 1) rounds, half of which add, as a round takes
-    that is run alone."""
+    """Return (cycles, those of them on the links) of 2 (R - 1) rounds, half of which add, as a
+    round takes that is run alone."""
     graph = graph_of(ipus=ipus)
     around = [*range(0, ipus, 2), *reversed(range(1, ipus, 2))]
     sent, inbox = list[Tensor](), list[Tensor]()
@@ -368,7 +369,7 @@ def ring_cycles(numbers: int, ipus: int) -> tuple[int, int]:
 
 
 def _rounds(report: Report) -> show.View:
-    """The rounds of a ring; of a program without one, which IPUs the others wait for."""
+    """Return the rounds of a ring; of a program without one, which IPUs the others wait for."""
     try:
         return show.ring(report)
     except InvalidOptionError:
@@ -507,7 +508,7 @@ def groups_of(copies: int, parts: int) -> Groups:
 
 
 def _sorted(returned_value: Any, description: str) -> Groups:
-    """Groups as sorted lists."""
+    """Return the groups as sorted lists."""
     try:
         across, within = (
             [sorted(int(r) for r in group) for group in kind] for kind in returned_value

@@ -47,7 +47,7 @@ VALUES = np.array(
 
 
 def halves_around(value: float) -> tuple[Fraction, Fraction]:
-    """The largest half that is not above a value, and the smallest that is not below it."""
+    """Return the largest half that is not above a value, and the smallest that is not below it."""
     exact = Fraction(value)
     power = 0
     while abs(exact) >= Fraction(2) ** (power + 1):
@@ -59,7 +59,7 @@ def halves_around(value: float) -> tuple[Fraction, Fraction]:
 
 
 def _thrown(answer: Callable[..., Any]) -> Array:
-    """What an answer makes of each value, throw by throw."""
+    """Return what an answer makes of each value, throw by throw."""
     values = np.repeat(VALUES[:, None], THROWS, axis=1)
     description = f"{name_of(answer)} on an array of shape {values.shape}"
     rounded = call_made(answer, description, values.copy(), np.random.default_rng(1101))
@@ -127,7 +127,7 @@ def _chances(answer: Callable[..., Any]) -> Passed:
 
 
 def after(step: float, grid: float, times: int) -> tuple[float, float]:
-    """The mean and the deviation of so many steps that each go to the grid by chance."""
+    """Return the mean and the deviation of so many steps that each go to the grid by chance."""
     exact, pitch = Fraction(step), Fraction(grid)
     up = exact / pitch - floor(exact / pitch)
     return float(times * exact), sqrt(times * pitch**2 * up * (1 - up))
@@ -155,7 +155,7 @@ def _walk(answer: Callable[..., Any]) -> Passed:
 
 
 def decoded(code: int, mantissa_bits: int, bias: int) -> float:
-    """What a byte stands for; not a number for 0x80."""
+    """Return what a byte stands for; not a number for 0x80."""
     if code == 0x80:
         return float("nan")
     exponent, rest = divmod(code & 0x7F, 1 << mantissa_bits)
@@ -166,8 +166,8 @@ def decoded(code: int, mantissa_bits: int, bias: int) -> float:
 
 @cache
 def _to_encode(form: QuarterFormat) -> tuple[float, ...]:
-    """Values for a format: its numbers, halfway between two of them and a little beside that, too
-    small and too large ones."""
+    """Return the values for a format: its numbers, halfway between two of them and a little beside
+    that, too small and too large ones."""
     sizes = [decoded(code, *BITS[form]) for code in range(128)]
     codes = np.random.default_rng(1103).permutation(120)[:20].tolist()
     ends = [sizes[k] for k in codes]
@@ -180,7 +180,8 @@ def _to_encode(form: QuarterFormat) -> tuple[float, ...]:
 
 @cache
 def encoded(value: float, form: QuarterFormat) -> int:
-    """The byte of a value: the nearest, of two the even one, the largest for what is larger."""
+    """Return the byte of a value: the nearest, of two the even one, the largest for what is
+    larger."""
     bits, bias = BITS[form]
     remaining = []
     exact = abs(Fraction(value))
@@ -245,7 +246,7 @@ def _layers(batch: int, *widths: int) -> tuple[Array, ...]:
 
 
 def _products(x: Array, w1: Array, w2: Array, dy: Array) -> tuple[Array, ...]:
-    """The five products without a factor."""
+    """Return the five products without a factor."""
     h = x @ w1
     dh = dy @ w2.T
     return h, h @ w2, dh, x.T @ dh, h.T @ dy
@@ -286,7 +287,8 @@ def _scaled(answer: Callable[..., Any]) -> Passed:
 
 
 def _off(name: str, learner_run: Any, right: Array) -> tuple[str, str]:
-    """What came and what was expected, where a product is another one or its deviation is off."""
+    """Return what came and what was expected, where a product is another one or its deviation is
+    off."""
     if not isinstance(learner_run, np.ndarray) or learner_run.shape != right.shape:
         actual = (
             f"shape {learner_run.shape}"
@@ -458,7 +460,8 @@ class Descent:
         return updated
 
     def _eight(self, values: Any, form: QuarterFormat, scale: int) -> Array:
-        """Values as an 8-bit tensor holds them, once it is seen that they may be that."""
+        """Return the values as an 8-bit tensor holds them, once it is seen that they may be
+        that."""
         metadata = QuarterMetadata(form, scale)
         shapes = {self.x.shape: "x", self.w.shape: "w", self.t.shape: "error"}
         shape = np.shape(values)
@@ -497,7 +500,7 @@ class Descent:
 
 
 def scale_for(largest: Fraction, form: QuarterFormat) -> int:
-    """The smallest scale at which a magnitude is no larger than the largest number."""
+    """Return the smallest scale at which a magnitude is no larger than the largest number."""
     end = Fraction(form.grid.largest)
     return next(s for s in range(-32, 32) if largest <= end * Fraction(2) ** s)
 

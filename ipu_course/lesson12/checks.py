@@ -31,8 +31,8 @@ from ipu_teach.types import Array
 def drawn(
     rows: int, columns: int, b: int, blocks: int, seed: int, empty: Sequence[int] = ()
 ) -> CSRMatrix:
-    """A matrix of so many rows and columns of blocks, of which so many are there, with small whole
-    numbers, no two alike in a row of them; none in the `empty` rows."""
+    """Return a matrix of so many rows and columns of blocks, of which so many are there, with small
+    whole numbers, no two alike in a row of them; none in the `empty` rows."""
     draw = np.random.default_rng(seed)
     free = [r * columns + c for r in range(rows) if r not in empty for c in range(columns)]
     places = np.sort(draw.choice(free, blocks, replace=False))
@@ -44,7 +44,7 @@ def drawn(
 
 @cache
 def _products() -> tuple[Trial, ...]:
-    """Each a vertex's matrix and what it is multiplied with; ordinary ones first."""
+    """Return each a vertex's matrix and what it is multiplied with; ordinary ones first."""
     returned_value = []
     for message, sizes, n, empty in (
         ("7 of 20 blocks of 2 x 2", (4, 5, 2, 7), 3, ()),
@@ -90,7 +90,7 @@ NEAR = 1.1  # times the least that the fullest tile can have
 
 @cache
 def _patterns() -> tuple[tuple[str, list[int], int], ...]:
-    """What is said of it, the blocks of each row, and tiles."""
+    """Return what is said of it, the blocks of each row, and tiles."""
     draw = np.random.default_rng(1202)
     even = draw.integers(6, 15, 60)
     skewed = np.sort(draw.integers(1, 40, 52) ** 2 // 30)[::-1]
@@ -105,7 +105,7 @@ def _patterns() -> tuple[tuple[str, list[int], int], ...]:
 
 
 def least(counts: Sequence[int], parts: int) -> int:
-    """The fullest of the best bands: the longest of all ways to end, part by part."""
+    """Return the fullest of the best bands: the longest of all ways to end, part by part."""
     ends = np.concatenate(([0], np.cumsum(counts)))
     best = ends.copy()
     for _ in range(parts - 1):
@@ -160,7 +160,7 @@ def _bands(answer: Callable[..., Any]) -> Passed:
 
 
 def _no_bands(begins: list[Any], rows: int, parts: int) -> str:
-    """What is wrong with numbers that are no first rows; nothing if they are."""
+    """Return what is wrong with numbers that are no first rows; nothing if they are."""
     if len(begins) != parts:
         return f"{counted(len(begins), 'number')}"
     for last, begin in zip([0, *begins[:-1]], begins, strict=True):
@@ -181,8 +181,8 @@ def _chip() -> Any:
 
 @cache
 def planned(size: int, n: int, block: int) -> tuple[int, dict[float, int]]:
-    """Modelled cycles of [size, size] x [size, n]: of the dense product, and of the static one by
-    density."""
+    """Return the modelled cycles of [size, size] x [size, n]: of the dense product, and of the
+    static one by density."""
     dense = plan_mat_mul(size, size, n, _chip(), dtype=HALF, partials_type=HALF).cycles
     blocks = {d: -(-((size // block) ** 2) // round(1 / d)) for d in DENSITIES}
     plan_arguments = (HALF, HALF), _chip()
@@ -193,7 +193,7 @@ def planned(size: int, n: int, block: int) -> tuple[int, dict[float, int]]:
 
 
 def overtakes(size: int, n: int, block: int) -> float:
-    """The largest density at which the static product is quicker than the dense one."""
+    """Return the largest density at which the static product is quicker than the dense one."""
     dense, sparse = planned(size, n, block)
     densest: float = max(density for density in DENSITIES if sparse[density] < dense)
     return densest
@@ -236,7 +236,8 @@ def _ten() -> tuple[Array, list[CSRMatrix]]:
 def _compiled(
     answer: Callable[..., Any], description: str, first_ones: int = 10
 ) -> tuple[Any, int]:
-    """What an answer makes of the first of the ten patterns, and how many engines it takes."""
+    """Return what an answer makes of the first of the ten patterns, and how many engines it
+    takes."""
     x, patterns = _ten()
     (m, k), n = patterns[0].shape, x.shape[1]
     params = dynamic.MatMulParams.create_with_num_non_zero_values(m, k, n, BUDGET * 16, (4, 4))
@@ -314,7 +315,7 @@ def _same(expected: Any, learner_run: Any) -> bool:
 
 
 def rounds(counts: Sequence[int], slots: int) -> int:
-    """How many steps buckets go round: block by block, in a ring of lists."""
+    """Return how many steps buckets go round: block by block, in a ring of lists."""
     parts = len(counts)
     room = [slots - min(slots, n) for n in counts]
     remaining = [n - min(slots, n) for n in counts]
@@ -358,7 +359,7 @@ LAYERS = (  # rows, columns, the length of a block, how many are there, and how 
 def moved_blocks(
     is_present: Array, weights: Array, slopes: Array, moved: int
 ) -> tuple[Array, Array]:
-    """What is asked, by sorting places."""
+    """Return what is asked, by sorting places."""
 
     def sizes(blocks: Array, place: tuple[int, ...]) -> float:
         return float((blocks[place] ** 2).sum())

@@ -13,7 +13,7 @@ CAPTURES = ("perceptron", "cnn")
 
 
 def captured(module: Any, *example: Any) -> ir.Ir:
-    """The graph of a stored capture, "perceptron" or "cnn"; or of a module of torch, with an
+    """Return the graph of a stored capture, "perceptron" or "cnn"; or of a module of torch, with an
     example of what its forward takes. Only a module needs torch. Raises `ModelError`."""
     if example:
         from ipu_teach.frontends.pytorch.capture import captured as capture

@@ -52,7 +52,7 @@ MODES = ("All", "Final", "EveryN", "Sum", "Default")
 def back_of(
     mode: str, n: int, batch: int, micro: int, replicas: int, training: bool
 ) -> tuple[int, int]:
-    """(rows of the outputs, losses) that come back, by going through the micro-batches."""
+    """Return (rows of the outputs, losses) that come back, by going through the micro-batches."""
     if mode == "Default":
         mode = "Final" if training else "All"
     every = {"All": range(micro), "Final": [micro - 1], "EveryN": range(n - 1, micro, n)}
@@ -94,7 +94,7 @@ def _counted(returned_value: list[Any]) -> Any:
 def plain_loop(
     images: Array, labels: Array, epochs: int, batch: int, steps: int, rate: float = 0.5
 ) -> list[Array]:
-    """The weights after descent, batch by batch, without those that fill no call."""
+    """Return the weights after descent, batch by batch, without those that fill no call."""
     w = _start().astype(float)
     b = np.zeros(CLASSES)
     usable = len(images) - len(images) % (batch * steps)
@@ -110,7 +110,7 @@ def plain_loop(
 
 @contextmanager
 def _machine() -> Iterator[None]:
-    """Four tiles, whatever was configured."""
+    """Yield the four tiles, whatever was configured."""
     before = [*ipu._configured]
     config = ipu.IPUConfig()
     config.ipu_model.tiles_per_ipu = 4
@@ -162,7 +162,7 @@ def _ported(answer: Callable[..., Any]) -> Passed:
 def _other_loop(
     learner_run: list[Array], x: Array, y: Array, epochs: int, batch: int, steps: int
 ) -> tuple[str, str]:
-    """Which loop other than the one that is asked for comes to these weights."""
+    """Return which loop other than the one that is asked for comes to these weights."""
     n = len(x) // (batch * steps) * batch * steps
     loops = {
         f"this is descent after each {batch * steps} digits, a call at a time.": (
@@ -198,7 +198,7 @@ def _whose(runs: int, wanted: int) -> tuple[str, str]:
 
 
 def _runs(model: Any, description: str) -> int:
-    """How often the device ran a model's program."""
+    """Return how often the device ran a model's program."""
     if not isinstance(model, keras.Model):
         raise NotYet(description, returned(model), "a model", "", "return the model.")
     if not model.compiles:
@@ -221,7 +221,7 @@ def like(x: ir.Value, *others: ir.Value, **attrs: Any) -> ir.Out:
 
 @contextmanager
 def rows(answer: Callable[..., Any]) -> Iterator[None]:
-    """Two operations that an answer lowers."""
+    """Yield two operations that an answer lowers."""
 
     def made(*arguments: Any) -> Tensor:
         tensor = answer(*arguments)
@@ -262,7 +262,7 @@ class Lowered:
 
 @cache
 def lowered(answer: Callable[..., Any]) -> Lowered:
-    """An answer's operations on 13 tiles, forward and gradient of each slope."""
+    """Return an answer's operations on 13 tiles, forward and gradient of each slope."""
     graph = ir.Ir()
     with rows(answer):
         for i, (slope, _) in enumerate(SLOPES):
@@ -387,8 +387,8 @@ def _recompiled(answer: Callable[..., Any]) -> Passed:
 
 
 def kept_by(graph: ir.Ir) -> dict[str, int]:
-    """Bytes by name of what a forward makes and a backward reads, through views: from the forward's
-    side."""
+    """Return the bytes by name of what a forward makes and a backward reads, through views: from
+    the forward's side."""
     ops = [op for op in graph.ops if op.part == "forward"]
     inputs = {v: v for op in ops if not ir.OPS[op.kind].view for v in op.outs}
     for op in graph.ops:
@@ -400,7 +400,7 @@ def kept_by(graph: ir.Ir) -> dict[str, int]:
 
 
 def _narrow() -> ir.Ir:
-    """A graph in two dtypes, of which a value is read through two views alone."""
+    """Return a graph in two dtypes, of which a value is read through two views alone."""
     graph = ir.Ir()
     x = graph.input((6, 4), "x")
     w = graph.variable(np.ones((2, 12), np.float16), "w")
@@ -414,7 +414,7 @@ def _narrow() -> ir.Ir:
 
 @cache
 def graphs() -> dict[str, ir.Ir]:
-    """Graphs with their backward."""
+    """Return the graphs with their backward."""
     several = {"the CNN": captured("cnn"), "the perceptron": captured("perceptron")}
     several |= {"a graph of HALF": _narrow()}
     return {name: ir.autodiff(g, g.outputs["loss"])[0] for name, g in several.items()}

@@ -39,12 +39,12 @@ NEAR = 1.05  # times the least that all tiles together can fetch
 
 
 def _ends(n: int, parts: int) -> list[tuple[int, int]]:
-    """The parts of 1 to n, each with its end."""
+    """Return the parts of 1 to n, each with its end."""
     return [(1 + n * k // parts, 1 + n * (k + 1) // parts) for k in range(parts)]
 
 
 def blocks_of(rows: int, columns: int, down: int, across: int) -> list[PlateBlock]:
-    """The blocks of a plate, tile by tile."""
+    """Return the blocks of a plate, tile by tile."""
     return [(*v, *level) for v in _ends(rows, down) for level in _ends(columns, across)]
 
 
@@ -55,7 +55,7 @@ def lay(blocks: Sequence[PlateBlock], graph: Graph, plate: Tensor) -> None:
 
 
 def with_rim(blocks: Sequence[PlateBlock], shape: Sequence[int]) -> Iterator[PlateBlock]:
-    """The blocks with what of the rim is beside them."""
+    """Yield the blocks with what of the rim is beside them."""
     for a, b, c, d in blocks:
         yield a - (a == 1), b + (b == shape[0] - 1), c - (c == 1), d + (d == shape[1] - 1)
 
@@ -64,7 +64,7 @@ def with_rim(blocks: Sequence[PlateBlock], shape: Sequence[int]) -> Iterator[Pla
 
 
 def stepped(plate: Array, steps: int) -> Array:
-    """What comes of a plate, whole plates at once, in float64."""
+    """Return what comes of a plate, whole plates at once, in float64."""
     rows, columns = (np.arange(n) % (n - 1) > 0 for n in plate.shape)
     for _ in range(steps):
         around = [np.roll(plate, by, axis) for by in (1, -1) for axis in (0, 1)]
@@ -75,7 +75,8 @@ def stepped(plate: Array, steps: int) -> Array:
 def _plate(
     message: str, rows: int, columns: int, blocks: Sequence[PlateBlock], pairs: int
 ) -> Trial:
-    """Whole numbers, no two in a row alike; a step divides them by 4, and that is exact."""
+    """Return the whole numbers, no two in a row alike; a step divides them by 4, and that is
+    exact."""
     draw = np.random.default_rng(1400 + rows)
     start = draw.permutation((rows + 2) * (columns + 2)).reshape(rows + 2, -1) % 251 - 120.0
     lies = partial(lay, blocks)
@@ -86,7 +87,8 @@ def _plate(
 
 
 def _seen(answer: Any, trial: Trial, run: int = 0) -> Any:
-    """An answer's numbers, at the end of its first or of its last run; it is run anew for it."""
+    """Return an answer's numbers, at the end of its first or of its last run; it is run anew for
+    it."""
     recordings: list[Recording] = []
 
     def watch(run: Ran) -> None:
@@ -99,7 +101,7 @@ def _seen(answer: Any, trial: Trial, run: int = 0) -> Any:
 
 @cache
 def _plates() -> tuple[Trial, ...]:
-    """Ordinary ones first."""
+    """Return the ordinary ones first."""
     uneven = [(1, 2, 1, 9), (2, 7, 1, 3), (2, 7, 3, 9), (7, 9, 1, 8), (7, 9, 8, 9)]
     return (
         _plate("13 strips of a plate of 13 x 3", 13, 3, blocks_of(13, 3, 13, 1), 1),
@@ -160,7 +162,8 @@ CUTS = {
 
 
 def fetched(rows: int, columns: int, down: int, across: int) -> int:
-    """How many numbers all tiles together fetch: what of a block's slice lies on another tile."""
+    """Return how many numbers all tiles together fetch: what of a block's slice lies on another
+    tile."""
     blocks = blocks_of(rows, columns, down, across)
     tiles = np.empty((rows + 2, columns + 2), int)
     for tile, (top, bottom, left, right) in enumerate(with_rim(blocks, tiles.shape)):
@@ -173,7 +176,7 @@ def fetched(rows: int, columns: int, down: int, across: int) -> int:
 
 @cache
 def least(rows: int, columns: int, tiles: int) -> int:
-    """The least of all cuts."""
+    """Return the least of all cuts."""
     ways = ((d, tiles // d) for d in range(1, tiles + 1) if tiles % d == 0)
     return min(fetched(rows, columns, d, a) for d, a in ways if d <= rows and a <= columns)
 
@@ -232,7 +235,7 @@ def _cut(answer: Callable[..., Any]) -> Passed:
 
 
 def rows_of(n: int, edges: Edges) -> list[list[int]]:
-    """The sorted neighbours of each vertex."""
+    """Return the sorted neighbours of each vertex."""
     near: list[set[int]] = [set() for _ in range(n)]
     for a, b in edges:
         near[a].add(b)
@@ -241,7 +244,7 @@ def rows_of(n: int, edges: Edges) -> list[list[int]]:
 
 
 def offsets_of(rows: Sequence[Sequence[int]]) -> list[int]:
-    """How many neighbours stand before each row, and how many there are."""
+    """Return how many neighbours stand before each row, and how many there are."""
     return [int(n) for n in np.cumsum([0, *map(len, rows)])]
 
 
@@ -257,13 +260,13 @@ def distances(rows: Sequence[Sequence[int]], begin: int) -> list[int]:
 
 
 def some_edges(n: int, many: int, seed: int) -> list[tuple[int, int]]:
-    """So many edges, drawn."""
+    """Return the so many edges, drawn."""
     draw = np.random.default_rng(seed)
     return [(int(a), int(b)) for a, b in draw.integers(0, n, (many, 2))]
 
 
 def star_of(n: int) -> list[tuple[int, int]]:
-    """Vertex 0 knows all others."""
+    """Return the vertex 0 knows all others."""
     return [(0, leaf) for leaf in range(1, n)]
 
 
@@ -288,7 +291,7 @@ class Reach(Vertex):
 
 
 def _wave(graph: Graph, rows: Sequence[Sequence[int]], parts: Sequence[Tensor]) -> Program:
-    """One wave: it reads a copy of all distances, and writes those of its tile."""
+    """Return one wave: it reads a copy of all distances, and writes those of its tile."""
     distance, level, grew = parts
     before = graph.add_variable(INT, distance.shape, "before")
     reach = graph.add_compute_set("wave")
@@ -319,7 +322,7 @@ def _searching(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Bui
 
 @cache
 def _graphs() -> tuple[Trial, ...]:
-    """Each searched twice on one engine."""
+    """Return each searched twice on one engine."""
     returned_value = []
     streets = [(k, k + 1) for k in range(24) if k % 5 < 4] + [(k, k + 5) for k in range(20)]
     storeys = [pair for t in range(13) for pair in ((0, 3 * t + 1), (3 * t + 1, 3 * t + 2))]
@@ -349,7 +352,7 @@ def _evenly(graph: Graph, tensor: Tensor) -> None:
 
 
 def _waves(run: Ran) -> int:
-    """How many waves the first run took."""
+    """Return how many waves the first run took."""
     return sum(p.executions for p in run.report.compute_sets if p.name == "wave")
 
 
@@ -357,7 +360,7 @@ def _search(answer: Any) -> Passed:
     runs = [trial.through(answer, "14.3") for trial in _graphs()]
 
     def alike(like: Any) -> bool:
-        """One graph does not tell one end of the loop from another."""
+        """Return one graph does not tell one end of the loop from another."""
         pairs = ((run, run.trial.outcome(like)) for run in reversed(runs))  # the small ones first
         return all(
             equal(run, reference_run) and _waves(run) == _waves(reference_run)
@@ -398,7 +401,7 @@ FIELDS = ("offsets", "neighbours", "begin", "end", "count")
 
 
 def triples(rows: Sequence[Sequence[int]]) -> int:
-    """How many triangles there are: all threes of vertices, tried."""
+    """Return how many triangles there are: all threes of vertices, tried."""
     near = [set(row) for row in rows]
     return sum(
         c in near[a] and c in near[b]
@@ -407,12 +410,12 @@ def triples(rows: Sequence[Sequence[int]]) -> int:
 
 
 def finger_steps(rows: Sequence[Sequence[int]]) -> int:
-    """How far two fingers go at most, over all edges from a smaller vertex to a larger."""
+    """Return how far two fingers go at most, over all edges from a smaller vertex to a larger."""
     return sum(len(row) + len(rows[b]) for a, row in enumerate(rows) for b in row if b > a)
 
 
 def _counting(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
-    """The answer is a codelet; a vertex of it for each two bounds."""
+    """Return the answer is a codelet; a vertex of it for each two bounds."""
     cls = codelet_of(answer, "a check")
     compute_set, (*lists, bounds, counts) = graph.add_compute_set("count"), parts
     for k in range(len(counts)):
@@ -435,7 +438,7 @@ def _as_many(learner_run: Ran, reference_run: Ran) -> bool:
 
 @cache
 def _knots() -> tuple[Trial, ...]:
-    """Ordinary ones first; in the last, cost decides."""
+    """Return the ordinary ones first; in the last, cost decides."""
     drawn = some_edges(20, 60, 5)
     names = np.random.default_rng(6).permutation(20)
     four = [(a, b) for a in range(4) for b in range(a)]
@@ -490,7 +493,7 @@ FAIR = 1.1  # times the mean, or the mean rounded up
 
 @cache
 def _stars() -> tuple[tuple[str, list[int], int], ...]:
-    """What is said of it, the offsets, and tiles."""
+    """Return what is said of it, the offsets, and tiles."""
     graphs = (
         ("a star of 200", 200, star_of(200), 13),
         ("two hubs that know the same 38", 40, star_of(40) + [(1, k) for k in range(2, 40)], 7),
@@ -505,7 +508,7 @@ def _stars() -> tuple[tuple[str, list[int], int], ...]:
 
 
 def _drawn(offsets: Sequence[int], pieces: list[list[tuple[int, int, int]]]) -> Any:
-    """The edges on their tiles."""
+    """Return the edges on their tiles."""
     graph = Graph(device_of(len(pieces)))
     edges = graph.add_variable(INT, (offsets[-1],), "neighbours")
     for tile, pieces_of_tile in enumerate(pieces):
@@ -515,7 +518,7 @@ def _drawn(offsets: Sequence[int], pieces: list[list[tuple[int, int, int]]]) -> 
 
 
 def _pieces(learner_run: Any) -> list[list[tuple[int, int, int]]] | None:
-    """A list of pieces for each tile; None for what is none."""
+    """Return a list of pieces for each tile; None for what is none."""
     try:
         dealt = [[tuple(plain(n) for n in piece) for piece in pieces] for pieces in learner_run]
     except TypeError:
@@ -527,7 +530,7 @@ def _pieces(learner_run: Any) -> list[list[tuple[int, int, int]]] | None:
 
 
 def _no_deal(offsets: Sequence[int], pieces: list[list[tuple[int, int, int]]]) -> tuple[str, str]:
-    """What came and what is asked, of the first piece that is wrong; nothing if none is."""
+    """Return what came and what is asked, of the first piece that is wrong; nothing if none is."""
     times_dealt = np.zeros(offsets[-1], int)
     for tile, pieces_of_tile in enumerate(pieces):
         for vertex, begin, end in pieces_of_tile:

@@ -72,12 +72,12 @@ class Robust(Vertex):
 
 
 def chain(n: int) -> list[Edge]:
-    """The edges of a chain: side 1 of each variable to side 0 of the next."""
+    """Return the edges of a chain: side 1 of each variable to side 0 of the next."""
     return [(i, 1, i + 1, 0) for i in range(n - 1)]
 
 
 def grid(height: int, width: int) -> list[Edge]:
-    """The edges of an image: to the right (sides 1 and 0), then down (sides 3 and 2)."""
+    """Return the edges of an image: to the right (sides 1 and 0), then down (sides 3 and 2)."""
     at = np.arange(height * width).reshape(height, width)
     right = zip(at[:, :-1].ravel().tolist(), at[:, 1:].ravel().tolist(), strict=True)
     down = zip(at[:-1].ravel().tolist(), at[1:].ravel().tolist(), strict=True)
@@ -123,8 +123,8 @@ def messages(
     far: float = 1.0,
     lies: tuple[Sequence[int], Sequence[int]] | None = None,
 ) -> tuple[Engine, dict[str, Tensor]]:
-    """A loaded engine, and its tensors by name. Each run has so many rounds, and goes on from the
-    last; then `read_tensor("belief")` has the means and variances, [n, 2].
+    """Return a loaded engine, and its tensors by name. Each run has so many rounds, and goes on
+    from the last; then `read_tensor("belief")` has the means and variances, [n, 2].
 
     `prior` [n, 2]: eta and lam of each variable. `lies`: left out, variables are dealt out in
     order, and a factor lies with its first variable.

@@ -32,7 +32,7 @@ from ipu_teach.types import Array
 
 
 def marginal_of_product(etas: Array, lams: Array, keep: int) -> tuple[Array, Array]:
-    """What is asked, by way of the covariances of what is kept."""
+    """Return what is asked, by way of the covariances of what is kept."""
     spread = np.linalg.inv(np.sum(lams, axis=0))
     mean = spread @ np.sum(etas, axis=0)
     lam = np.linalg.inv(spread[:keep, :keep])
@@ -41,7 +41,8 @@ def marginal_of_product(etas: Array, lams: Array, keep: int) -> tuple[Array, Arr
 
 @cache
 def _gaussians() -> tuple[tuple[str, Array, Array, int], ...]:
-    """What is said of them, etas, lams, and how many variables are kept; ordinary ones first."""
+    """Return what is said of them, etas, lams, and how many variables are kept; ordinary ones
+    first."""
     draw = np.random.default_rng(1501)
     returned_value = []
     for message, many, n, keep in (
@@ -104,7 +105,7 @@ NEAR = 1e-5  # of the largest: what float32 loses in so many rounds
 
 
 def tensors_of(prior: Array, sides: int, stiff: Array, far: float, right: Array) -> dict[str, Var]:
-    """The tensors of a network as a trial has them; `network` says where they lie."""
+    """Return the tensors of a network as a trial has them; `network` says where they lie."""
     n = len(prior)
     zeros = np.zeros((n, sides, 2), np.float32)
     return {
@@ -170,14 +171,15 @@ def _messages(
     graph: Graph,
     parts: list[Any],
 ) -> Built:
-    """A network with an answer among its two codelets, variable by variable on the next tile."""
+    """Return a network with an answer among its two codelets, variable by variable on the next
+    tile."""
     tensors = dict(zip(trial.tensors, parts, strict=True))
     tiles = [[i % TILES for i in range(len(tensors["prior"]))], [e[0] % TILES for e in edges]]
     return network(graph, tensors, edges, (tiles[0], tiles[1]), codelets(answer), rounds), []
 
 
 def _played(trial: Trial, answer: Any) -> Any:
-    """The beliefs of a network as they change, for who was refused."""
+    """Return the beliefs of a network as they change, for who was refused."""
     returned_value: list[Any] = []
     of = replace(
         trial, ready=lambda run: returned_value.append(run.engine.record(run.tensors["belief"]))
@@ -208,7 +210,7 @@ def _variable(answer: Any) -> Passed:
 
 
 def through(message: Array, stiff: float) -> Array:
-    """A message through a spring: the marginal of both variables, by their covariance."""
+    """Return a message through a spring: the marginal of both variables, by their covariance."""
     eta, lam = message.astype(float)
     spread = np.linalg.inv([[lam + stiff, -stiff], [-stiff, stiff]])
     return np.array([spread[1, 0] * eta / spread[1, 1], 1 / spread[1, 1]])
@@ -226,7 +228,7 @@ FACTORS: tuple[tuple[Any, ...], ...] = (
 
 @cache
 def _pairs() -> Trial:
-    """One vertex, five times."""
+    """Return one vertex, five times."""
     edges: dict[str, list[Any]] = {}
     names = ("from_a", "from_b", "mean_a", "mean_b", "stiff", "far")
     for case in FACTORS:
@@ -255,7 +257,7 @@ def cleared(prior: Array, edges: Sequence[Edge], stiff: float, far: float) -> Ar
 
 @cache
 def _image() -> Trial:
-    """An image of 6 x 5 with an edge in it, and noise."""
+    """Return an image of 6 x 5 with an edge in it, and noise."""
     height, width = 6, 5
     image = np.where(np.arange(width) < 2, -0.6, 0.8) + np.zeros((height, 1))
     noisy = image + np.random.default_rng(1503).normal(0, 0.3, image.shape)
@@ -297,7 +299,7 @@ def _robust(answer: Any) -> Passed:
 
 
 def _drawn(answer: Any) -> Any:
-    """What is seen, what her factor makes of it, and what it should."""
+    """Return what is seen, what her factor makes of it, and what it should."""
     learner_run = (trial := _image()).of(answer).came[0]["belief"][:, 0]
     prior = trial.tensors["prior"].given[0]
     right = trial.tensors["belief"].right[0]
@@ -314,8 +316,8 @@ IMAGES = ((12, 12, 16), (13, 9, 6), (7, 11, 4), (10, 10, 13), (1, 20, 5), (26, 2
 
 
 def blocks(height: int, width: int, tiles: int, maximum: int) -> Array:
-    """The tile of each pixel: of all ways to cut into as many blocks as tiles, none of more than
-    `most` pixels, that which cuts the fewest pairs of neighbours."""
+    """Return the tile of each pixel: of all ways to cut into as many blocks as tiles, none of more
+    than `most` pixels, that which cuts the fewest pairs of neighbours."""
 
     def cut(down: int) -> Array:
         rows = np.arange(height) * down // height
@@ -332,7 +334,7 @@ def cuts(pixels: Array) -> int:
 
 
 def bytes_of(pixels: Array, factors: Array, tiles: int) -> int:
-    """Bytes that a round exchanges."""
+    """Return the bytes that a round exchanges."""
     prior = np.ones((pixels.size, 2))
     lies = (pixels.ravel().tolist(), factors.tolist())
     engine, _ = messages(device_of(tiles), prior, grid(*pixels.shape), 1, stiff=1.0, lies=lies)
@@ -378,7 +380,7 @@ def _most(height: int, width: int, tiles: int) -> int:
 
 
 def _three(learner_run: Any, image: tuple[int, int], tiles: int, description: str) -> list[Array]:
-    """An answer's three arrays of tiles. Raises `NotYet` for what is none."""
+    """Return an answer's three arrays of tiles. Raises `NotYet` for what is none."""
     if not isinstance(learner_run, (tuple, list)) or len(learner_run) != 3:
         wanted = "three arrays: pixels, right, down"
         raise NotYet(description, returned(learner_run), wanted, "", "return pixels, right, down.")
@@ -409,7 +411,7 @@ def _three(learner_run: Any, image: tuple[int, int], tiles: int, description: st
 
 
 def _why_so_many(parts: list[Array], tiles: int) -> tuple[str, str]:
-    """Why a placement exchanges more than need be: what can be seen of it."""
+    """Return why a placement exchanges more than need be: what can be seen of it."""
     pixels, right, down = parts
     ends = ((right, pixels[:, :-1], pixels[:, 1:]), (down, pixels[:-1], pixels[1:]))
     lost = sum(int(((f != a) & (f != b)).sum()) for f, a, b in ends)
@@ -457,7 +459,7 @@ def keep(paragraph: str, figures: str = "") -> None:
 
 
 def _side(side: Any, name: str) -> tuple[Report, dict[str, Array]]:
-    """The report and the results of a program, which is run if it is a function."""
+    """Return the report and the results of a program, which is run if it is a function."""
     description = f"the program {name}"
     returned_value = side
     if callable(side):

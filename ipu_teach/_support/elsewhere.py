@@ -40,8 +40,8 @@ COURSE = (
 def not_in(
     module: str, name: str, instead: Mapping[str, str], known: Iterable[str]
 ) -> AttributeError | ImportError:
-    """The error for a name that `module` has not, raised by its `__getattr__`: an ImportError for
-    `from … import`, an AttributeError for all who ask otherwise."""
+    """Return the error for a name that `module` has not, raised by its `__getattr__`: an
+    ImportError for `from … import`, an AttributeError for all who ask otherwise."""
     asking = sys._getframe(2)
     if asking.f_code.co_filename.startswith("<frozen importlib"):  # looks for a submodule next
         return AttributeError(name)
@@ -63,7 +63,7 @@ def not_in(
 
 
 def _line(module: str, name: str) -> str:
-    """The line that imports a name from where it is; "" where none of ours has it."""
+    """Return the line that imports a name from where it is; "" where none of ours has it."""
     for home in HOMES:
         home_module = import_module(home) if home != module else None
         names = vars(home_module) if home_module else {}

@@ -23,8 +23,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def flagged(cls: F) -> F:
-    """`made`, a function, or a class with its methods, whose flags are looked at before the body
-    runs: `PoplarTypeError`."""
+    """Return `made`, a function, or a class with its methods, whose flags are looked at before the
+    body runs: `PoplarTypeError`."""
     if isinstance(cls, type):
         for name, member in list(vars(cls).items()):
             if inspect.isfunction(member) and (name == "__init__" or name[0] != "_"):

@@ -57,8 +57,8 @@ def outcomes(
     title: str,
     hidden: bool,
 ) -> list[Outcome | None]:
-    """What `function` makes of each of the (name, argument). The line of progress, unless `hidden`,
-    says `what` and the name.
+    """Return what `function` makes of each of the (name, argument). The line of progress, unless
+    `hidden`, says `what` and the name.
 
     None for what Ctrl-C left undone. Raises `InvalidOptionError` for an executor that takes no
     calls.
@@ -98,7 +98,7 @@ def outcomes(
 
 
 def attempt(function: Callable[[Any], Any], argument: Any) -> Outcome:
-    """A call whose errors are outcomes."""
+    """Return a call whose errors are outcomes."""
     try:
         return Outcome(function(argument))
     except Exception as error:
@@ -106,15 +106,15 @@ def attempt(function: Callable[[Any], Any], argument: Any) -> Outcome:
 
 
 def _away(function: Callable[[Any], Any], argument: Any, typed: dict[str, Any]) -> Outcome:
-    """The same in another process perhaps, whose progress nobody sees, and which has no text of
-    what was `typed`."""
+    """Return the same in another process perhaps, whose progress nobody sees, and which has no text
+    of what was `typed`."""
     linecache.cache.update(typed)
     with working("call", hidden=True):
         return attempt(function, argument)
 
 
 def _outcome(future: Future[Outcome]) -> Outcome | None:
-    """What came of a call; None if it was stopped."""
+    """Return what came of a call; None if it was stopped."""
     try:
         return future.result()
     except (CancelledError, KeyboardInterrupt):  # which reaches the processes of a pool, too

@@ -70,7 +70,7 @@ class TrackedWork:
         self.total = total + 1
 
     def each(self, items: Iterable[T], total: int) -> Iterator[T]:
-        """The items one after the other, and how many were taken is noted."""
+        """Yield the items one after the other, and how many were taken is noted."""
         self.total = total
         for self.done, item in enumerate(items):
             yield item
@@ -190,7 +190,8 @@ def working(
     look: Callable[[], tuple[int, int, str]] | None = None,
     hidden: bool = False,
 ) -> Iterator[TrackedWork]:
-    """What happens in the block may take long. In threads beside the main one nothing is shown."""
+    """Yield what happens in the block may take long. In threads beside the main one nothing is
+    shown."""
     work = TrackedWork(title, unit, look, hidden)
     if threading.current_thread() is not threading.main_thread():
         yield work

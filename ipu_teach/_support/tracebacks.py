@@ -16,7 +16,7 @@ from ipu_teach._support.own_code import is_own_module
 
 
 def shortened(error: BaseException, shell: Any) -> list[str]:
-    """The lines that IPython's `shell` shows of `error` and of what it came from."""
+    """Return the lines that IPython's `shell` shows of `error` and of what it came from."""
     formatter = shell.InteractiveTB
     links = [(link, link.__traceback__) for link in _chain(error)]
     try:
@@ -31,7 +31,7 @@ def shortened(error: BaseException, shell: Any) -> list[str]:
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """An error, what it was raised from, and so on."""
+    """Yield an error, what it was raised from, and so on."""
     visited: list[BaseException] = []
     while error is not None and not any(error is link for link in visited):
         yield error

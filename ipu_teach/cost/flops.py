@@ -31,8 +31,8 @@ _MOVES = (
 
 
 def vertex_flops(group: Group) -> int:
-    """Operations of each vertex of `group`; -1 if its codelet could not be traced, so that nobody
-    knows."""
+    """Return the operations of each vertex of `group`; -1 if its codelet could not be traced, so
+    that nobody knows."""
     if group.trace.stopped:
         return -1
     return sum(

@@ -51,8 +51,8 @@ def step_grounds(
     resting: Mapping[str, str],
     target: Target,
 ) -> Counter[str]:
-    """Cycles of one step by what they rest on. `codelets`: cycles by codelet, whose grounds
-    `resting` holds."""
+    """Return the cycles of one step by what they rest on. `codelets`: cycles by codelet, whose
+    grounds `resting` holds."""
 
     def of(*names: str) -> str:
         return weakest(ground(target, name) for name in names)
@@ -86,8 +86,8 @@ StepRan = tuple[int, StepCost, bool, Mapping[str, int], Mapping[str, int]]
 def shares(
     steps_run: Iterable[StepRan], resting: Mapping[str, str], target: Target
 ) -> dict[str, float]:
-    """What share of the cycles of a run rests on what; and of the vertices that ran, what share has
-    "no estimate"."""
+    """Return what share of the cycles of a run rests on what; and of the vertices that ran, what
+    share has "no estimate"."""
     cycles_by_ground: Counter[str] = Counter()
     missing = every = 0
     for times, cost, external, cycles, vertices in steps_run:

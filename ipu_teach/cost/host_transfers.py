@@ -86,8 +86,8 @@ def _landing(graph: FrozenGraph, tensor: Tensor) -> Landing:
 
 
 def _landed(target: Target, packet: Array, owner: Array, packets: Array) -> tuple[Array, Array]:
-    """(the tile on which each piece lands, packets by tile) of pieces sorted by packet; `packets`:
-    how many each IPU gets."""
+    """Return (the tile on which each piece lands, packets by tile) of pieces sorted by packet;
+    `packets`: how many each IPU gets."""
     if not len(packet):
         return owner, np.zeros(target.num_tiles, np.int64)
     first = np.flatnonzero(np.append(True, np.diff(packet) > 0))
@@ -110,7 +110,7 @@ def _landed(target: Target, packet: Array, owner: Array, packets: Array) -> tupl
 
 
 def host_traffic(graph: FrozenGraph, tensors: Sequence[Tensor], to_device: bool) -> Traffic:
-    """The exchange on the IPU that transfers between `tensors` and the host take."""
+    """Return the exchange on the IPU that transfers between `tensors` and the host take."""
     landing_places = landing(graph, *tensors)
     crossing = landing_places.owner != landing_places.landed
     begin, end, owner, landed = (
@@ -130,8 +130,8 @@ def host_traffic(graph: FrozenGraph, tensors: Sequence[Tensor], to_device: bool)
 
 
 def with_host(step: Step) -> tuple[tuple[Tensor, ...], bool] | None:
-    """(the tensors, whether data comes to them) of a step that transfers between tiles and host or
-    remote buffers."""
+    """Return (the tensors, whether data comes to them) of a step that transfers between tiles and
+    host or remote buffers."""
     match step:
         case RemoteCopyStep():
             return (step.tensor,), not step.store
@@ -147,7 +147,8 @@ def with_host(step: Step) -> tuple[tuple[Tensor, ...], bool] | None:
 
 
 def host_links(graph: FrozenGraph, tensors: Sequence[Tensor]) -> tuple[int, ...]:
-    """Bytes of transfers between `tensors` and the host, by `Target.sets`: each IPU has a link."""
+    """Return the bytes of transfers between `tensors` and the host, by `Target.sets`: each IPU has
+    a link."""
     count = graph.target.num_sets
     if count == 1:
         return (sum(tensor.num_elements * tensor.dtype.size for tensor in tensors),)
@@ -157,7 +158,7 @@ def host_links(graph: FrozenGraph, tensors: Sequence[Tensor]) -> tuple[int, ...]
 
 
 def host_cycles(links: Sequence[int], target: Target, streaming: bool = False) -> int:
-    """Cycles of bytes between each IPU and the host, or `streaming` memory, at the same time;
-    rounded up, here alone."""
+    """Return the cycles of bytes between each IPU and the host, or `streaming` memory, at the same
+    time; rounded up, here alone."""
     rate = target.streaming_bytes_per_cycle if streaming else target.host_bytes_per_cycle
     return math.ceil(max(links, default=0) / rate)

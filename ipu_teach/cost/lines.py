@@ -118,7 +118,7 @@ class Observed:
     worker: int = 0
 
     def wrote(self, name: str, *index: int) -> list[Turn]:
-        """The turns that stored in a field, or in the element at `index` of it."""
+        """Return the turns that stored in a field, or in the element at `index` of it."""
         element = index[0] if len(index) == 1 else index
         return [
             turn
@@ -154,7 +154,8 @@ class Observed:
 
 
 def line_cycles(group: Group, row: int, target: Target) -> LineCosts:
-    """The lines of a vertex that was traced. Their cycles and the start add up to the vertex's.
+    """Return the lines of a vertex that was traced. Their cycles and the start add up to the
+    vertex's.
 
     `row`: of the group's table. Empty where they were not counted: data decide them, or an estimate
     is given.
@@ -169,15 +170,16 @@ def line_cycles(group: Group, row: int, target: Target) -> LineCosts:
 
 
 def lines_of_traces(codelet: type[Vertex], traces: list[Trace], target: Target) -> LineCosts:
-    """The same from the trace of the one worker, or of each: the slowest says how long all take."""
+    """Return the same from the trace of the one worker, or of each: the slowest says how long all
+    take."""
     slowest = max((Tally(trace, target) for trace in traces), key=lambda tally: tally.cycles)
     charges = ((counter, op.site[:2], amount) for counter, op, amount in slowest.charges)
     return listed(codelet, charges, _gone_through(slowest.trace), slowest.cycles, target)
 
 
 def _gone_through(trace: Trace) -> Iterator[tuple[Spot, int]]:
-    """How often each statement ran: it begins anew after another one, and where its instructions
-    go back or one comes again."""
+    """Yield how often each statement ran: it begins anew after another one, and where its
+    instructions go back or one comes again."""
     naming = naming_of(trace.codelet)
     first = dict[tuple[Statement, str], Spot]()
     times = Counter[tuple[Statement, str]]()
@@ -208,8 +210,8 @@ def lines_of_pieces(
     times: list[int],
     beside: Mapping[tuple[str, int], int],
 ) -> LineCosts:
-    """The lines of a scalar loop. `pieces`, `times`: how often each piece and line of it ran;
-    `beside`: work on regions."""
+    """Return the lines of a scalar loop. `pieces`, `times`: how often each piece and line of it
+    ran; `beside`: work on regions."""
     charges: list[Charge] = []
     for piece, executions in zip(code.pieces, pieces, strict=True):
         for price in piece if executions else ():
@@ -232,8 +234,8 @@ def factor_of(codelet: type[Vertex], target: Target) -> int:
 
 
 def start_of(codelet: type[Vertex], target: Target) -> int:
-    """Cycles before a vertex comes to its first line: its own start, and that of workers by the
-    tile's supervisor."""
+    """Return the cycles before a vertex comes to its first line: its own start, and that of workers
+    by the tile's supervisor."""
     return factor_of(codelet, target) * VERTEX_OVERHEAD + launch_cycles(codelet)
 
 
@@ -244,8 +246,8 @@ def listed(
     cycles: int,
     target: Target,
 ) -> LineCosts:
-    """What each line takes of the `cycles` of a worker; of a vertex that has the tile to itself, in
-    cycles of the tile."""
+    """Return what each line takes of the `cycles` of a worker; of a vertex that has the tile to
+    itself, in cycles of the tile."""
     factor = factor_of(codelet, target)
     counters: dict[str, Counter[Spot]] = {name: Counter() for name in COUNTERS}
     for counter, spot, amount in charges:
@@ -306,14 +308,14 @@ def naming_of(codelet: type[Vertex]) -> Callable[[Spot], Statement]:
 
 
 def _functions(codelet: type[Vertex]) -> list[FunctionType]:
-    """The methods of a codelet, and the functions of its module."""
+    """Return the methods of a codelet, and the functions of its module."""
     values = [getattr(v, "__func__", v) for c in codelet.__mro__ for v in vars(c).values()]
     values += getattr(codelet.compute, "__globals__", {}).values()
     return [f for f in values if isinstance(f, FunctionType)]
 
 
 def without_cost(codelet: type[Vertex], lines: LineCosts) -> list[Statement]:
-    """The statements beside those of `lines`, in the same methods."""
+    """Return the statements beside those of `lines`, in the same methods."""
     lines_with_cost = {statement.line for statement in lines}
     statements = list[Statement]()
     for function in _functions(codelet):
@@ -331,7 +333,7 @@ def without_cost(codelet: type[Vertex], lines: LineCosts) -> list[Statement]:
 
 
 def indents(codelet: type[Vertex]) -> dict[tuple[str, int], int]:
-    """How far each statement is indented, in levels, by method and line."""
+    """Return how far each statement is indented, in levels, by method and line."""
     return {
         (function.__qualname__.split(".<locals>.")[-1], first): level
         for function in _functions(codelet)
@@ -359,7 +361,7 @@ def _statements(function: FunctionType) -> dict[int, tuple[int, str, int]]:
 
 
 def listing(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    """Rows below each other: two columns of numbers, and two of text."""
+    """Return the rows below each other: two columns of numbers, and two of text."""
     rows_with_head = [head, *rows]
     n, cycles, line, _ = (max(map(len, column)) for column in zip(*rows_with_head, strict=True))
     return "\n".join(
@@ -368,12 +370,12 @@ def listing(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 
 def in_cycles(cycles: float) -> str:
-    """Cycles as they are printed."""
+    """Return the cycles as they are printed."""
     return f"{np.round(cycles, 2):,.10g}"
 
 
 def told(turn: Turn) -> str:
-    """A turn's variables and stores in words."""
+    """Return a turn's variables and stores in words."""
     parts = [f"{name} = {value!s}" for name, value in turn.values.items()]
     for name, places in turn.stored.items():
         pairs = zip(places, turn.held[name], strict=False)

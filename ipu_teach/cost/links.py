@@ -21,7 +21,7 @@ Link = tuple[int, int]  # from an IPU to a neighbour
 
 
 def route(source: int, destination: int, ring: int = 0) -> Iterator[Link]:
-    """The links on the way from one IPU to another. `ring`: see `around`."""
+    """Yield the links on the way from one IPU to another. `ring`: see `around`."""
     up = destination // 2 - source // 2
     rungs = ring // 2
     ipu = source
@@ -43,12 +43,13 @@ def ring_order(count: int) -> list[int]:
 
 
 def around(target: Target) -> int:
-    """How many IPUs there are, where the ends of the ladder meet; else 0."""
+    """Return how many IPUs there are, where the ends of the ladder meet; else 0."""
     return target.num_ipus if target.ipu_link_topology == TORUS else 0
 
 
 def links_of(target: Target) -> list[Link]:
-    """All links of a machine, each way: rungs first, then rails, and those where ends meet."""
+    """Return all links of a machine, each way: rungs first, then rails, and those where ends
+    meet."""
     n = target.num_ipus
     ring = around(target)
     pairs = [(i, i + 1) for i in range(0, n - 1, 2)] + [(i, i + 2) for i in range(n - 2)]
@@ -57,14 +58,14 @@ def links_of(target: Target) -> list[Link]:
 
 
 def link_rate(link: Link, target: Target) -> float:
-    """Bytes a cycle over a link: of a rung, or of a rail."""
+    """Return the bytes a cycle over a link: of a rung, or of a rail."""
     rung = link[0] ^ link[1] == 1
     return target.link_bytes_per_cycle if rung else target.rail_bytes_per_cycle
 
 
 def link_load(flows: Array, target: Target) -> tuple[Counter[Link], int]:
-    """(bytes over each link that carries some, links of the longest way). `flows`: bytes from each
-    IPU (first axis) to each other one."""
+    """Return (bytes over each link that carries some, links of the longest way). `flows`: bytes
+    from each IPU (first axis) to each other one."""
     load = Counter[Link]()
     longest = 0
     ring = around(target)
@@ -77,12 +78,12 @@ def link_load(flows: Array, target: Target) -> tuple[Counter[Link], int]:
 
 
 def busy_cycles(link: Link, size: int, target: Target) -> int:
-    """Cycles that so many bytes keep a link busy."""
+    """Return the cycles that so many bytes keep a link busy."""
     return int(np.ceil(size / link_rate(link, target)))
 
 
 def link_cycles(flows: Array, target: Target) -> int:
-    """Cycles of the busiest link and the longest way, of `link_load`."""
+    """Return the cycles of the busiest link and the longest way, of `link_load`."""
     load, longest = link_load(flows, target)
     latency = int(
         np.ceil(longest * target.global_sync_seconds_per_hop / 2 * target.tile_clock_frequency)

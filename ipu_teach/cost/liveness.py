@@ -55,18 +55,18 @@ class Accesses:
         self._found: dict[int, VariableUse] = {}
 
     def none(self) -> Array:
-        """No variable."""
+        """Return no variable."""
         return np.zeros(len(self.start), bool)
 
     def of(self, number: int) -> VariableUse:
-        """The access of step `number`."""
+        """Return the access of step `number`."""
         if number not in self._found:
             self._found[number] = self._access(self.compiled.steps[number])
         return self._found[number]
 
     def touched(self, *tensors: object) -> Array:
-        """The variables of which some element is in one of the tensors; what is no tensor lies
-        elsewhere."""
+        """Return the variables of which some element is in one of the tensors; what is no tensor
+        lies elsewhere."""
         return self._touched(*extent_of(tensors))
 
     def _access(self, step: Step) -> VariableUse:
@@ -144,8 +144,8 @@ class _Place:
         return uses, fills
 
     def _after_condition(self) -> Array:
-        """What a while loop needs when its predicate is read, besides what is needed after the
-        loop."""
+        """Return what a while loop needs when its predicate is read, besides what is needed after
+        the loop."""
         condition, body = self.children
         needed: Array = self.predicate | body.uses | (condition.uses & ~body.fills)
         return needed
@@ -172,14 +172,14 @@ class _Place:
                 after = part.uses | (after & ~part.fills)
 
     def leaves(self) -> list[_Place]:
-        """The leaves below, in order."""
+        """Return the leaves below, in order."""
         if self.node.step >= 0:
             return [self]
         return [leaf for child in self.children for leaf in child.leaves()]
 
 
 def liveness(compiled: Compiled) -> Liveness:
-    """The liveness of every variable of a compiled program."""
+    """Return the liveness of every variable of a compiled program."""
     accesses = Accesses(compiled)
     roots = [_Place(program, accesses) for program in compiled.programs]
     always = np.array([v.constant or v.state for v in compiled.graph.variables], bool)

@@ -117,10 +117,10 @@ class StepCost:
         return float(self.compute_cycles.mean() / longest) if longest else 0.0
 
     def by_set(self, group: int, at_work: Array, target: Target) -> tuple[Array, Array]:
-        """(int64[sets]: by a number which of `Target.sets` begin the step together, 0 those of all
-        IPUs, -1 for one that waits for no other; int64[sets]: how long one execution keeps each, 0
-        for one that has no part in it), of a step that has those `at_work`, and in which so many
-        neighbouring IPUs take part `together`."""
+        """Return (int64[sets]: by a number which of `Target.sets` begin the step together, 0 those
+        of all IPUs, -1 for one that waits for no other; int64[sets]: how long one execution keeps
+        each, 0 for one that has no part in it), of a step that has those `at_work`, and in which so
+        many neighbouring IPUs take part `together`."""
         ipus = at_work.reshape(target.num_ipus, -1)
         external = group == target.num_ipus
         if at_work.size == 1:
@@ -142,8 +142,8 @@ class StepCost:
         )
 
     def _by_group(self, at_work: Array, target: Target) -> tuple[Array, Array]:
-        """`by_set` of bool[groups, IPUs of each, sets of each]: a group is kept as long as the
-        slowest in it, and of it the I/O tiles, what computes, or both."""
+        """Return `by_set` of bool[groups, IPUs of each, sets of each]: a group is kept as long as
+        the slowest in it, and of it the I/O tiles, what computes, or both."""
         shape, (groups, size, _) = at_work.shape, at_work.shape
         takes_part = np.broadcast_to(at_work.any(axis=1, keepdims=True), shape)
         links = [self.link_cycles(target, ipu) for ipu in range(groups * size)]
@@ -157,9 +157,10 @@ class StepCost:
         )
 
     def at_work(self, vertices: Iterable[Array], target: Target) -> Array:
-        """bool[sets]: which of `Target.sets` have a part in the step: a tile moves something or has
-        one of the `vertices`, of which the tiles are given, or the host link does, which is for an
-        IPU's I/O tiles to serve. What concerns no tile, such as an internal sync, all have."""
+        """Return bool[sets]: which of `Target.sets` have a part in the step: a tile moves something
+        or has one of the `vertices`, of which the tiles are given, or the host link does, which is
+        for an IPU's I/O tiles to serve. What concerns no tile, such as an internal sync, all
+        have."""
         busy = [self.compute_cycles, *(t.received + t.sent + t.stayed for t in self.exchange)]
         has_work = np.any([np.logical_or.reduceat(p > 0, target.set_starts) for p in busy], axis=0)
         for tiles in vertices:
@@ -170,22 +171,23 @@ class StepCost:
         return np.asarray(has_work | ~has_work.any())
 
     def link_cycles(self, target: Target, ipu: int | None = None) -> int:
-        """Cycles on the link to what the step talks to: of the slowest IPU, or of one."""
+        """Return the cycles on the link to what the step talks to: of the slowest IPU, or of
+        one."""
         links = self._links(target).sum(axis=1)
         local_links = links if ipu is None else links[ipu : ipu + 1]
         return host_cycles(local_links.tolist(), target, self.streaming)
 
     def _links(self, target: Target) -> Array:
-        """int64[ipus, sets of each]: `host_links`; of a file that does not say whose they are, all
-        bytes of each."""
+        """Return int64[ipus, sets of each]: `host_links`; of a file that does not say whose they
+        are, all bytes of each."""
         count = target.num_sets
         known = len(self.host_links) == count
         links = np.array(self.host_links if known else (self.host_bytes,) * count)
         return links.reshape(target.num_ipus, -1)
 
     def at(self, target: Target, sync_cycles: int) -> StepCost:
-        """The same step with another sync, and its exchanges and the host's transfer at the rates
-        of `target`."""
+        """Return the same step with another sync, and its exchanges and the host's transfer at the
+        rates of `target`."""
         per_tile = [t.tile_cycles(target) for t in self.exchange]
         return replace(
             self,
@@ -198,9 +200,10 @@ class StepCost:
 
 
 def together(kind: str, under_full: bool, target: Target, replicas: int) -> int:
-    """How many IPUs take part together in a step of this kind: all, if they do `under_full`, the
-    pattern FULL; 0 if each does by itself. With the host and with streaming memory each IPU talks
-    by itself under SINGLE_PIPELINE, and under REPLICA_AND_LADDER those of a replica together."""
+    """Return how many IPUs take part together in a step of this kind: all, if they do `under_full`,
+    the pattern FULL; 0 if each does by itself. With the host and with streaming memory each IPU
+    talks by itself under SINGLE_PIPELINE, and under REPLICA_AND_LADDER those of a replica
+    together."""
     if not under_full or target.sync_pattern == FULL or kind not in TRANSFERS:
         return under_full * target.num_ipus
     group = target.num_ipus // replicas if target.sync_pattern == REPLICA_AND_LADDER else 1
@@ -239,8 +242,8 @@ class CostModel:
         self._exchanges: dict[int, tuple[Traffic, ...]] = {}
 
     def at(self, target: Target) -> CostModel:
-        """The costs of the same compiled program on a machine of as many tiles, at the rates of
-        `target`.
+        """Return the costs of the same compiled program on a machine of as many tiles, at the rates
+        of `target`.
 
         A MultiVertex is traced again if `target` has another number of workers. Raises
         `InvalidMachineModelError` for other prices of codelets where cycles were counted in a run.
@@ -255,14 +258,15 @@ class CostModel:
         return model
 
     def priced(self, prices: object) -> CostModel:
-        """The costs with codelets of one's own at these `target.PRICES`; with None, as they are."""
+        """Return the costs with codelets of one's own at these `target.PRICES`; with None, as they
+        are."""
         if prices in (None, self.target.codelet_prices):
             return self
         return self.at(replace(self.target, codelet_prices=str(prices)))
 
     def of_run(self, measured: Iterable[Measured]) -> CostModel:
-        """The costs of the same program with those of a run, in which so much was `measured`: all
-        that is here, and more."""
+        """Return the costs of the same program with those of a run, in which so much was
+        `measured`: all that is here, and more."""
         model = CostModel(self.compiled, self.target, measured)
         model._exchanges = self._exchanges
         model.groups = self.groups
@@ -362,25 +366,25 @@ class CostModel:
         return len(self.compiled.steps) + len(self.measured)
 
     def compiled_number(self, number: int) -> int:
-        """The number of the compiled step that step `number` is an execution of, if it is not one
-        itself."""
+        """Return the number of the compiled step that step `number` is an execution of, if it is
+        not one itself."""
         after = number - len(self.compiled.steps)
         return number if after < 0 else self.measured[after].step
 
     def compiled_step(self, number: int) -> Step:
-        """What step `number` does."""
+        """Return what step `number` does."""
         return self.compiled.steps[self.compiled_number(number)]
 
     def compute_set(self, number: int) -> FrozenComputeSet | None:
-        """The compute set that step `number` executes, if it does."""
+        """Return the compute set that step `number` executes, if it does."""
         step = self.compiled_step(number)
         if isinstance(step, ExecuteStep):
             return self.compiled.graph.compute_sets[step.compute_set]
         return None
 
     def vertices(self, number: int) -> Iterator[tuple[Group, Array]]:
-        """(a group, int64 modelled cycles of its vertices, `UNKNOWN` if not known) for all that
-        step `number` executes."""
+        """Yield (a group, int64 modelled cycles of its vertices, `UNKNOWN` if not known) for all
+        that step `number` executes."""
         after = number - len(self.compiled.steps)
         step = self.compiled_step(number)
         measured = {} if after < 0 else self.measured[after].cycles
@@ -390,14 +394,14 @@ class CostModel:
             yield group, vertex_cycles(group, self.target, measured.get(place))
 
     def step(self, number: int) -> StepCost:
-        """The cost of one execution of step `number`."""
+        """Return the cost of one execution of step `number`."""
         if number not in self._steps:
             self._steps[number] = self._cost_of(number)
         return self._steps[number]
 
     def vertex_cycles(self, number: int) -> tuple[Array, Array, Array, Array]:
-        """(cycles, tiles, takes the whole tile, order) of every vertex of step `number`; unknown
-        cycles are `UNKNOWN`."""
+        """Return (cycles, tiles, takes the whole tile, order) of every vertex of step `number`;
+        unknown cycles are `UNKNOWN`."""
         columns = [
             (
                 cycles,
@@ -438,11 +442,11 @@ class CostModel:
         return compute, active, tuple(sorted(unknown))
 
     def _sync(self, group: int) -> int:
-        """Cycles of one sync: of one IPU, or of so many."""
+        """Return the cycles of one sync: of one IPU, or of so many."""
         return self.target.internal_sync_cycles + (sync_of(group, self.target) if group else 0)
 
     def by_set(self, number: int) -> tuple[Array, Array]:
-        """`StepCost.by_set` of step `number`."""
+        """Return `StepCost.by_set` of step `number`."""
         if number not in self._by_set:
             cost = self.step(number)
             step = self.compiled_step(number)
@@ -452,7 +456,7 @@ class CostModel:
         return self._by_set[number]
 
     def together(self, number: int) -> int:
-        """How many IPUs take part in step `number` together: see `together`."""
+        """Return how many IPUs take part in step `number` together: see `together`."""
         full = self.external_under_full(number)
         graph = self.compiled.graph
         kind = _titled(graph, self.compiled_step(number))[0] if full else ""
@@ -469,7 +473,7 @@ class CostModel:
         )
 
     def exchange(self, number: int) -> tuple[Traffic, ...]:
-        """What step `number` moves between tiles, found once for all rates."""
+        """Return what step `number` moves between tiles, found once for all rates."""
         compiled_index = self.compiled_number(number)
         if compiled_index not in self._exchanges:
             self._exchanges[compiled_index] = exchange_of(
@@ -506,8 +510,8 @@ class CostModel:
         )
 
     def codelet_cycles(self, number: int) -> dict[str, int]:
-        """Cycles of one execution of step `number`, summed by codelet; unknown ones count
-        nothing."""
+        """Return the cycles of one execution of step `number`, summed by codelet; unknown ones
+        count nothing."""
         totals = Counter[str]()
         for group, cycles in self.vertices(number):
             totals[group.table.codelet.__name__] += int(np.maximum(cycles, 0).sum())
@@ -515,8 +519,8 @@ class CostModel:
 
 
 def exchange_of(graph: FrozenGraph, step: Step) -> tuple[Traffic, ...]:
-    """What a step moves between tiles: of a compute set what comes before it, and what leaves
-    after."""
+    """Return what a step moves between tiles: of a compute set what comes before it, and what
+    leaves after."""
     if isinstance(step, ExecuteStep):
         compute_set = graph.compute_sets[step.compute_set]
         return reads(graph, compute_set, moves(step)), writes(graph, compute_set)
@@ -528,7 +532,7 @@ def exchange_of(graph: FrozenGraph, step: Step) -> tuple[Traffic, ...]:
 
 
 def _titled(graph: FrozenGraph, step: Step) -> tuple[str, str]:
-    """The kind of a step, and what it is called."""
+    """Return the kind of a step, and what it is called."""
     match step:
         case ExecuteStep():
             return "Execute", graph.compute_sets[step.compute_set].name

@@ -30,8 +30,8 @@ from ipu_teach.types import Array
 
 
 def met(clocks: Array, meets: Array) -> Array:
-    """The clocks of all sets, once those that begin a step together have waited for each other:
-    those of the same number, and -1 for no other."""
+    """Return the clocks of all sets, once those that begin a step together have waited for each
+    other: those of the same number, and -1 for no other."""
     latest = np.zeros(len(clocks), np.int64)
     both = meets >= 0
     np.maximum.at(latest, meets[both], clocks[both])
@@ -111,13 +111,14 @@ class Overlap:
         self.begins = np.append(self._walked[self.cuts, 0], now[0])
 
     def _work(self, ipu: int) -> Array:
-        """int64[stretches]: how long an IPU is at work in each."""
+        """Return int64[stretches]: how long an IPU is at work in each."""
         if len(self.cuts):
             return np.add.reduceat(self.lasts[:, ipu][self.order], self.cuts)
         return self.cuts
 
     def starts(self, first: int, last: int, ipus: slice = slice(None)) -> Array:
-        """int64[last - first, ipus]: when each IPU comes to each step from `first` up to `last`."""
+        """Return int64[last - first, ipus]: when each IPU comes to each step from `first` up to
+        `last`."""
         if first >= last:
             return self.lasts[:0, ipus]
         if self._walked is not None:
@@ -146,8 +147,8 @@ class Overlap:
         )
 
     def least(self, executions: Array) -> int:
-        """The least that executions (int64[steps]) beyond those in `order` may take: each IPU does
-        its own without waiting."""
+        """Return the least that executions (int64[steps]) beyond those in `order` may take: each
+        IPU does its own without waiting."""
         return int(
             ((executions - np.bincount(self.order, minlength=len(self.lasts))) @ self.lasts).max(
                 initial=0
@@ -177,8 +178,8 @@ class Overlap:
         return np.add(waited, idle).astype(np.int64)
 
     def holding(self, ipu: int) -> Array:
-        """int64[steps]: how long the steps of one IPU take, by number, in which others wait for it:
-        those of the stretches that it ends, and external ones."""
+        """Return int64[steps]: how long the steps of one IPU take, by number, in which others wait
+        for it: those of the stretches that it ends, and external ones."""
         if self._walked is None:
             earliest = np.min([self._work(peer) for peer in range(self.lasts.shape[1])], axis=0)
             is_holding = (self._last == ipu) & (earliest < np.diff(self.begins))

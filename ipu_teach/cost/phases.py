@@ -39,7 +39,7 @@ def phases(
     own: int | None = None,
     meets: Array | None = None,
 ) -> tuple[Phase, ...]:
-    """The phases of `step` that take any time; together they last `step.cycles`.
+    """Return the phases of `step` that take any time; together they last `step.cycles`.
 
     What is exchanged before the vertices or the copies of a step work comes first, what they leave
     behind after. With `host_first` data comes from the host or from streaming memory, and the

@@ -60,7 +60,7 @@ def local(tile_map: TileMap, byte: Array) -> Array:
 def copied(
     tile_map: TileMap, target: Target, source: Array, destination: Array, size: Array, copy: Array
 ) -> Moves:
-    """What tiles move within their memory when `size[i]` bytes at `source[i]` are copied to
+    """Return what tiles move within their memory when `size[i]` bytes at `source[i]` are copied to
     `destination[i]`.
 
     `copy`: the number of the copy that does so. Each arranges for itself what it brings, also where
@@ -91,8 +91,8 @@ def copied(
 
 
 def edges(graph: FrozenGraph, compute_set: FrozenComputeSet, without: str) -> Moves:
-    """What tiles gather for the edges of a compute set, except the fields of the kind `without`; or
-    scatter after it."""
+    """Return what tiles gather for the edges of a compute set, except the fields of the kind
+    `without`; or scatter after it."""
     pieces, total = np.zeros((2, graph.target.num_tiles), np.int64)
     for table in compute_set.tables:
         for name, field in table.fields.items():
@@ -225,8 +225,8 @@ def _moves(
 def _joined(
     key: Array, size: Array, *places: Array, keep: tuple[Array, ...] = ()
 ) -> tuple[Array, ...]:
-    """(key, size, *keep) of pieces, where those that follow each other under one key and in all
-    `places` are one."""
+    """Return (key, size, *keep) of pieces, where those that follow each other under one key and in
+    all `places` are one."""
     goes_on = key[1:] == key[:-1]
     for column in keep:
         goes_on &= column[1:] == column[:-1]

@@ -17,7 +17,7 @@ from ipu_teach.types import Array
 
 
 def busiest_worker(cycles: Array, tiles: Array, num_tiles: int, num_workers: int) -> Array:
-    """int64[num_tiles]: worker cycles of each tile's busiest worker.
+    """Return int64[num_tiles]: worker cycles of each tile's busiest worker.
 
     `cycles` and `tiles`: one entry for each vertex, in the order in which the vertices start.
     """
@@ -44,8 +44,8 @@ def busiest_worker(cycles: Array, tiles: Array, num_tiles: int, num_workers: int
 def in_turn(
     cycles: Array, first: Array, count: Array, num_workers: int
 ) -> Iterator[tuple[Array, Array, Array, Array]]:
-    """Tiles advance together, one vertex of each at a time: (which tiles go on, the worker of each,
-    the worker cycles after which it starts, which vertex). Those of tile i are
+    """Yield the tiles advance together, one vertex of each at a time: (which tiles go on, the
+    worker of each, the worker cycles after which it starts, which vertex). Those of tile i are
     `cycles[first[i]:first[i] + count[i]]`."""
     free = np.zeros((len(count), num_workers), np.int64)
     for rank in range(int(count.max(initial=0))):
@@ -57,8 +57,8 @@ def in_turn(
 
 
 def shared_out(cycles: Array, num_workers: int) -> tuple[Array, Array]:
-    """(worker, worker cycles after which it starts), int64 each, of every vertex of one tile, in
-    the order in which they start."""
+    """Return (worker, worker cycles after which it starts), int64 each, of every vertex of one
+    tile, in the order in which they start."""
     turns = [
         (worker[0], start[0])
         for _, worker, start, _ in in_turn(

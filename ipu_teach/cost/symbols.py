@@ -39,7 +39,7 @@ class Symbol:
 
 
 def largest(*amounts: Any) -> Any:
-    """The largest of some numbers, or the text of it."""
+    """Return the largest of some numbers, or the text of it."""
     if any(isinstance(amount, Symbol) for amount in amounts):
         return Symbol(f"max({', '.join(map(str, amounts))})", NAME)
     return max(amounts)

@@ -147,8 +147,9 @@ _LOOPS: dict[str, tuple[str, str, str]] = {
 
 
 def array_cycles(name: str, dtype: np.dtype[Any], elements: Any, target: Target) -> Any:
-    """Cycles, in units of `UNIT`, of numpy's function `name` for so many elements of `dtype`, side
-    by side in an array: a number of them, or a `Symbol`. `name` may also be one of `writer`'s.
+    """Return the cycles, in units of `UNIT`, of numpy's function `name` for so many elements of
+    `dtype`, side by side in an array: a number of them, or a `Symbol`. `name` may also be one of
+    `writer`'s.
 
     PopLibs' loops take two or four elements a turn where the data path holds as many; a wider one
     would not change those.
@@ -177,7 +178,7 @@ def array_cycles(name: str, dtype: np.dtype[Any], elements: Any, target: Target)
 
 
 def single_cycles(name: str, dtype: np.dtype[Any], target: Target) -> float:
-    """Issue cycles of one operation, by its name, whose result is a single element."""
+    """Return the issue cycles of one operation, by its name, whose result is a single element."""
     if name in ("", FUSED, LOOP):
         return float(array_cycles(name, dtype, 1, target) / UNIT)
     width = _width(dtype, target)
@@ -185,7 +186,7 @@ def single_cycles(name: str, dtype: np.dtype[Any], target: Target) -> float:
 
 
 def _dense_cycles(name: str, dtype: np.dtype[Any], n: Any, target: Target) -> Any:
-    """Those of one of the loops for functions of n x n matrices."""
+    """Return those of one of the loops for functions of n x n matrices."""
 
     def units(names: str) -> int:
         plain = {"move": "", "decide": "", "fused": FUSED}
@@ -201,12 +202,12 @@ def _dense_cycles(name: str, dtype: np.dtype[Any], n: Any, target: Target) -> An
 
 
 def _turns(elements: Any, width: int) -> Any:
-    """How often so many fit into them, the last time perhaps in part."""
+    """Return how often so many fit into them, the last time perhaps in part."""
     return (elements + (width - 1)) // width
 
 
 def _width(dtype: np.dtype[Any], target: Target) -> int:
-    """Elements of `dtype` that fill the data path."""
+    """Return the elements of `dtype` that fill the data path."""
     return max(1, target.data_path_width // (8 * dtype.itemsize))
 
 
@@ -327,8 +328,8 @@ class Tally:
             self.charges.append((counter, op, units))
 
     def _fused(self, op: Op) -> bool:
-        """True for a sum or difference that is one instruction with a product, which nothing else
-        takes."""
+        """Return the true for a sum or difference that is one instruction with a product, which
+        nothing else takes."""
         samples = self.trace.samples
         kind = np.asarray(samples[op.result]).dtype
         if op.kind not in ("ufunc", "reduce") or _name(op) not in ("add", "subtract"):
@@ -364,13 +365,13 @@ class Tally:
 
 
 def trace_cycles(trace: Trace, target: Target) -> int:
-    """Worker cycles of one vertex, counted from its trace."""
+    """Return the worker cycles of one vertex, counted from its trace."""
     return Tally(trace, target).cycles
 
 
 def _name(op: Op) -> str:
-    """The function of an operation, as numpy calls it. Three powers have instructions of their
-    own."""
+    """Return the function of an operation, as numpy calls it. Three powers have instructions of
+    their own."""
     name = str(getattr(op.fn, "__name__", ""))
     if name not in ("pow", "power"):
         return name
@@ -381,7 +382,7 @@ def _name(op: Op) -> str:
 
 
 def together(beside: Sequence[Any], target: Target) -> Any:
-    """What work on whole regions, its loads and its stores take: of each so many, numbers or
+    """Return what work on whole regions, its loads and its stores take: of each so many, numbers or
     texts."""
     vec, loads, stores = beside
     by_hand = target.codelet_prices == BY_HAND
@@ -389,7 +390,7 @@ def together(beside: Sequence[Any], target: Target) -> Any:
 
 
 def piece_cycles(piece: PricedPiece, target: Target) -> int:
-    """Cycles of a straight piece of a scalar loop, in units of `UNIT`."""
+    """Return the cycles of a straight piece of a scalar loop, in units of `UNIT`."""
     return sum(
         times * round(UNIT * single_cycles(name, np.dtype(kind if name and kind else "f4"), target))
         for (name, kind, _), times in piece
@@ -397,12 +398,12 @@ def piece_cycles(piece: PricedPiece, target: Target) -> int:
 
 
 def priced_for(codelet: type[Vertex], target: Target) -> Target:
-    """`target` with the prices of a codelet: the library's are by hand."""
+    """Return `target` with the prices of a codelet: the library's are by hand."""
     return replace(target, codelet_prices=BY_HAND) if of_library(codelet) else target
 
 
 def depends_on_data(group: Group) -> bool:
-    """True if the cycles of a vertex of `group` are known only when it has run."""
+    """Return the true if the cycles of a vertex of `group` are known only when it has run."""
     if (
         group.scalar is None
         or not group.trace.stopped
@@ -420,13 +421,13 @@ def launch_cycles(codelet: type[Vertex]) -> int:
 
 
 def of_library(codelet: type[Vertex]) -> bool:
-    """True for the vertices of the kit's libraries, templates among them."""
+    """Return the true for the vertices of the kit's libraries, templates among them."""
     return any(base.__module__.startswith("ipu_teach.poplibs") for base in codelet.__mro__)
 
 
 def column_of(group: Group, column: Array) -> Array:
-    """The entries of a column of the group's table that belong to the group. What is all of it is
-    not copied."""
+    """Return the entries of a column of the group's table that belong to the group. What is all of
+    it is not copied."""
     return column if len(group.rows) == len(column) else column[group.rows]
 
 

@@ -47,8 +47,8 @@ NOTHING = Transfers(np.zeros(0, np.int64), np.zeros(0, np.int64), ())
 
 @lru_cache(maxsize=8)  # of a step that several IPUs do apart each asks
 def transfers(graph: FrozenGraph, step: Step) -> tuple[Transfers, ...]:
-    """The messages of each exchange of a step, in the order of `StepCost.exchange`: before and
-    after what it computes."""
+    """Return the messages of each exchange of a step, in the order of `StepCost.exchange`: before
+    and after what it computes."""
     if isinstance(step, ExecuteStep):
         compute_set = graph.compute_sets[step.compute_set]
         arriving = _messages(
@@ -71,7 +71,7 @@ def transfers(graph: FrozenGraph, step: Step) -> tuple[Transfers, ...]:
 
 
 def _messages(tile_map: TileMap, tile: Array, start: Array, stop: Array) -> Transfers:
-    """One message for each owner and set of tiles that ask for the same bytes."""
+    """Return one message for each owner and set of tiles that ask for the same bytes."""
     to, begin, end, owner = crossing(tile_map, tile, start, stop)
     if not len(owner):
         return NOTHING
@@ -98,7 +98,7 @@ def _messages(tile_map: TileMap, tile: Array, start: Array, stop: Array) -> Tran
 
 
 def _pairs(source: Array, to: Array, size: Array) -> Transfers:
-    """One message for each pair of tiles."""
+    """Return one message for each pair of tiles."""
     pairs, inverse = np.unique(source * 2**32 + to, return_inverse=True)
     total = np.bincount(inverse, size, len(pairs)).astype(np.int64)
     return _sorted(pairs // 2**32, total, tuple((pairs % 2**32).reshape(-1, 1)))
@@ -110,8 +110,8 @@ def _sorted(source: Array, size: Array, receivers: tuple[Array, ...]) -> Transfe
 
 
 def _mix(x: Array) -> Array:
-    """A number with its bits spread over 64, never the same for two (the finaliser of splitmix64,
-    which is a bijection)."""
+    """Return a number with its bits spread over 64, never the same for two (the finaliser of
+    splitmix64, which is a bijection)."""
     x = (x + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -31,8 +31,8 @@ def make_clone(
     log: MappingLog,
     allocate: Callable[[type[DType], tuple[int, ...]], Tensor],
 ) -> Tensor:
-    """A tensor like `original`, in a variable from `allocate(dtype, shape)`, its tiles written to
-    `log`."""
+    """Return a tensor like `original`, in a variable from `allocate(dtype, shape)`, its tiles
+    written to `log`."""
     fresh = method is TensorCloneMethod.CREATE_NEW_ORDER
     if method is TensorCloneMethod.PRESERVE_ORDER_UNLESS_ALIASES:
         fresh = original.layout.aliased
@@ -64,8 +64,8 @@ def make_clone(
 def _by_tile(
     original: Tensor, starts: Array, lengths: Array, tile_map: TileTable
 ) -> tuple[Array, Array]:
-    """Runs cut where the tile changes and sorted by tile, those on no tile first; within a tile
-    their order stays."""
+    """Return the runs cut where the tile changes and sorted by tile, those on no tile first; within
+    a tile their order stays."""
     size = original.dtype.size
     begin = (original.offset + starts) * size
     _, low, high, tile = tile_map.split(begin, begin + lengths * size)

@@ -81,12 +81,12 @@ class Codelets:
         self.named.update(classes)
 
     def has(self, name: object) -> bool:
-        """True if `find(name)` would find something."""
+        """Return the true if `find(name)` would find something."""
         return self._find(name) is not None
 
     def find(self, name: str) -> type[Vertex]:
-        """The class under `name`. Raises `UnknownVertexTypeError`, which lists the names there
-        are."""
+        """Return the class under `name`. Raises `UnknownVertexTypeError`, which lists the names
+        there are."""
         codelet = self._find(name)
         if codelet is None:
             known = sorted({*self.named, *_marked})
@@ -131,7 +131,7 @@ class Codelets:
 
 
 def vertex_class(codelet: object, call: str) -> type[Vertex]:
-    """What `call` was given, if it is a vertex class. Raises `GraphObjectCreationError`."""
+    """Return what `call` was given, if it is a vertex class. Raises `GraphObjectCreationError`."""
     if not isinstance(codelet, type) or not issubclass(codelet, Vertex):
         raise GraphObjectCreationError(f"""{call} was given {shown(codelet)}, which is no vertex
             class.
@@ -140,7 +140,7 @@ def vertex_class(codelet: object, call: str) -> type[Vertex]:
 
 
 def _classes(source: object) -> list[type[Vertex]]:
-    """The vertex classes that `source` stands for."""
+    """Return the vertex classes that `source` stands for."""
     if isinstance(source, (str, os.PathLike)):
         source = _load(Path(source))
     if not isinstance(source, ModuleType):
@@ -206,8 +206,8 @@ def _load(path: Path) -> ModuleType:
 def said_cycles(
     cls: type[Vertex], estimator: Estimator | None, shapes: Shapes, target: Target, who: str
 ) -> int | None:
-    """The cycles that a registered estimator, else the class's own `cycles`, gives; None if there
-    is neither.
+    """Return the cycles that a registered estimator, else the class's own `cycles`, gives; None if
+    there is neither.
 
     Raises `InvalidPerfEstimateError`, which names `who` (a vertex), if it fails or gives no whole
     number.
@@ -246,8 +246,8 @@ def said_cycles(
 
 
 def _hollow(cls: type[Vertex], shapes: Shapes, target: Target) -> Vertex:
-    """A vertex whose fields have these shapes and hold nothing, for `cycles(self, target)` to
-    measure."""
+    """Return a vertex whose fields have these shapes and hold nothing, for `cycles(self, target)`
+    to measure."""
     regions: dict[str, Any] = {}
     for name, declared in cls.fields.items():
         shape = shapes[name]
@@ -264,7 +264,7 @@ def _hollow(cls: type[Vertex], shapes: Shapes, target: Target) -> Vertex:
 def get_perf_estimate(
     estimators: Mapping[type[Vertex], Estimator], target: Target, vertex: VertexRef
 ) -> int:
-    """`Graph.get_perf_estimate`."""
+    """Return `Graph.get_perf_estimate`."""
     table = vertex.table
     row = vertex.row
     if table.estimates is not None and row < len(table.estimates) and table.estimates[row] >= 0:
@@ -282,7 +282,7 @@ def get_perf_estimate(
 
 
 def _shapes(vertex: VertexRef) -> dict[str, tuple[Any, ...]]:
-    """The shapes of a vertex's regions. All of its fields must be connected."""
+    """Return the shapes of a vertex's regions. All of its fields must be connected."""
     from ipu_teach.graph.sizes import state_size
 
     table = vertex.table

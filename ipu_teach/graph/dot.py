@@ -25,7 +25,7 @@ Edge = tuple[str, str, str]  # from, to, attributes
 
 
 def vertex_graph(graph: Graph, programs: Any = None) -> str:
-    """Every vertex, with the variables that its fields are connected to."""
+    """Return every vertex, with the variables that its fields are connected to."""
     sets, _ = _used(graph, programs)
     boxes = []
     edges = []
@@ -48,8 +48,8 @@ def vertex_graph(graph: Graph, programs: Any = None) -> str:
 
 
 def compute_graph(graph: Graph, programs: Any = None) -> str:
-    """Every compute set, with the variables that its vertices read and write, and the copies of
-    `programs`."""
+    """Return every compute set, with the variables that its vertices read and write, and the copies
+    of `programs`."""
     sets, copies = _used(graph, programs)
     boxes = []
     edges = []
@@ -69,8 +69,8 @@ def compute_graph(graph: Graph, programs: Any = None) -> str:
 
 
 def _used(graph: Graph, programs: Any) -> tuple[list[ComputeSet], list[Any]]:
-    """The compute sets and the copies of `programs`, each once; all compute sets if no program is
-    given.
+    """Return the compute sets and the copies of `programs`, each once; all compute sets if no
+    program is given.
 
     A program is known here by its parts, since programs are built from graphs and not the other way
     round.
@@ -171,6 +171,6 @@ def _node(name: str, label: str, shape: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """`text` as a GraphViz string."""
+    """Return `text` as a GraphViz string."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

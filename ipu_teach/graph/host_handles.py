@@ -32,7 +32,7 @@ class HostAccess:
 
 
 def scoped_handle(handle: str, debug_context: str | None, call: str) -> str:
-    """A stream's handle within a scope."""
+    """Return a stream's handle within a scope."""
     check_handle(handle, call)
     return scoped(handle, debug_context, call) or ""
 

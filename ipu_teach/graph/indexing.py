@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def cut(tensor: Tensor, key: Any) -> tuple[int, Form]:
-    """The offset and the form of `tensor[key]`. Raises `PoplarIndexError`."""
+    """Return the offset and the form of `tensor[key]`. Raises `PoplarIndexError`."""
     form = tensor.form
     layout = tensor.layout
     parts = key if type(key) is tuple else (key,)
@@ -68,8 +68,8 @@ def _plain(parts: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _form_of(tensor: Tensor, parts: tuple[Any, ...], lengths: list[Any]) -> Form:
-    """The form of what numbers and slices leave of a tensor, which is written down where the next
-    such key looks first."""
+    """Return the form of what numbers and slices leave of a tensor, which is written down where the
+    next such key looks first."""
     form = tensor.form
     shape = tensor.layout.shape
     strides = tensor.layout.strides or ()
@@ -94,8 +94,8 @@ def _form_of(tensor: Tensor, parts: tuple[Any, ...], lengths: list[Any]) -> Form
 
 
 def _cut_rarely(tensor: Tensor, key: Any) -> tuple[int, Form]:
-    """Rare keys: numpy integers and `...` as plain integers and slices, arrays by what they
-    pick."""
+    """Return the rare keys: numpy integers and `...` as plain integers and slices, arrays by what
+    they pick."""
     parts = key if isinstance(key, tuple) else (key,)
     check_key(tensor, parts, key)
     if any(isinstance(p, (list, np.ndarray)) for p in parts):
@@ -107,7 +107,7 @@ def _cut_rarely(tensor: Tensor, key: Any) -> tuple[int, Form]:
 
 
 def _cut_positions(tensor: Tensor, key: Any) -> tuple[int, Form]:
-    """What a key picks of a list of positions, as numpy picks it."""
+    """Return what a key picks of a list of positions, as numpy picks it."""
     keys = key if isinstance(key, tuple) else (key,)
     layout = tensor.layout
     axis = 0
@@ -143,7 +143,7 @@ def _cut_positions(tensor: Tensor, key: Any) -> tuple[int, Form]:
 
 
 def _axes(part: Any) -> int:
-    """How many dimensions a part of a key stands for; -1 for what is no index."""
+    """Return how many dimensions a part of a key stands for; -1 for what is no index."""
     if not isinstance(part, (list, np.ndarray)):
         return 0 if part is Ellipsis else 1 if is_whole(part) or isinstance(part, slice) else -1
     try:
@@ -191,7 +191,7 @@ def slice_bounds(tensor: Tensor, part: slice, axis: int) -> tuple[int, int, int]
 
 
 def out_of_range(tensor: Tensor, index: Any, axis: int) -> PoplarIndexError:
-    """The error for an index beyond the end of a dimension."""
+    """Return the error for an index beyond the end of a dimension."""
     length = tensor.shape[axis]
     return PoplarIndexError(f"""Index {shown(index)} is outside dimension {axis}, which has
         {counted(length, "element")}.
@@ -200,11 +200,11 @@ def out_of_range(tensor: Tensor, index: Any, axis: int) -> PoplarIndexError:
 
 
 def _slice_text(part: slice) -> str:
-    """A slice as one writes it."""
+    """Return a slice as one writes it."""
     parts = [part.start, part.stop] + ([] if part.step is None else [part.step])
     return ":".join("" if p is None else shown(p) for p in parts)
 
 
 def up_to(length: int) -> str:
-    """Advice for an index, or the number of a dimension, of which there are `length`."""
+    """Return the advice for an index, or the number of a dimension, of which there are `length`."""
     return "there is only number 0." if length == 1 else f"use 0 to {length - 1}."

@@ -7,8 +7,8 @@ from ipu_teach.graph.tensor import Tensor, concat
 
 
 def append(tensor: Tensor, x: Tensor, dim: int = 0) -> Tensor:
-    """`tensor` with one more entry along dimension `dim`: `x`, whose shape is that of `tensor`
-    without `dim`. A view.
+    """Return `tensor` with one more entry along dimension `dim`: `x`, whose shape is that of
+    `tensor` without `dim`. A view.
 
     Raises `TensorCreationError` if the shapes do not fit, `PoplarTypeError` if the dtypes differ.
     """
@@ -28,8 +28,8 @@ def append(tensor: Tensor, x: Tensor, dim: int = 0) -> Tensor:
 
 
 def same_view(a: Tensor, b: Tensor) -> bool:
-    """True if two tensors are the same elements, in the same shape and order, of the same dtype and
-    graph."""
+    """Return the true if two tensors are the same elements, in the same shape and order, of the
+    same dtype and graph."""
     for argument in (a, b):
         if not isinstance(argument, Tensor):
             raise GraphObjectCreationError(

@@ -127,8 +127,8 @@ def _strided_positions(shape: Shape, strides: Shape) -> Array:
 
 
 def _strided_runs(shape: Shape, strides: Shape) -> tuple[Array, Array]:
-    """What `Layout.runs` says of strided elements: the innermost axes that lie side by side are one
-    run."""
+    """Return what `Layout.runs` says of strided elements: the innermost axes that lie side by side
+    are one run."""
     axis = len(shape)
     run = 1
     while axis and (shape[axis - 1] == 1 or strides[axis - 1] == run):
@@ -160,8 +160,8 @@ def _runs(positions: Array) -> tuple[Array, Array]:
 
 
 def _strided_extent(shape: Shape, strides: Shape) -> tuple[Array, Array] | None:
-    """What `Layout.extent` says of strided elements, without a list of them; None if the axes
-    interleave."""
+    """Return what `Layout.extent` says of strided elements, without a list of them; None if the
+    axes interleave."""
     low = sum(
         (length - 1) * stride for length, stride in zip(shape, strides, strict=True) if stride < 0
     )
@@ -194,13 +194,13 @@ def refuse_to_list(count: int) -> None:
 
 
 def _key_of(positions: Array) -> bytes:
-    """The positions as bytes, or for very many of them a digest of 256 bits, which takes no
+    """Return the positions as bytes, or for very many of them a digest of 256 bits, which takes no
     memory."""
     return positions.tobytes() if positions.size <= _SMALL else sha256(positions.data).digest()
 
 
 def _compact(positions: Array) -> Array:
-    """The positions in 32 bits, if they fit."""
+    """Return the positions in 32 bits, if they fit."""
     fits = positions.min() >= -(2**31) and positions.max() < 2**31
     return positions.astype(np.int32) if fits else positions
 
@@ -251,7 +251,7 @@ class Layouts:
         self._interned: dict[Any, Any] = {}
 
     def form(self, dtype: type[DType], layout: Layout) -> Form:
-        """The form of tensors of that dtype and layout."""
+        """Return the form of tensors of that dtype and layout."""
         key = (dtype, layout.id)
         form: Form | None = self._interned.get(key)
         if form is None:
@@ -259,7 +259,7 @@ class Layouts:
         return form
 
     def strided(self, shape: Shape, strides: Shape) -> Layout:
-        """The layout of that shape and those strides (elements)."""
+        """Return the layout of that shape and those strides (elements)."""
         key = (shape, strides)
         layout: Layout | None = self._interned.get(key)
         if layout is None:
@@ -268,7 +268,7 @@ class Layouts:
         return layout
 
     def listed(self, relative: Array) -> Layout:
-        """The layout of explicit element positions, relative to the first, in the shape of
+        """Return the layout of explicit element positions, relative to the first, in the shape of
         `relative` (int64)."""
         relative = np.asarray(relative, order="C")
         flat = relative.reshape(-1)
@@ -285,7 +285,7 @@ class Layouts:
         return layout
 
     def list_layout(self, parts: tuple[tuple[int, Layout], ...]) -> ListLayout:
-        """The compound layout of several regions on one field."""
+        """Return the compound layout of several regions on one field."""
         key = tuple((delta, layout.id) for delta, layout in parts)
         layout: ListLayout | None = self._interned.get(key)
         if layout is None:
@@ -295,7 +295,7 @@ class Layouts:
 
 
 def dense(shape: Shape) -> Shape:
-    """The strides of elements that lie side by side, row by row."""
+    """Return the strides of elements that lie side by side, row by row."""
     strides = []
     step = 1
     for length in reversed(shape):
@@ -305,12 +305,12 @@ def dense(shape: Shape) -> Shape:
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """True for a whole number; True and False are none."""
+    """Return the true for a whole number; True and False are none."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def as_array(values: object) -> Array:
-    """`given` as an array; of what is none, an array of None."""
+    """Return `given` as an array; of what is none, an array of None."""
     try:
         return np.asarray(values)
     except (ValueError, OverflowError, MemoryError):
@@ -318,8 +318,8 @@ def as_array(values: object) -> Array:
 
 
 def as_shape(shape: object) -> Shape | None:
-    """One number, or a sequence of numbers, as a tuple of whole numbers of 0 or more; None if it is
-    no such thing."""
+    """Return one number, or a sequence of numbers, as a tuple of whole numbers of 0 or more; None
+    if it is no such thing."""
     parts = (shape,) if isinstance(shape, (int, np.integer)) else shape
     if not isinstance(parts, (Sequence, np.ndarray)) or isinstance(parts, (str, bytes)):
         return None

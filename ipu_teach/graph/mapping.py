@@ -48,8 +48,8 @@ class Tiles:
             self._names[UNMAPPED] = UNMAPPED
 
     def number(self, tile: Any, subject: Any) -> int:
-        """The machine's number of `tile`, if there is such a tile. `what` is to lie there, or names
-        it."""
+        """Return the machine's number of `tile`, if there is such a tile. `what` is to lie there,
+        or names it."""
         if type(tile) is int and 0 <= tile < self.count:
             return tile if self.chosen is None else int(self.chosen[tile])
         if isinstance(tile, np.integer) and 0 <= tile < self.count:
@@ -65,7 +65,7 @@ class Tiles:
         )
 
     def numbers(self, tiles: Any, subject: str) -> Array:
-        """The machine's numbers of some tiles, as an array; `what` names whose they are."""
+        """Return the machine's numbers of some tiles, as an array; `what` names whose they are."""
         numbers = as_array(tiles)
         if numbers.dtype.kind not in "iu" and numbers.size:
             raise InvalidTileMappingError(
@@ -240,5 +240,6 @@ def linear_mapping(count: int, num_tiles: int, grain: int, min_elements: int) ->
 
 
 def least_elements(dtype: type[DType]) -> int:
-    """Elements that a linear mapping may put on one tile, however many tiles there are."""
+    """Return the elements that a linear mapping may put on one tile, however many tiles there
+    are."""
     return -(-MIN_BYTES_PER_TILE // dtype.size)

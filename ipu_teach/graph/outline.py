@@ -27,8 +27,8 @@ MOST_ROWS = 15  # of a table; what follows is counted
 
 
 def tensor_line(tensor: Tensor) -> str:
-    """A tensor in one line: its variable, dtype, shape, the bytes it occupies and on how many
-    tiles."""
+    """Return a tensor in one line: its variable, dtype, shape, the bytes it occupies and on how
+    many tiles."""
     tiles, sizes = bytes_by_tile(tensor)
     total = f"{int(sizes.sum()):,} bytes"
     mapped = tiles != UNMAPPED
@@ -48,15 +48,15 @@ def tensor_line(tensor: Tensor) -> str:
 
 
 def bytes_by_tile(tensor: Tensor) -> tuple[Array, Array]:
-    """(tiles, bytes there) of the memory behind a tensor, each byte once; tile -1 for bytes on
-    none."""
+    """Return (tiles, bytes there) of the memory behind a tensor, each byte once; tile -1 for bytes
+    on none."""
     _, start, stop, tile = tensor.graph.tile_map().split(*tensor.byte_extent())
     tiles, inverse = np.unique(tile, return_inverse=True)
     return tiles, np.bincount(inverse.reshape(-1), stop - start, len(tiles)).astype(np.int64)
 
 
 def tensor_table(tensor: Tensor) -> str:
-    """HTML: how many elements and bytes of a tensor lie on each tile."""
+    """Return HTML: how many elements and bytes of a tensor lie on each tile."""
     tiles, sizes = bytes_by_tile(tensor)
     order = np.argsort(tiles == UNMAPPED, kind="stable")  # those on no tile last
     rows = [
@@ -71,14 +71,14 @@ def tensor_table(tensor: Tensor) -> str:
 
 
 def compute_set_line(compute_set: ComputeSet) -> str:
-    """A compute set in one line: its vertices by codelet."""
+    """Return a compute set in one line: its vertices by codelet."""
     counts = ", ".join(f"{len(t):,} {c.__name__}" for c, t in compute_set.tables.items() if len(t))
     return f"ComputeSet({compute_set.name!r}, {counts or 'no vertices'})"
 
 
 def compute_set_table(compute_set: ComputeSet) -> str:
-    """HTML: for each codelet of a compute set how many vertices there are, on how many tiles, with
-    which fields."""
+    """Return HTML: for each codelet of a compute set how many vertices there are, on how many
+    tiles, with which fields."""
     rows = []
     for codelet, vertices in compute_set.tables.items():
         if not len(vertices):
@@ -102,14 +102,14 @@ def compute_set_table(compute_set: ComputeSet) -> str:
 
 
 def graph_line(graph: Graph) -> str:
-    """A graph in one line: how much of everything there is."""
+    """Return a graph in one line: how much of everything there is."""
     variables = counted(len(graph.variables), "variable")
     sets = counted(len(graph.compute_sets), "compute set")
     return f"Graph({variables}, {sets}, {counted(graph.num_vertices, 'vertex', 'vertices')})"
 
 
 def graph_tables(graph: Graph) -> str:
-    """HTML: the variables of a graph and where they lie, and its compute sets."""
+    """Return HTML: the variables of a graph and where they lie, and its compute sets."""
     tile_map = graph.tile_map()
     variables = []
     for v in graph.variables[: MOST_ROWS + 1]:
@@ -157,8 +157,8 @@ def table(
     things: str,
     total: int | None = None,
 ) -> str:
-    """An HTML table of at most 15 rows; a last line counts the `things` that are left out. All text
-    is escaped."""
+    """Return an HTML table of at most 15 rows; a last line counts the `things` that are left out.
+    All text is escaped."""
     total = len(rows) if total is None else total
     shown_rows = rows if total <= MOST_ROWS else rows[: MOST_ROWS - 1]
     head = "".join(f'<th scope="col">{escape(c)}</th>' for c in columns)

@@ -70,11 +70,11 @@ class Registers:
         return self._make()
 
     def draw(self) -> Array:
-        """The next word of every worker: uint64 (tiles, workers)."""
+        """Return the next word of every worker: uint64 (tiles, workers)."""
         return generator.draw(self.generators, 1)[..., 0]
 
     def of(self, tiles: Array) -> Registers:
-        """A copy of the registers of some tiles."""
+        """Return a copy of the registers of some tiles."""
         part = Registers(0, 0)
         part.behaviour = self.behaviour[tiles]
         part._make = lambda: self.generators[tiles]
@@ -121,8 +121,8 @@ class SetFloatingPointBehaviour(RegisterVertex):
         control[...] = control & ~self.clear | self.on
 
     def cycles(self, target: Target) -> int:
-        """Assumed: PopLibs' SetSeed, with 8 instructions a worker for its 27: it has one register
-        to fill, not four."""
+        """Return the assumed: PopLibs' SetSeed, with 8 instructions a worker for its 27: it has one
+        register to fill, not four."""
         return 14 + 8 * target.num_worker_contexts
 
 
@@ -136,7 +136,7 @@ class GetHwSeeds(RegisterVertex):
         self.out = words.reshape(self.out.shape)
 
     def cycles(self, target: Target) -> int:
-        """Assumed: as long as setting them takes."""
+        """Return the assumed: as long as setting them takes."""
         return 14 + 27 * target.num_worker_contexts
 
 
@@ -150,5 +150,5 @@ class SetHwSeeds(RegisterVertex):
         states[...] = np.ascontiguousarray(self.seeds, "<u4").view("<u8").reshape(states.shape)
 
     def cycles(self, target: Target) -> int:
-        """PopLibs' estimate for SetSeed (poprandCycleEstimators.cpp)."""
+        """Return PopLibs' estimate for SetSeed (poprandCycleEstimators.cpp)."""
         return 14 + 27 * target.num_worker_contexts

@@ -37,12 +37,13 @@ class Replication:
     whole: Graph | None = None
 
     def fits(self, count: int) -> bool:
-        """True if tensors of the graph go with what is there `count` times."""
+        """Return the true if tensors of the graph go with what is there `count` times."""
         return self.count == count or self.part is self.whole
 
 
 def target_of_one(target: Target, count: object) -> Target:
-    """The machine that each of `count` replicas has for itself. Raises `GraphReplicationError`."""
+    """Return the machine that each of `count` replicas has for itself. Raises
+    `GraphReplicationError`."""
     ipus = target.num_ipus
     if not is_whole(count) or not 1 <= count <= MOST_REPLICAS:
         raise GraphReplicationError(f"""Graph() was given the replication factor {shown(count)}.
@@ -90,8 +91,8 @@ def join(top_level: Graph, part: Graph, count: int) -> None:
 
 
 def whole_tensor(tensor: Tensor, graph: Graph, count: int, distance: int) -> Tensor:
-    """The tensor of shape (count, *s) of `graph` of which `tensor`, of shape s, is what is in each
-    replica; their memories are `apart` bytes from each other."""
+    """Return the tensor of shape (count, *s) of `graph` of which `tensor`, of shape s, is what is
+    in each replica; their memories are `apart` bytes from each other."""
     layout = tensor.layout
     step = distance // tensor.dtype.size
     if layout.strides is None:

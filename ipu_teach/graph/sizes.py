@@ -53,7 +53,7 @@ def set_field_size(ref: FieldRef, size: Any) -> None:
 
 
 def get_field_size(ref: FieldRef) -> int:
-    """`Graph.get_field_size`."""
+    """Return `Graph.get_field_size`."""
     table = ref.vertex.table
     row = ref.vertex.row
     name = ref.name
@@ -71,7 +71,7 @@ def get_field_size(ref: FieldRef) -> int:
 
 
 def state_size(table: VertexTable, row: int, name: str) -> int:
-    """Elements of a Vector of state. Raises `NoSizeSpecifiedError`."""
+    """Return the elements of a Vector of state. Raises `NoSizeSpecifiedError`."""
     value = table.state_values[name][row]
     if value is None and (name, row) not in table.sizes:
         from ipu_teach.graph.vertex_table import VertexRef

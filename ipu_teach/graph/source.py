@@ -16,7 +16,7 @@ LAST = sys.maxsize  # stands for all rows that are still to come
 
 
 def caller() -> Line:
-    """(file, line) of the nearest call from outside the kit."""
+    """Return (file, line) of the nearest call from outside the kit."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_own_module(frame.f_globals.get("__name__", "")):
         frame = frame.f_back
@@ -51,25 +51,25 @@ class RowLines:
         self.place = frame.f_lasti
 
     def spans(self) -> tuple[tuple[int, int, Line], ...]:
-        """(first row, the one after the last, line), the latest first."""
+        """Return (first row, the one after the last, line), the latest first."""
         return ((self.start, self.stop, self.line), *reversed(self.before))
 
 
 def line_of(row: int, spans: Iterable[tuple[int, int, Line]]) -> Line:
-    """The line that did it to a row."""
+    """Return the line that did it to a row."""
     return next((line for start, stop, line in spans if start <= row < stop), NOWHERE)
 
 
 def file_name(path: str) -> str:
-    """A file as a person names it: its last part, or the notebook's cell."""
+    """Return a file as a person names it: its last part, or the notebook's cell."""
     if "ipykernel" in path or path.startswith("<"):
         return "notebook cell"
     return path.replace("\\", "/").rsplit("/", 1)[-1]
 
 
 def in_words(*lines: Line) -> str:
-    """`lesson.py, line 12: v = graph.add_vertex(…)` for each different line; nothing for lines that
-    are not known."""
+    """Return `lesson.py, line 12: v = graph.add_vertex(…)` for each different line; nothing for
+    lines that are not known."""
     texts = []
     for path, number in dict.fromkeys(lines):
         if path:

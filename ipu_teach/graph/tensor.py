@@ -452,7 +452,8 @@ class Tensor(WithoutSome, WithoutValue):
         return Tensor.of(self.graph, wanted, self.offset, self.layout)
 
     def dim_shuffle(self, permutation: Sequence[int]) -> Tensor:
-        """Reorder the dimensions: dimension i of the result is dimension `permutation[i]`."""
+        """Return the reorder the dimensions: dimension i of the result is dimension
+        `permutation[i]`."""
         order = as_shape(permutation)
         if order is None or sorted(order) != list(range(self.rank)):
             raise PoplarIndexError(f"""dim_shuffle({shown(permutation)}) is no order of the
@@ -529,7 +530,8 @@ class Tensor(WithoutSome, WithoutValue):
     # Questions
 
     def valid(self) -> bool:
-        """Always True: the kit has no tensor without elements, as Poplar's Tensor() makes."""
+        """Return the always True: the kit has no tensor without elements, as Poplar's Tensor()
+        makes."""
         return True
 
     def is_contiguous(self) -> bool:

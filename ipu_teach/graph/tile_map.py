@@ -46,8 +46,8 @@ class TileMap:
         return tile
 
     def split(self, start: Array, stop: Array) -> tuple[Array, Array, Array, Array]:
-        """Intervals cut where the tile changes: (index of the interval, start, stop, tile) of every
-        piece."""
+        """Return the intervals cut where the tile changes: (index of the interval, start, stop,
+        tile) of every piece."""
         first = np.searchsorted(self.start, start, "right") - 1
         # most intervals are within a piece: that needs no search for the last one
         across = np.flatnonzero((stop > self.stop[first]) | (stop <= start))
@@ -129,7 +129,7 @@ class TileTable:
         return TileTable(blocks)
 
     def _repainted(self, first: int, last: int, patch: TileMap) -> list[TileMap]:
-        """The blocks `first` to `last` - 1 with `patch` painted over them."""
+        """Return the blocks `first` to `last` - 1 with `patch` painted over them."""
         result = over(_merged(self._blocks[first:last]), patch)
         if last < len(self._blocks):  # a patch may end where the next block begins
             inside = int(np.searchsorted(result.start, self._first[last]))
@@ -142,7 +142,7 @@ class TileTable:
         ]
 
     def _covering(self, low: Array, high: Array) -> TileMap:
-        """A tile map of the blocks low[i] to high[i], for all i."""
+        """Return a tile map of the blocks low[i] to high[i], for all i."""
         if len(self._blocks) == 1 or not low.size:
             return self._blocks[0]
         first = int(low.min())
@@ -170,8 +170,8 @@ def _merged(blocks: list[TileMap]) -> TileMap:
 
 
 def order_of(numbers: Array) -> Array:
-    """The stable order of whole numbers of 0 or more, tiles or groups: those below 65,536 are
-    sorted many times as fast."""
+    """Return the stable order of whole numbers of 0 or more, tiles or groups: those below 65,536
+    are sorted many times as fast."""
     return np.argsort(
         numbers.astype(np.uint16) if numbers.max(initial=0) < 2**16 else numbers, kind="stable"
     )
@@ -185,7 +185,7 @@ def expand(first: Array, count: Array) -> tuple[Array, Array]:
 
 
 def covered(start: Array, stop: Array, place: Array) -> Array:
-    """How much of [0, place) the disjoint, ascending intervals [start, stop) cover."""
+    """Return how much of [0, place) the disjoint, ascending intervals [start, stop) cover."""
     before: Array = np.concatenate(([0], np.cumsum(stop - start)))
     number = np.searchsorted(start, place, "right")
     inside = np.where(number > 0, np.append(stop, 0)[number - 1] - place, 0)
@@ -204,7 +204,7 @@ def union(key: Array, start: Array, stop: Array) -> tuple[Array, Array, Array]:
 
 
 def joined(start: Array, stop: Array) -> tuple[Array, Array]:
-    """The union of intervals, as disjoint intervals, ascending.
+    """Return the union of intervals, as disjoint intervals, ascending.
 
     Starts and ends are sorted each by themselves, which is done much sooner than sorting pairs:
     before the start number i there is a gap if i intervals have ended by then.
@@ -222,7 +222,7 @@ def joined(start: Array, stop: Array) -> tuple[Array, Array]:
 
 
 def ascending(numbers: Array) -> Array:
-    """The numbers sorted; themselves if they are.
+    """Return the numbers sorted; themselves if they are.
 
     Vertices are added in loops, so that mostly a few ascending runs are to be merged, which the
     stable sort does in one go.
@@ -265,7 +265,7 @@ def meet(start: Array, stop: Array, low: Array, high: Array) -> tuple[int, int, 
 
 
 def paint(log: Array, memory_bytes: int) -> TileMap:
-    """The tile map that a log of (start, stop, tile) rows leaves behind; later rows override
+    """Return the tile map that a log of (start, stop, tile) rows leaves behind; later rows override
     earlier ones."""
     if len(log) == 0:
         return TileMap(np.zeros(1, np.int64), np.full(1, UNMAPPED, np.int32))
@@ -285,8 +285,8 @@ def paint(log: Array, memory_bytes: int) -> TileMap:
 
 
 def over(below: TileMap, top: TileMap) -> TileMap:
-    """`top` painted over `below`, which shows where `top` has no tile. Only the stretch that `top`
-    covers is looked at."""
+    """Return `top` painted over `below`, which shows where `top` has no tile. Only the stretch that
+    `top` covers is looked at."""
     first = top.start[np.flatnonzero(top.tile != UNMAPPED)[:1]]
     if not len(first):
         return below

@@ -94,7 +94,8 @@ class Variables:
         name: str | None,
         constant: bool,
     ) -> Variable:
-        """The description of a new variable, at the next free address; nothing is changed yet."""
+        """Return the description of a new variable, at the next free address; nothing is changed
+        yet."""
         kind = "constant" if constant else "variable"
         label = name if name is not None else f"{kind}{len(self.all)}"
         dtype = as_dtype(dtype, f"The {kind} {label!r}")
@@ -122,15 +123,15 @@ class Variables:
             self._constants.append(variable)
 
     def at(self, byte: int) -> Variable:
-        """The variable that holds a byte address, or has an image there."""
+        """Return the variable that holds a byte address, or has an image there."""
         number = bisect_right(self._starts, byte) - 1
         if number < 0 and self._below is not None:
             return self._below.at(byte % self._apart)
         return self.all[number]
 
     def map(self) -> TileMap:
-        """Which variable holds which byte, in the form of a tile map with variables' numbers for
-        tiles."""
+        """Return which variable holds which byte, in the form of a tile map with variables' numbers
+        for tiles."""
         if len(self._map.start) != len(self.all):
             self._map = TileMap(
                 np.array(self._starts, np.int64), np.arange(len(self.all), dtype=np.int32)
@@ -138,7 +139,7 @@ class Variables:
         return self._map
 
     def constants_in(self, tensor: Tensor) -> list[Variable]:
-        """The constants of which `tensor` holds some element."""
+        """Return the constants of which `tensor` holds some element."""
         if not tensor.num_elements or not self._constants:
             return []
         low, high = tensor.layout.bounds
@@ -161,7 +162,7 @@ class Variables:
                 graph.add_constant.""")
 
     def describe(self, tensor: Tensor) -> str:
-        """The tensor in words for an error: its variable, and what part of it."""
+        """Return the tensor in words for an error: its variable, and what part of it."""
         if not self.all and self._below is None:
             return "tensor"
         if tensor.num_elements == 0:
@@ -178,20 +179,20 @@ class Variables:
 
 
 def of_replica(name: str, number: int, count: int) -> str:
-    """What something is called that is of a replica, if there are several."""
+    """Return what something is called that is of a replica, if there are several."""
     return f"{name}, replica {number} of {count}" if count > 1 else name
 
 
 def without_replica(name: str) -> tuple[str, int]:
-    """(the name that all replicas of a variable have in common, how many there are: 1 where it is
-    of no replica)."""
+    """Return (the name that all replicas of a variable have in common, how many there are: 1 where
+    it is of no replica)."""
     match = _OF.search(name)
     return (name[: match.start()], int(match[2])) if match else (name, 1)
 
 
 def host_values(values: ArrayLike, dtype: type[DType], shape: Shape, subject: str) -> Array:
-    """Host values for a tensor of `shape`: one number, which is spread over it without a copy, or
-    one for each element."""
+    """Return the host values for a tensor of `shape`: one number, which is spread over it without a
+    copy, or one for each element."""
     array = to_host_array(values, dtype, subject)
     if array.size == prod(shape):
         return array.reshape(shape)

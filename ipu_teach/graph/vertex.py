@@ -145,7 +145,7 @@ class Field:
         return self.depth == 2 or self.form == "edges"
 
     def declaration(self) -> str:
-        """The field as it was declared."""
+        """Return the field as it was declared."""
         edge = {"state": "", "inout": "InOut"}.get(self.kind, self.kind.capitalize())
         layouts = [f", VectorLayout.{x.__name__}" if x else "" for x in self.layouts] or [
             ""
@@ -422,7 +422,7 @@ def _is_class_var(annotation: Any) -> bool:
 def _resolve(
     cls: type, name: str, text: str, module: Mapping[str, Any], local: Mapping[str, Any]
 ) -> Any:
-    """Evaluate the annotation `text` in the scope of the class.
+    """Return the evaluate the annotation `text` in the scope of the class.
 
     So local classes and string annotations work.
     """

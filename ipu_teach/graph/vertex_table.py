@@ -117,7 +117,7 @@ class VertexTable:
         return value.offset, value.layout.id
 
     def state_value(self, name: str, value: Any) -> Any:
-        """The number, or for a Vector the array, that `value` is for the state `name`.
+        """Return the number, or for a Vector the array, that `value` is for the state `name`.
 
         Raises `TensorCreationError`, `GraphConnectionError` and `GraphObjectCreationError`.
         """

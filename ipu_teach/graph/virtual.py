@@ -44,7 +44,7 @@ class VirtualGraph(Graph):
 
 
 def _choose(parent: Graph, arguments: tuple[Any, ...]) -> Array:
-    """The parent's tile numbers that are meant by a number of tiles, a range, or a list."""
+    """Return the parent's tile numbers that are meant by a number of tiles, a range, or a list."""
     count = parent.target.num_tiles
     ipus = parent.target.num_ipus
     if len(arguments) == 1 and is_whole(arguments[0]):

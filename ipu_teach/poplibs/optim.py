@@ -104,7 +104,7 @@ class _Step:
             check_tensor(self.graph, name, tensor)
 
     def keep(self, name: str) -> Tensor:
-        """A tensor of the state, given or new and 0 at first; "step" is one number."""
+        """Return a tensor of the state, given or new and 0 at first; "step" is one number."""
         if name in self.given:
             tensor = self.state[name] = self.given[name]
             shape = () if name == "step" else self.w.shape
@@ -127,7 +127,8 @@ class _Step:
         map_in_place(self.graph, result, tensors, self.prog, self.name)
 
     def scalar(self, expression: Any, *operands: Any) -> Tensor | float:
-        """Evaluate a scalar expression: a tensor, or a number if it contains no tensor."""
+        """Return the evaluate a scalar expression: a tensor, or a number if it contains no
+        tensor."""
         result, tensors = in_float(expression, *operands)
         if not isinstance(result, expr.Expr):
             return float(result)
@@ -135,7 +136,7 @@ class _Step:
 
 
 def _decayed(decay: float) -> Any:
-    """The slope, with the slope of decay / 2 times the squared parameter."""
+    """Return the slope, with the slope of decay / 2 times the squared parameter."""
     return (lambda g, w: g + decay * w) if decay else (lambda g, w: g)
 
 
@@ -153,8 +154,8 @@ def sgd(
     scaled_velocity: bool = False,
     state: State | None = None,
 ) -> State:
-    """A step of stochastic descent: v = momentum v + g, w -= rate v, where g is the slope plus
-    `weight_decay` times w.
+    """Return a step of stochastic descent: v = momentum v + g, w -= rate v, where g is the slope
+    plus `weight_decay` times w.
 
     As torch.optim.SGD without dampening. With `scaled_velocity` v = momentum v + rate g and w -= v,
     as in Keras: the steps differ as soon as the rate changes. State: "velocity", v; none without
@@ -258,8 +259,8 @@ def lars(
     eps: float = 1e-8,
     state: State | None = None,
 ) -> State:
-    """A step whose length follows that of the parameter: v = momentum v + rate r (g + decay w), w
-    -= v.
+    """Return a step whose length follows that of the parameter: v = momentum v + rate r (g + decay
+    w), w -= v.
 
     r = `trust` |w| / (|g| + decay |w| + eps), or 1 where |w| or |g| is 0; |w| is the root of the
     sum of squares over the whole parameter, one layer (arXiv:1708.03888). State: "velocity", v.
@@ -289,22 +290,22 @@ def lars(
 
 
 def warm_up(step: int, steps: int, rate: float) -> float:
-    """The rate of step number `step`, counted from 0: in `steps` equal stairs up to `rate`, and
-    then that."""
+    """Return the rate of step number `step`, counted from 0: in `steps` equal stairs up to `rate`,
+    and then that."""
     _check_steps("warm_up", step, steps, rate)
     return rate * min(1.0, (step + 1) / steps)
 
 
 def cosine(step: int, steps: int, rate: float, last: float = 0.0) -> float:
-    """The rate of step number `step`, counted from 0: half a wave from `rate` down to `last` at
-    step `steps`, and then that."""
+    """Return the rate of step number `step`, counted from 0: half a wave from `rate` down to `last`
+    at step `steps`, and then that."""
     _check_steps("cosine", step, steps, rate, last)
     return last + (rate - last) * (1 + cos(pi * min(step, steps) / steps)) / 2
 
 
 def stairs(step: int, steps: int, rate: float, factor: float = 0.1) -> float:
-    """The rate of step number `step`, counted from 0: `rate`, times `factor` after every `steps`
-    steps."""
+    """Return the rate of step number `step`, counted from 0: `rate`, times `factor` after every
+    `steps` steps."""
     _check_steps("stairs", step, steps, rate, factor)
     return float(rate * factor ** (step // steps))
 

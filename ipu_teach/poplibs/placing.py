@@ -27,7 +27,7 @@ _64_BITS = (1 << 64) - 1
 
 
 def balanced_partition(count: int, parts: int) -> list[tuple[int, int]]:
-    """Partition `count` items into `parts` consecutive intervals (begin, end).
+    """Return the partition `count` items into `parts` consecutive intervals (begin, end).
 
     Their sizes differ by at most one.
     """
@@ -58,8 +58,8 @@ def split_regions(
     max_parts: int,
     min_elements_per_part: int = 0,
 ) -> list[list[tuple[int, int]]]:
-    """Distribute intervals, in order, over at most `max_parts` parts of nearly equal numbers of
-    grains.
+    """Return the distribute intervals, in order, over at most `max_parts` parts of nearly equal
+    numbers of grains.
 
     A part begins at a whole number of grains, counted over all regions, and has at least
     `min_elements_per_part` elements, unless there are fewer in all.

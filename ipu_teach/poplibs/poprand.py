@@ -60,8 +60,8 @@ class _Stream(RegisterVertex):
     tile: UNSIGNED_INT
 
     def streams(self) -> Array:
-        """A generator for each worker, uint64 (..., workers, 2): one that follows from the seed, or
-        the worker's own."""
+        """Return a generator for each worker, uint64 (..., workers, 2): one that follows from the
+        seed, or the worker's own."""
         generators = self.registers.generators
         if not self.seed.shape[-1]:
             return generators
@@ -96,7 +96,7 @@ class _Draw(_Stream):
         return -(-int(self.out.shape[-1]) // workers)
 
     def in_order(self, drawn: Array) -> Array:
-        """The workers' numbers, one worker after the other."""
+        """Return the workers' numbers, one worker after the other."""
         numbers: Array = drawn.reshape(*drawn.shape[:-2], -1)[..., : self.out.shape[-1]].reshape(
             self.out.shape
         )
@@ -134,7 +134,7 @@ class LogUniform(_Draw):
         self.out = self.in_order(np.clip(powers, low, high))
 
     def drawing(self, n: int, dtype: type[DType], target: Target) -> Size:
-        """PopLibs composes it: the seed, Uniform, and an exponential in single precision."""
+        """Return PopLibs composes it: the seed, Uniform, and an exponential in single precision."""
         power = vertices.unary_op_1d("EXPONENT", n, FLOAT, target, in_place=True)
         return vertices.uniform(n, FLOAT, target) + power
 
@@ -229,8 +229,8 @@ class Dropout(_Draw):
 
 
 def _draws(alpha: float) -> int:
-    """How often a truncated normal is drawn, so that 1 in 10,000 at most is still outside `alpha`
-    deviations."""
+    """Return how often a truncated normal is drawn, so that 1 in 10,000 at most is still outside
+    `alpha` deviations."""
     outside = erfc(alpha / sqrt(2))
     return max(1, ceil(FAILURES / log10(outside))) if outside < 1 else 1
 
@@ -280,7 +280,8 @@ class _Call:
         /,
         **state: float,
     ) -> Tensor:
-        """One vertex on every tile that holds some of the reference; `x`: a tensor of its shape."""
+        """Return one vertex on every tile that holds some of the reference; `x`: a tensor of its
+        shape."""
         graph = self.graph
         name = self.name
         seed = self.seed
@@ -379,8 +380,8 @@ def normal(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Normally distributed numbers, FLOAT or HALF: a tensor with the shape and mapping of
-    `reference`.
+    """Return the normally distributed numbers, FLOAT or HALF: a tensor with the shape and mapping
+    of `reference`.
 
     They are as coarse as the hardware's, multiples of 1/32 deviation up to 5.8 of them. Raises
     `PoplibsError`.
@@ -404,8 +405,8 @@ def truncated_normal(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Normally distributed numbers within `alpha` deviations of the mean, FLOAT or HALF; else as
-    `normal`.
+    """Return the normally distributed numbers within `alpha` deviations of the mean, FLOAT or HALF;
+    else as `normal`.
 
     Numbers outside are drawn again, as often as leaves 1 in 10,000; what is left is drawn from a
     triangle. `alpha` is from 0.1 to 5.8. Raises `PoplibsError`.
@@ -428,8 +429,8 @@ def bernoulli(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """1 with probability `prob` (to one part in 65,536), else 0, of FLOAT, HALF or INT: shape and
-    mapping of `reference`."""
+    """Return 1 with probability `prob` (to one part in 65,536), else 0, of FLOAT, HALF or INT:
+    shape and mapping of `reference`."""
     call = _Call(graph, seed, seed_modifier, reference, prog, debug_context)
     dtype = _out_type(out_type, (FLOAT, HALF, INT))
     return call.draw(Bernoulli, dtype, probability=_finite("prob", prob, 0, 1))
@@ -473,8 +474,8 @@ def shaped_dropout(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """`dropout` with a mask of the shape of `reference`, which is broadcast to x's: whole rows are
-    kept or dropped.
+    """Return `dropout` with a mask of the shape of `reference`, which is broadcast to x's: whole
+    rows are kept or dropped.
 
     x and the result are FLOAT or HALF. The mask depends on the seed, the modifier and the layout of
     `reference`; the result has the mapping of x. Two compute sets, Bernoulli and a product, as in
@@ -513,7 +514,7 @@ def _out_type(given: object, allowed: tuple[type[DType], ...]) -> type[DType]:
 def _finite(
     argument: str, value: object, minimum: float = -np.inf, maximum: float = np.inf
 ) -> float:
-    """`value` as a number between two bounds. Raises `PoplibsError`."""
+    """Return `value` as a number between two bounds. Raises `PoplibsError`."""
     number = float(check_number(argument, value, FLOAT))
     if not np.isfinite(number) or not minimum <= number <= maximum:
         bounds = (

@@ -80,7 +80,8 @@ def calc_linear_tile_mapping(
     min_elements_per_tile: int | None = None,
     grain_size: int | None = None,
 ) -> Mapping:
-    """A linear mapping of `shape` elements, not applied: for each tile its (begin, end) intervals.
+    """Return a linear mapping of `shape` elements, not applied: for each tile its (begin, end)
+    intervals.
 
     Elements keep their order. They are dealt out in grains of `grain_size` (default: a data path, 2
     FLOAT or 4 HALF), as evenly as that allows, to as few tiles as do when a tile may hold
@@ -97,7 +98,7 @@ def _linear_mapping(
     min_elements_per_tile: int | None,
     grain_size: int | None,
 ) -> Mapping:
-    """The same up to the last tile that gets any."""
+    """Return the same up to the last tile that gets any."""
     dtype = as_dtype(dtype, "calc_linear_tile_mapping()")
     count = prod(shape)
     target = graph.target
@@ -136,8 +137,8 @@ def broadcast_to_match(tensor: Tensor, shape: Tensor) -> tuple[Tensor, Tensor]: 
 def broadcast_to_match(
     tensor: Tensor, shape: Sequence[int] | Tensor
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """`tensor` seen in a larger shape, by numpy's rules: missing and single dimensions repeat their
-    elements. A view.
+    """Return `tensor` seen in a larger shape, by numpy's rules: missing and single dimensions
+    repeat their elements. A view.
 
     With a second tensor in place of the shape: both, seen in the shape that they have in common.
     """
@@ -151,7 +152,7 @@ def broadcast_to_match(
 
 
 def seen_in(tensor: Tensor, shape: Shape) -> Tensor:
-    """`broadcast_to_match` within the libraries, who know that it is a shape."""
+    """Return `broadcast_to_match` within the libraries, who know that it is a shape."""
     lead = len(shape) - tensor.rank
     fits = lead >= 0 and all(n in (1, w) for n, w in zip(tensor.shape, shape[lead:], strict=True))
     if not fits:
@@ -166,8 +167,8 @@ def seen_in(tensor: Tensor, shape: Shape) -> Tensor:
 
 
 def expand_to_match_ranks(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """Both tensors with as many dimensions as the one that has more: dimensions of length 1 come in
-    front. Views."""
+    """Return both tensors with as many dimensions as the one that has more: dimensions of length 1
+    come in front. Views."""
     for name, tensor in (("a", a), ("b", b)):
         if not isinstance(tensor, Tensor):
             raise PoplibsError(
@@ -182,8 +183,8 @@ def expand_to_match_ranks(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
 def get_tile_imbalance(
     graph: Graph, tensor: Loose, min_elements_per_tile: int = 0, grain_size: int = 0
 ) -> int:
-    """How many elements the fullest tile holds beyond what it would in an even mapping; 0 for an
-    even one.
+    """Return how many elements the fullest tile holds beyond what it would in an even mapping; 0
+    for an even one.
 
     Even is an equal share, rounded up to `grain_size`, and at least `min_elements_per_tile`.
     """
@@ -212,8 +213,8 @@ def map_tensor_linearly_with_offset(
 
 @library
 def duplicate(graph: Graph, tensor: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """A new variable that holds what `tensor` holds when the program comes here, each element on
-    the same tile."""
+    """Return a new variable that holds what `tensor` holds when the program comes here, each
+    element on the same tile."""
     copy = like(graph, tensor, debug_context)
     prog.add(Copy(tensor, copy))
     return copy
@@ -223,7 +224,7 @@ def duplicate(graph: Graph, tensor: Tensor, prog: Program, debug_context: str = 
 def clone_n(
     graph: Graph, tensor: Tensor, n: int, name: str = "clones", dtype: type[DType] | None = None
 ) -> Tensor:
-    """[n, *shape]: n variables like `tensor`, one below the other, each on its tiles."""
+    """Return [n, *shape]: n variables like `tensor`, one below the other, each on its tiles."""
     check_sizes(graph.target, 1, n=n)
     if n > 10**6:
         raise refused(f"was asked for {n:,} clones.", next_step="ask for 1,000,000 at most.")
@@ -232,8 +233,8 @@ def clone_n(
 
 @library
 def clone_to_ipu(graph: Graph, tensor: Tensor, ipu: int, name: str = "clone_to_ipu") -> Tensor:
-    """A new variable like `tensor` on the tiles of IPU number `ipu` that have the same place in it
-    as the tensor's."""
+    """Return a new variable like `tensor` on the tiles of IPU number `ipu` that have the same place
+    in it as the tensor's."""
     return _on_ipu(graph, tensor, ipu, name)
 
 
@@ -289,21 +290,21 @@ def split_regions_between_workers(
     grain_size: int,
     min_elements_per_worker: int = 0,
 ) -> list[list[tuple[int, int]]]:
-    """`split_regions` for the workers of a tile: a part for each vertex."""
+    """Return `split_regions` for the workers of a tile: a part for each vertex."""
     check_sizes(target, 0)
     return split_regions(regions, grain_size, target.num_worker_contexts, min_elements_per_worker)
 
 
 @library
 def clone(graph: Graph, tensor: Tensor, name: str, dtype: type[DType] | None = None) -> Tensor:
-    """A new variable of the same shape, each element on the tile of its original; `dtype` if it is
-    to be another."""
+    """Return a new variable of the same shape, each element on the tile of its original; `dtype` if
+    it is to be another."""
     return like(graph, tensor, name, dtype)
 
 
 def like(graph: Graph, tensor: Tensor, name: str, dtype: type[DType] | None = None) -> Tensor:
-    """`clone` within the libraries, of a tensor that has been checked; its elements lie in the same
-    order."""
+    """Return `clone` within the libraries, of a tensor that has been checked; its elements lie in
+    the same order."""
     order = in_memory_order(tensor)
     original = tensor.dim_shuffle(order)
     pieces = graph.mapped_pieces(original)
@@ -318,7 +319,8 @@ def tile_pieces(graph: Graph, tensor: Tensor) -> list[tuple[int, list[tuple[int,
 
 
 def take(flat: Tensor, pieces: Sequence[tuple[int, int]]) -> Tensor:
-    """The elements of some intervals of a one-dimensional tensor, side by side in one view."""
+    """Return the elements of some intervals of a one-dimensional tensor, side by side in one
+    view."""
     return take_each([flat], pieces)[0]
 
 
@@ -346,7 +348,7 @@ def take_each(flats: Iterable[Tensor], pieces: Sequence[tuple[int, int]]) -> lis
 
 
 def template_vertex(name: str, *dtypes: type[DType]) -> str:
-    """The name of a codelet template's instance: `template_vertex("Scale", FLOAT)` is
+    """Return the name of a codelet template's instance: `template_vertex("Scale", FLOAT)` is
     "Scale<float>".
 
     `graph.add_vertex` finds it once the template was added: `graph.add_codelets(Scale)`. Raises

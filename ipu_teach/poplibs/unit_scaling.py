@@ -51,7 +51,8 @@ class NonLinearityScales:
 def linear_scales(
     batch: int, fan_in: int, fan_out: int, *, constrained: bool = False
 ) -> LinearScales:
-    """The factors for inputs [batch, fan_in] and weights [fan_in, fan_out], all of deviation 1.
+    """Return the factors for inputs [batch, fan_in] and weights [fan_in, fan_out], all of deviation
+    1.
 
     `constrained`: the same factor, the geometric mean, for the output and for the input's gradient,
     as is needed where the gradient must be exact, not only to a factor. Raises `PoplibsError` for
@@ -70,7 +71,7 @@ def linear_scales(
 
 @library
 def non_linearity_scales(kind: NonLinearityType | str) -> NonLinearityScales:
-    """The factors for an elementwise non-linearity whose input and gradient are normally
+    """Return the factors for an elementwise non-linearity whose input and gradient are normally
     distributed with deviation 1.
 
     Worked out by adding up the function over the distribution. Raises `PoplibsError` for SOFTMAX,

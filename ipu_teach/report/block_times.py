@@ -64,8 +64,8 @@ class BlockRun:
 def blocks(
     report: Report, tile: object, block_filter: object, program_filter: object
 ) -> Table[BlockRun]:
-    """The blocks that ran, see `Execution.blocks`; where something is None, as the engine's options
-    say."""
+    """Return the blocks that ran, see `Execution.blocks`; where something is None, as the engine's
+    options say."""
     settings = report.instrumentation_settings
     count = report.target.num_tiles
     which = settings.block_tile if tile is None else tile

@@ -24,7 +24,8 @@ JOBS = {
 
 
 def main(words: Sequence[str]) -> int:
-    """Do what the words after `report` ask; the exit status. Raises the errors of reports."""
+    """Return the do what the words after `report` ask; the exit status. Raises the errors of
+    reports."""
     which = words[0] if words and words[0] in JOBS else ""
     options = _parser(which).parse_args(words[1:] if which else words)
     if which == "compare":

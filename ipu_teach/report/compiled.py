@@ -232,9 +232,9 @@ def runs_of(tiles: Array) -> tuple[tuple[int, int], ...]:
 
 
 def sources(codelet: type[Vertex]) -> tuple[tuple[str, str], ...]:
-    """(class and method, its text) of what a vertex class and its own bases define, where the text
-    is to be had. Of one of the libraries (class, what it does in a sentence): its text is no
-    learner's."""
+    """Return (class and method, its text) of what a vertex class and its own bases define, where
+    the text is to be had. Of one of the libraries (class, what it does in a sentence): its text is
+    no learner's."""
     written = next(c for c in codelet.__mro__ if not c.__module__.startswith("ipu_teach.graph"))
     if is_library(written.__module__):
         sentence = " ".join((written.__doc__ or "").split()).partition(". ")[0].rstrip(".")

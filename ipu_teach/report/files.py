@@ -26,8 +26,8 @@ def save(report: Report, path: str | os.PathLike[str], *, host: bool = True) -> 
 
 
 def serialize(report: Report, *, host: bool = True) -> bytes:
-    """The report as bytes, the same as `save` writes. Raises `NotOfferedError` for one that is
-    too large."""
+    """Return the report as bytes, the same as `save` writes. Raises `NotOfferedError` for one that
+    is too large."""
     names = (node.name for program in report.profile.programs for _, node in program.walk())
     settings = report.instrumentation_settings.written(names)
     events = report.host.written() if host else None
@@ -46,7 +46,7 @@ def open(cls: type[Report], path: str | os.PathLike[str]) -> Report:
 
 
 def deserialize(cls: type[Report], data: bytes) -> Report:
-    """The report in `data`, as `open`."""
+    """Return the report in `data`, as `open`."""
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise ReportLoadError(f"""deserialize() was given {shown(data)}.
             next:  give the bytes that serialize() returned.""")
@@ -54,7 +54,7 @@ def deserialize(cls: type[Report], data: bytes) -> Report:
 
 
 def sample(cls: type[Report], name: str = "products") -> Report:
-    """One of the reports that come with the kit, to look at: `products`, `spread` (the same
+    """Return one of the reports that come with the kit, to look at: `products`, `spread` (the same
     product with its rows cut in two) or `too_large` (a program that does not fit). Raises
     `InvalidOptionError`."""
     folder = resources.files("ipu_teach.report").joinpath("samples")
@@ -66,10 +66,10 @@ def sample(cls: type[Report], name: str = "products") -> Report:
 
 
 def digest(report: Report) -> str:
-    """64 hexadecimal digits, equal for equal programs and runs in every process and on every
+    """Return 64 hexadecimal digits, equal for equal programs and runs in every process and on every
     machine.
 
-    The machine, the memory, the program tree, the modelled cycles and bytes of every step and
-    the steps that ran go into it; paths, lines and the host's times do not.
+    The machine, the memory, the program tree, the modelled cycles and bytes of every step and the
+    steps that ran go into it; paths, lines and the host's times do not.
     """
     return writer.digest(report.profile, report._ran)

@@ -55,7 +55,7 @@ class Timeline:
         self._values.append((name, unit, time.perf_counter_ns(), value, series))
 
     def snapshot(self, since: int) -> HostTrace:
-        """What began at `since` or later. It is sorted when somebody asks."""
+        """Return what began at `since` or later. It is sorted when somebody asks."""
         raw: list[Noted] = []
         for events in list(self._events.values()):  # each in the order of their ends
             raw += takewhile(lambda event: event[3] > since, reversed(list(events)))
@@ -72,7 +72,7 @@ TIMELINE = Timeline()
 
 @contextmanager
 def tracepoint(label: str, channel: str = USER) -> Iterator[None]:
-    """What happens in the block is one event on the host's timeline. Also a decorator of
+    """Yield what happens in the block is one event on the host's timeline. Also a decorator of
     functions."""
     for argument in (label, channel):
         if not isinstance(argument, str):
@@ -107,6 +107,6 @@ class Counter:
 
 
 def counter(name: str, unit: str = "", series: str = "") -> Counter:
-    """A series of values on the host's timeline: its graph's name, its unit, and its own name if
-    the graph has several."""
+    """Return a series of values on the host's timeline: its graph's name, its unit, and its own
+    name if the graph has several."""
     return Counter(name, unit, series)

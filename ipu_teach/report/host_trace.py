@@ -158,7 +158,7 @@ class HostTrace:
         return Table(sorted(rows, key=lambda row: -row.seconds))
 
     def streams(self) -> Table[StreamUse]:
-        """What went through each stream, in the order of their first transfers."""
+        """Return what went through each stream, in the order of their first transfers."""
         by_stream: dict[str, list[HostEvent]] = {}
         waited: defaultdict[str, float] = defaultdict(float)
         for event, around in nested(self.events, lambda e: (e.thread, e.start, e.end)):
@@ -182,14 +182,15 @@ class HostTrace:
         return Table(rows)
 
     def beside(self, buffers: Callable[[], Table[Any]]) -> HostTrace:
-        """The same trace beside a report, which knows what was moved with each remote buffer."""
+        """Return the same trace beside a report, which knows what was moved with each remote
+        buffer."""
         trace = copy(self)
         trace._buffers = buffers
         return trace
 
     def buffers(self) -> Table[Any]:
-        """What the programs moved with each remote buffer: how often it was read and written, with
-        how many rows and bytes."""
+        """Return what the programs moved with each remote buffer: how often it was read and
+        written, with how many rows and bytes."""
         return self._buffers()
 
     @property
@@ -203,8 +204,8 @@ class HostTrace:
         return any(event.name == ON_THE_CLOCK for event in self.events if is_run(event))
 
     def series(self) -> dict[str, Table[Value]]:
-        """The values of each series by its name: that of its graph, and after a colon that of the
-        series, if it has one."""
+        """Return the values of each series by its name: that of its graph, and after a colon that
+        of the series, if it has one."""
         by_name: dict[str, list[Value]] = {}
         for value in self.values:
             by_name.setdefault(
@@ -213,7 +214,7 @@ class HostTrace:
         return {name: Table(values) for name, values in by_name.items()}
 
     def sentence(self) -> str:
-        """The timeline in a sentence or two."""
+        """Return the timeline in a sentence or two."""
         runs = [e.duration for e in self.events if is_run(e)]
         moved = self.streams()
         text = (
@@ -258,8 +259,8 @@ HOST = keyed(HostTrace, events=many(row(HostEvent)), values=many(row(Value)), dr
 def nested(
     events: Iterable[T], place: Callable[[T], tuple[Any, float, float]]
 ) -> Iterator[tuple[T, tuple[T, ...]]]:
-    """Each of `found`, which are in the order of their beginnings, with those of its thread around
-    it, the outermost first.
+    """Yield each of `found`, which are in the order of their beginnings, with those of its thread
+    around it, the outermost first.
 
     `place` gives (thread, start, end). Of two that begin together the longer one comes first.
     """

@@ -62,7 +62,7 @@ TABLES = {
 
 
 def page(report: Report) -> str:
-    """The report as one HTML element."""
+    """Return the report as one HTML element."""
     first, *rest = (_table(name, rows) for name, rows in report.tables.items())
     sections = [_summary(report), first, _memory(report), *rest, _programs(report)]
     if report.sources:
@@ -73,7 +73,7 @@ def page(report: Report) -> str:
 
 
 def _table(name: str, table: Sequence[Any]) -> str:
-    """A section with the first rows of one of `Report.tables`, or the largest."""
+    """Return a section with the first rows of one of `Report.tables`, or the largest."""
     maximum_column, columns, caption = TABLES[name]
     return _section(
         f"{name}: {len(table):,}",
@@ -155,7 +155,7 @@ def _programs(report: Report) -> str:
 
 
 def table_page(table: Table[Any]) -> str:
-    """The first rows of a table as one HTML element."""
+    """Return the first rows of a table as one HTML element."""
     if not table:
         return '<div class="ipu-view"><p>A table without rows.</p></div>'
     modelled = "; cycles are modelled" if any("cycles" in name for name in table.columns) else ""
@@ -164,8 +164,8 @@ def table_page(table: Table[Any]) -> str:
 
 
 def host_page(host: HostTrace) -> str:
-    """The host's timeline as one HTML element: a sentence, and tables to unfold. Its times are
-    measured."""
+    """Return the host's timeline as one HTML element: a sentence, and tables to unfold. Its times
+    are measured."""
     tables: dict[str, Table[Any]] = {
         "Streams": host.streams(),
         "Remote buffers": host.buffers(),
@@ -187,8 +187,8 @@ def host_page(host: HostTrace) -> str:
 def _rows(
     table: Sequence[Any], columns: Sequence[str], caption: str, maximum_column: str = ""
 ) -> str:
-    """The first rows of a table with what they have as data; or those with the most in column
-    `most`, which gets bars."""
+    """Return the first rows of a table with what they have as data; or those with the most in
+    column `most`, which gets bars."""
     rows = (
         table.largest(maximum_column, MOST_ROWS)
         if maximum_column and isinstance(table, Table)
@@ -209,7 +209,7 @@ def _rows(
 
 
 def _cell(value: object) -> str:
-    """A value as a table shows it."""
+    """Return a value as a table shows it."""
     if isinstance(value, float):
         return f"{value:,.1f}" if abs(value) >= 1000 else f"{value:.4g}"
     if isinstance(value, dict):
@@ -240,8 +240,8 @@ class _Markup(str):
 
 
 def _bar(value: float, maximum: float, label: str = "") -> _Markup:
-    """A bar, with the share in words for those who do not see it; beside it what is said in place
-    of the share."""
+    """Return a bar, with the share in words for those who do not see it; beside it what is said in
+    place of the share."""
     share = 100 * value / maximum if maximum else 0.0
     return _Markup(
         f'<meter min="0" max="100" value="{share:.1f}">{share:.1f} %</meter> '
@@ -250,7 +250,7 @@ def _bar(value: float, maximum: float, label: str = "") -> _Markup:
 
 
 def tabled(heads: Iterable[str], rows: Iterable[Iterable[Any]], caption: str) -> str:
-    """Rows as a table in HTML; each begins with what it is about."""
+    """Return the rows as a table in HTML; each begins with what it is about."""
     head = "".join(f'<th scope="col">{_text(h)}</th>' for h in heads)
     lines = []
     for first, *rest in rows:

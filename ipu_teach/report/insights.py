@@ -57,8 +57,8 @@ class Insight:
 
 
 def insights(report: Report) -> Table[Insight]:
-    """What stands out: does it fit, which tiles are fullest, what costs most, and what one could
-    try."""
+    """Return what stands out: does it fit, which tiles are fullest, what costs most, and what one
+    could try."""
     insights_found = [*_fit(report), *_fullest(report), *_skew(report), *_always_live(report)]
     if report.num_steps:
         insights_found += [
@@ -129,7 +129,7 @@ def _fit(report: Report) -> Iterator[Insight]:
 
 
 def _fullest(report: Report) -> Iterator[Insight]:
-    """The fullest tiles, of those that hold at least half of what they can."""
+    """Yield the fullest tiles, of those that hold at least half of what they can."""
     bytes_held = report.memory.held_per_tile
     limit = report.target.bytes_per_tile
     for tile in np.argsort(-bytes_held, kind="stable")[:FULLEST].tolist():
@@ -168,7 +168,7 @@ def _always_live(report: Report) -> Iterator[Insight]:
 
 
 def _balance(report: Report) -> Iterator[Insight]:
-    """The compute set in which tiles wait longest for each other."""
+    """Yield the compute set in which tiles wait longest for each other."""
     computed = [
         execution
         for execution in executions(report)
@@ -249,8 +249,8 @@ def _rearrangement(report: Report) -> Iterator[Insight]:
 
 
 def _pieces(report: Report) -> Iterator[Insight]:
-    """The steps in which moving pieces within a tile takes longest, if it is more than a twentieth
-    of the step."""
+    """Yield the steps in which moving pieces within a tile takes longest, if it is more than a
+    twentieth of the step."""
     costs = [report.step_cost(number) for number in np.flatnonzero(report.executions).tolist()]
     pieces = [
         (int(cycles.max()), int(cycles.argmax()), cost, traffic)
@@ -303,7 +303,7 @@ def _shares(report: Report) -> Iterator[Insight]:
 
 
 def _ipus(report: Report) -> Iterator[Insight]:
-    """The IPU that the others wait for longest."""
+    """Yield the IPU that the others wait for longest."""
     for row in report.ipus.largest("held_cycles", 1) if report.target.num_sets > 1 else ():
         sets = report.target.sets
         share = row.held_cycles / (sum(r.busy_cycles + r.waiting_cycles for r in report.ipus) or 1)

@@ -92,8 +92,8 @@ class StepLog:
         self._all_rows = True
 
     def measure(self, step: int, cycles: Mapping[int, tuple[Array, Array]]) -> int:
-        """The number of an execution of compiled step `step`. `cycles`: by group those of its
-        vertices, and their rows."""
+        """Return the number of an execution of compiled step `step`. `cycles`: by group those of
+        its vertices, and their rows."""
         known, before = self._latest.get(step, (0, []))
         now = [array for array, _ in cycles.values()]
         if len(before) == len(now) and all(map(np.array_equal, before, now)):
@@ -119,8 +119,8 @@ class StepLog:
             self._moving.extend(rows)
 
     def _rows_of(self, step_numbers: Sequence[int]) -> tuple[array[int], bool]:
-        """(the numbers of the rows that the steps of a run moved, whether they are all): a step
-        that did not come to its end has none."""
+        """Return (the numbers of the rows that the steps of a run moved, whether they are all): a
+        step that did not come to its end has none."""
         if not self._moving:
             return self._moving, True
         steps = np.array(step_numbers, np.int64)
@@ -147,11 +147,11 @@ class StepLog:
             self.runs_left_out += 1
 
     def counts(self) -> Array:
-        """int64[highest number + 1]: how often each step ran."""
+        """Return int64[highest number + 1]: how often each step ran."""
         return _sum(self.more, np.bincount(self.order))
 
     def snapshot(self, going: Sequence[int] = (), run: ProgramRun | None = None) -> RunLog:
-        """What ran so far, with the steps of a run that is still going on."""
+        """Return what ran so far, with the steps of a run that is still going on."""
         order, tail = np.array(self.order, np.int32), np.array(going, np.int32)
         counts = _sum(self.counts(), np.bincount(tail))
         order = np.concatenate((order, tail[: self.most - len(order)]))
@@ -168,7 +168,7 @@ class StepLog:
 
 
 def _sum(a: Array, b: Array) -> Array:
-    """Two counts by number, of different lengths perhaps."""
+    """Return two counts by number, of different lengths perhaps."""
     total = np.zeros(max(len(a), len(b)), np.int64)
     total[: len(a)] += a
     total[: len(b)] += b

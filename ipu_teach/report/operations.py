@@ -65,8 +65,8 @@ class Module(Operation):
 
 
 def by_module(report: Report) -> Table[Module]:
-    """The run by the named programs around its steps, the innermost, in the order of their first
-    steps: of a model of a front end by module or layer, forward and backward, and besides its
+    """Return the run by the named programs around its steps, the innermost, in the order of their
+    first steps: of a model of a front end by module or layer, forward and backward, and besides its
     "inputs", "outputs", and "update", which is the optimiser with all that it keeps.
 
     Steps in no named program are of a module of their compute set's first name, as in `operations`.
@@ -101,8 +101,8 @@ def by_module(report: Report) -> Table[Module]:
 
 
 def operations(report: Report, depth: int | None = None) -> Table[Operation]:
-    """The run by library call and by the learner's own names, in the order of their first steps; of
-    long paths the first `depth` names."""
+    """Return the run by library call and by the learner's own names, in the order of their first
+    steps; of long paths the first `depth` names."""
     profile = report.profile
     target = report.target
     members: dict[str, list[int]] = {}
@@ -137,8 +137,8 @@ def names(profile: Profile, depth: int | None = None) -> list[str]:
 
 
 def _around(profile: Profile, outermost: str | None = None) -> dict[int, str]:
-    """The name of the nearest named program around each step, where there is one; but for one of
-    the name `whole`, which has all that is in it."""
+    """Return the name of the nearest named program around each step, where there is one; but for
+    one of the name `whole`, which has all that is in it."""
     operation_of: dict[int, str] = {}
     for program in profile.programs:
         waiting = [(program, "")]

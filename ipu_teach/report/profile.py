@@ -54,7 +54,7 @@ class VariableFacts:
 
 
 def named_replicas(variables: Iterable[VariableFacts], target: Target) -> int:
-    """How many replicas there are by the names of variables, which anybody may give."""
+    """Return how many replicas there are by the names of variables, which anybody may give."""
     replicated = {without_replica(v.name)[1] for v in variables}
     return max(n for n in (1, *replicated) if n and target.num_ipus % n == 0)
 
@@ -150,7 +150,7 @@ class ProgramNode:
         return self.kind
 
     def walk(self) -> Iterator[tuple[int, ProgramNode]]:
-        """(depth, node) of this node and all below, in order."""
+        """Yield (depth, node) of this node and all below, in order."""
         waiting = [(0, self)]
         while waiting:
             depth, node = waiting.pop()
@@ -158,7 +158,7 @@ class ProgramNode:
             waiting += [(depth + 1, child) for child in reversed(node.children)]
 
     def leaves(self) -> Iterator[ProgramNode]:
-        """The leaves below, in order."""
+        """Yield the leaves below, in order."""
         return (node for _, node in self.walk() if node.step >= 0)
 
     def accept(self, visitor: object) -> None:
@@ -179,7 +179,7 @@ class ProgramNode:
 
 
 def snake(name: str) -> str:
-    """A class name in snake_case."""
+    """Return a class name in snake_case."""
     return "".join("_" + c.lower() if c.isupper() and i else c.lower() for i, c in enumerate(name))
 
 
@@ -227,18 +227,18 @@ class Profile(ABC):
         return next(executing, step)
 
     def leaf(self, step: int) -> ProgramNode:
-        """The first leaf of the programs that is step `step`, or of which `step` is a measured
-        execution."""
+        """Return the first leaf of the programs that is step `step`, or of which `step` is a
+        measured execution."""
         leaf = self._leaves.get(self.origin(step))
         return leaf or ProgramNode(self.cost(step).kind, self.cost(step).name, step)
 
     def parts(self, step: int) -> tuple[VertexFacts, ...]:
-        """The vertices that a step executes, by codelet."""
+        """Return the vertices that a step executes, by codelet."""
         which = self.steps[step].compute_set
         return self.compute_sets[which].parts if which >= 0 else ()
 
     def vertices(self, step: int) -> dict[str, int]:
-        """How many vertices of each codelet a step executes."""
+        """Return how many vertices of each codelet a step executes."""
         counts = Counter[str]()
         for part in self.parts(step):
             counts[self.codelets[part.codelet].name] += part.vertices
@@ -257,7 +257,7 @@ class Profile(ABC):
         return np.array(groups, np.int64)
 
     def by_set(self, number: int) -> tuple[Array, Array]:
-        """`StepCost.by_set` of step `number`."""
+        """Return `StepCost.by_set` of step `number`."""
         if number not in self._by_set:
             group = int(self._together[number])
             at_work = self.at_work(number)
@@ -273,23 +273,24 @@ class Profile(ABC):
         return bool(self._together[number])
 
     def at_work(self, number: int) -> Array:
-        """bool[sets]: which of `Target.sets` have a part in step `number`, be it one that holds up
-        others, too."""
+        """Return bool[sets]: which of `Target.sets` have a part in step `number`, be it one that
+        holds up others, too."""
         tiles = [part.on for part in self.parts(number)]
         return self.cost(number).at_work(tiles, self.target)
 
     @abstractmethod
     def cost(self, number: int) -> StepCost:
-        """One execution of step `number`."""
+        """Return one execution of step `number`."""
 
     @abstractmethod
     def codelet_cycles(self, number: int) -> dict[str, int]:
-        """Cycles of one execution of step `number`, summed by codelet; unknown ones count
-        nothing."""
+        """Return the cycles of one execution of step `number`, summed by codelet; unknown ones
+        count nothing."""
 
     @abstractmethod
     def transfers(self, number: int) -> tuple[Transfers, ...]:
-        """Who sends what to whom in step `number`: one entry for each of its exchanges."""
+        """Return which tile sends what to which in step `number`: one entry for each of its
+        exchanges."""
 
     def vertices_on(self, number: int) -> tuple[Array, Array, Array] | None:
         """By tile, of the vertices that step `number` executes: how many, the cycles of the
@@ -297,8 +298,8 @@ class Profile(ABC):
         return None
 
     def lines_on(self, number: int, tile: int) -> tuple[str, str]:
-        """The line that added most of those vertices on a tile, and the one that put most of them
-        there, in words; "" if that is not known, or if the first did both."""
+        """Return the line that added most of those vertices on a tile, and the one that put most of
+        them there, in words; "" if that is not known, or if the first did both."""
         return "", ""
 
     def line_of_move(self, number: int, tile: int, *, within: bool) -> str:
@@ -312,4 +313,4 @@ class Profile(ABC):
 
     @abstractmethod
     def at(self, target: Target) -> Profile:
-        """The same program at the rates of `target`."""
+        """Return the same program at the rates of `target`."""

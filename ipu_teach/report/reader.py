@@ -63,7 +63,7 @@ Read = tuple[Profile, RunLog, HostTrace, InstrumentationSettings, PoplarVersion]
 
 
 def read(data: bytes) -> Read:
-    """The report in a file. Raises `ReportLoadError`."""
+    """Return the report in a file. Raises `ReportLoadError`."""
     return s.load(data, w.REPORT, _report)
 
 
@@ -129,7 +129,7 @@ def _profile(header: s.HeaderValue) -> StoredProfile:
     notes: w.Notes = w.NOTES.read(inner)
 
     def noted(name: str, made: Sequence[T], **fields: Sequence[Any]) -> tuple[T, ...]:
-        """Records with what the notes say of them, by field."""
+        """Return the records with what the notes say of them, by field."""
         if any(len(values) != len(made) for values in fields.values()):
             header[name].fail("a list with its notes")
         rows = zip(made, *fields.values(), strict=True)
@@ -179,7 +179,8 @@ def _profile(header: s.HeaderValue) -> StoredProfile:
 
 
 def _replicas(header: s.HeaderValue, variables: Sequence[VariableFacts], target: Target) -> int:
-    """How many replicas ran; of older files, which do not say, by the names of their variables."""
+    """Return how many replicas ran; of older files, which do not say, by the names of their
+    variables."""
     if "replicas" not in header.value:
         return named_replicas(variables, target)
     replicas = header["replicas"].whole(1, target.num_ipus)
@@ -246,7 +247,7 @@ def _memory(part: s.HeaderValue, target: Target) -> MemoryLedger:
 
 
 def _ran(part: s.HeaderValue) -> RunLog:
-    """What ran, checked against the numbers of steps and programs."""
+    """Return what ran, checked against the numbers of steps and programs."""
     order = s.column(below="steps").read(part["order"])
     counts = s.column().read(part["counts"])
     part.known["ran"] = total = int(counts.sum())

@@ -51,7 +51,7 @@ class Track:
         self.changes: list[tuple[int, Array, Array, Array]] = []
 
     def note(self, place: int, look: Look) -> int:
-        """How many elements have changed; they are kept under `place`."""
+        """Return how many elements have changed; they are kept under `place`."""
         values, written = (part.reshape(-1) for part in look(self.tensor))
         now = np.ascontiguousarray(values).view(self._bits)
         at = np.flatnonzero((now != self._now) | (written != self._written))
@@ -62,14 +62,14 @@ class Track:
         return len(at)
 
     def readable(self, values: Array) -> Array:
-        """Values as a person reads them: fp8 in numbers."""
+        """Return the values as a person reads them: fp8 in numbers."""
         if self.tensor.has_metadata():
             return from_quarter(values, self.tensor.get_metadata())
         return values
 
 
 def _checked(graph: FrozenGraph, tensors: Sequence[object], max_steps: object) -> list[Tensor]:
-    """The tensors, each once, if they can be recorded. Raises `InvalidOptionError`."""
+    """Return the tensors, each once, if they can be recorded. Raises `InvalidOptionError`."""
     if not is_whole(max_steps) or not 1 <= max_steps <= MOST_ENTRIES:
         raise InvalidOptionError(f"""record() was given most={shown(max_steps)}.
             next:  give a whole number from 1 to {MOST_ENTRIES:,}: so many steps and changed
@@ -156,8 +156,8 @@ class Recording:
         return tuple(track.tensor for track in self.tracks)
 
     def values(self, tensor: Tensor, step: int) -> Array:
-        """The elements of a recorded tensor after step number `step` of the report (from 0), in its
-        shape and dtype.
+        """Return the elements of a recorded tensor after step number `step` of the report (from 0),
+        in its shape and dtype.
 
         Unwritten elements hold NaN, for integers the dtype's smallest value, for bool true. Raises
         `InvalidOptionError` for a tensor that is not recorded, `PoplarIndexError` for a step.
@@ -177,7 +177,7 @@ class Recording:
         return shaped
 
     def track(self, tensor: object, call: str) -> Track:
-        """What is kept of a tensor. Raises `InvalidOptionError` if it is not recorded."""
+        """Return what is kept of a tensor. Raises `InvalidOptionError` if it is not recorded."""
         for track in self.tracks:
             if isinstance(tensor, Tensor) and tensor == track.tensor:
                 return track
@@ -188,7 +188,7 @@ class Recording:
 
     @staticmethod
     def name(track: Track) -> str:
-        """A track in words."""
+        """Return a track in words."""
         return track.tensor.graph.describe(track.tensor)
 
     def __repr__(self) -> str:

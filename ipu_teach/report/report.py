@@ -164,7 +164,7 @@ class Report(WithoutSome):
         return Table(profiles[i] for i in sorted(profiles))
 
     def steps(self, first: int = 0, last: int | None = None) -> list[StepRun]:
-        """The steps of the run from number `first` up to `last`, in order."""
+        """Return the steps of the run from number `first` up to `last`, in order."""
         for bound in (first, 0 if last is None else last):
             if not is_whole(bound) or bound < 0:
                 raise PoplarIndexError(f"""steps({shown(first)}, {shown(last)}) was asked of a
@@ -203,7 +203,7 @@ class Report(WithoutSome):
         return self._ran.order
 
     def step_cost(self, number: int) -> StepCost:
-        """The modelled cost of one execution of compiled step `number`."""
+        """Return the modelled cost of one execution of compiled step `number`."""
         return query.Lazily(len(self.profile.steps), "compiled step", self.profile.cost)[number]
 
     @property
@@ -212,8 +212,8 @@ class Report(WithoutSome):
         return self.profile.replicas
 
     def ipu_name(self, ipu: int) -> str:
-        """One of `Target.sets` in words, of a replicated graph with its replica: "IPU 3, replica 1
-        of 2"."""
+        """Return one of `Target.sets` in words, of a replicated graph with its replica: "IPU 3,
+        replica 1 of 2"."""
         sets = self.target.sets
         count = self.replicas
         return query.Lazily(
@@ -221,8 +221,8 @@ class Report(WithoutSome):
         )[ipu]
 
     def phases(self, number: int, ipu: int | None = None) -> tuple[Phase, ...]:
-        """The phases of one execution of compiled step `number`, in order; together they last its
-        `cycles`.
+        """Return the phases of one execution of compiled step `number`, in order; together they
+        last its `cycles`.
 
         With `ipu` those of one IPU, or where there are I/O tiles of one of `Target.sets`, as long
         as the step keeps it; of a step in which it has no part there are none.
@@ -253,8 +253,8 @@ class Report(WithoutSome):
         return list(query.row_moves(self))
 
     def transfers(self, number: int) -> tuple[Transfers, ...]:
-        """Who sends what to whom in compiled step `number`: one entry for each of its exchanges, as
-        in `StepCost.exchange`."""
+        """Return which tile sends what to which in compiled step `number`: one entry for each of its
+        exchanges, as in `StepCost.exchange`."""
         return query.Lazily(len(self.profile.steps), "compiled step", self.profile.transfers)[
             number
         ]
@@ -295,7 +295,7 @@ class Report(WithoutSome):
         return {name: text for codelet in self.profile.codelets for name, text in codelet.sources}
 
     def what_if(self, **changes: Any) -> Report:
-        """The same compiled program and the same run, at other rates:
+        """Return the same compiled program and the same run, at other rates:
         `report.what_if(exchange_bytes_per_cycle=8)`.
 
         `changes`: fields of `Target`, by name. Nothing is compiled or run again, so what decides
@@ -472,7 +472,7 @@ class Report(WithoutSome):
         return tuple(sorted({name for _, step in self._costs for name in step.unknown}))
 
     def ways(self) -> dict[str, str]:
-        """How the host runs each codelet, all its vertices at once if it can.
+        """Return how the host runs each codelet, all its vertices at once if it can.
 
         "batch": all vertices at once; "scalar": a loop over the elements of each, compiled where
         that pays; "CPython alone: line 9, np.sort": such a loop that cannot be compiled, and what
@@ -482,8 +482,8 @@ class Report(WithoutSome):
         return {c.name: c.way for c in self.profile.codelets}
 
     def unbatched(self) -> dict[str, str]:
-        """Codelets that did not run as one batch: for each the line and the reason that prevented
-        it.
+        """Return the codelets that did not run as one batch: for each the line and the reason that
+        prevented it.
 
         Of those that run vertex by vertex also what kept them from running as scalar loops.
         """
@@ -507,8 +507,8 @@ class Report(WithoutSome):
         return dict(counts.most_common())
 
     def cycles_by_codelet(self) -> dict[str, int]:
-        """Worker cycles (tile cycles for supervisor vertices) of the run, by codelet, most
-        first."""
+        """Return the worker cycles (tile cycles for supervisor vertices) of the run, by codelet,
+        most first."""
         totals: dict[str, int] = {}
         for number, n in enumerate(self.executions.tolist()):
             for name, cycles in self.profile.codelet_cycles(number).items() if n else ():
@@ -535,8 +535,8 @@ class Report(WithoutSome):
 def open_report(
     path: str | os.PathLike[str], debug_path: str | os.PathLike[str] | None = None
 ) -> Report:
-    """`Report.open`, by libpva's name. `debug_path`, Poplar's second file, is not needed: a report
-    is one file.
+    """Return `Report.open`, by libpva's name. `debug_path`, Poplar's second file, is not needed: a
+    report is one file.
 
     Raises `ReportLoadError`, which is a `FileNotFoundError` too where there is no such file.
     """

@@ -20,7 +20,7 @@ Named = Annotated[tuple[frozenset[str], frozenset[str]] | None, pair(NAMES, NAME
 
 
 def kit_version() -> str:
-    """The version of this kit."""
+    """Return the version of this kit."""
     import ipu_teach  # which imports reports itself
 
     return ipu_teach.__version__
@@ -85,7 +85,7 @@ class InstrumentationSettings:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> InstrumentationSettings:
-        """Those in an engine's options, which have Poplar's names."""
+        """Return those in an engine's options, which have Poplar's names."""
         level = (
             str(options["debug.computeInstrumentationLevel"])
             if options["debug.instrument"]

@@ -49,7 +49,7 @@ def summary_text(
     show_execution_steps: bool = False,
     show_var_storage: bool = False,
 ) -> str:
-    """What `print_profile_summary` prints."""
+    """Return what `print_profile_summary` prints."""
     if not isinstance(report, Report):
         raise InvalidOptionError(f"""print_profile_summary() was given {shown(report)}, which is no
             report.
@@ -132,7 +132,7 @@ def _memory(report: Report) -> list[str]:
 
 
 def _unrecorded(report: Report) -> list[str]:
-    """A line on the steps that are missing from the report."""
+    """Return a line on the steps that are missing from the report."""
     missing = report.unrecorded_steps
     return (
         [f"{missing:,} step{'s' if missing > 1 else ''} ran unrecorded, with profiling disabled."]
@@ -180,7 +180,7 @@ def _execution(report: Report) -> list[str]:
 
 
 def _ipus(report: Report, maximum: int = 16) -> list[str]:
-    """How long each of several IPUs is at work, and whose steps hold up the others."""
+    """Return how long each of several IPUs is at work, and whose steps hold up the others."""
     sets = report.target.sets
     rows = report.ipus if len(sets) > 1 else Table[IpuRow]()
     lines = [
@@ -205,8 +205,8 @@ def _ipus(report: Report, maximum: int = 16) -> list[str]:
 
 
 def _runs(report: Report, maximum: int = 12) -> list[str]:
-    """What the runs of each program and name took. Of steps whose order was not kept nothing is
-    known here."""
+    """Return what the runs of each program and name took. Of steps whose order was not kept nothing
+    is known here."""
     by_name: dict[str, Array] = {}  # how many, their steps, cycles, and cycles of host copies
     numbers = report.step_numbers
     host = np.zeros(len(report.executions), np.int64)

@@ -34,9 +34,9 @@ def chrome_trace(
     host: bool = False,
     blocks: Iterable[int] = (),
 ) -> str:
-    """The run as JSON. `tiles`: those that get rows of their own; left out, all of a small machine,
-    else the 16 that are at work longest. `blocks`: tiles that get a row of their blocks, as
-    `report.execution.blocks` gives them. After `most_events` events the trace ends and says how
+    """Return the run as JSON. `tiles`: those that get rows of their own; left out, all of a small
+    machine, else the 16 that are at work longest. `blocks`: tiles that get a row of their blocks,
+    as `report.execution.blocks` gives them. After `most_events` events the trace ends and says how
     many steps are missing. `host` adds the host's events and counters, in their own, measured
     time."""
     chosen, marked = _chosen(report, tiles), _chosen(report, blocks)
@@ -128,7 +128,7 @@ def _events(report: Report, step: StepRun, tiles: list[int], scale: float) -> It
 
 
 def _tile_row(report: Report) -> int:
-    """The row of tile 0."""
+    """Return the row of tile 0."""
     return max(10, STEPS + 2 * report.target.num_sets)
 
 
@@ -165,7 +165,7 @@ def _name(kind: str, process: int, row: int, name: str) -> _Event:
 
 
 def _host(host: HostTrace) -> Iterator[_Event]:
-    """The host's events and series."""
+    """Yield the host's events and series."""
     yield _name("process_name", HOST, 0, "host, measured")
     for event in host.events:
         moved = {"bytes": event.bytes, "direction": event.direction} if event.direction else {}

@@ -49,7 +49,7 @@ class WalkPlace:
         return f"{self.role}: {text}" if self.role else text
 
     def walk(self) -> Iterator[WalkPlace]:
-        """This place and all below, in order."""
+        """Yield the this place and all below, in order."""
         yield self
         for child in self.children:
             yield from child.walk()
@@ -157,7 +157,7 @@ class Walk:
                 self._enter(child, node.count if node.kind == "Repeat" else 1)
 
     def _taken(self, children: tuple[WalkPlace, ...]) -> WalkPlace | None:
-        """The branch that the next step begins, else one that has no step."""
+        """Return the branch that the next step begins, else one that has no step."""
         step = self._steps[self._at] if self._at < self._end else -1
         return next(
             (c for c in children if step in c.first), next((c for c in children if c.idle), None)

@@ -81,7 +81,7 @@ class Why:
 
 
 def why(report: Report, what: object = None, *, tile: int | None = None) -> Why:
-    """Explain why the run or a step takes long, why tiles wait, or why a tile is full.
+    """Return the explain why the run or a step takes long, why tiles wait, or why a tile is full.
 
     The result is a numbered chain of causes that ends at a line of your program. `what` is the
     question:
@@ -396,7 +396,7 @@ def _gathered(report: Report, number: int, tile: int) -> int:
 
 
 def _computed(report: Report, number: int, phase: Phase, tile: int) -> Iterator[Cause]:
-    """What the figures show of why a tile computes longest."""
+    """Yield what the figures show of why a tile computes longest."""
     cost = report.step_cost(number)
     target = report.target
     vertices = report.profile.vertices_on(number)
@@ -445,7 +445,7 @@ def _computed(report: Report, number: int, phase: Phase, tile: int) -> Iterator[
 
 
 def _moved(report: Report, number: int, phase: Phase, tile: int) -> Iterator[Cause]:
-    """What the figures show of why a tile exchanges longest."""
+    """Yield what the figures show of why a tile exchanges longest."""
     traffic = report.step_cost(number).exchange[phase.exchange]
     target = report.target
     into, out = int(traffic.received[tile]), int(traffic.sent[tile])

@@ -114,7 +114,7 @@ NOTES, BESIDES = s.keyed(Notes), s.keyed(Besides)
 
 
 def serialize(profile: Profile, run_log: RunLog, besides: Besides) -> bytes:
-    """The file of a report. Raises `NotOfferedError`."""
+    """Return the file of a report. Raises `NotOfferedError`."""
     out = s.Columns()
     header = facts(profile, run_log, out)
     if max(profile.replicas, named_replicas(profile.variables, profile.target)) > 1:
@@ -127,8 +127,8 @@ def serialize(profile: Profile, run_log: RunLog, besides: Besides) -> bytes:
 
 
 def digest(profile: Profile, run_log: RunLog) -> str:
-    """64 hexadecimal digits that say what was compiled, what it costs and what ran; no time, path
-    or line goes into it."""
+    """Return 64 hexadecimal digits that say what was compiled, what it costs and what ran; no time,
+    path or line goes into it."""
     out = s.Columns()
     sha = hashlib.sha256(
         json.dumps(facts(profile, run_log, out), sort_keys=True, allow_nan=False).encode()
@@ -146,7 +146,7 @@ def _too_large(subject: str, advice: str = "save one of a smaller machine.") -> 
 
 
 def facts(profile: Profile, run_log: RunLog, out: s.Columns) -> dict[str, Any]:
-    """All that a digest covers."""
+    """Return all that a digest covers."""
     live = profile.memory.liveness.live
     tiles = profile.target.num_tiles
     known = profile.variables
@@ -174,8 +174,8 @@ def facts(profile: Profile, run_log: RunLog, out: s.Columns) -> dict[str, Any]:
 
 
 def _programs(profile: Profile, out: s.Columns) -> list[int]:
-    """The numbers of the programs among all their parts, where equal ones stand once and children
-    come first."""
+    """Return the numbers of the programs among all their parts, where equal ones stand once and
+    children come first."""
     roots = []
     parts = 0
     for program in profile.programs:
@@ -207,7 +207,7 @@ def _memory(memory: MemoryLedger, out: s.Columns) -> dict[str, Any]:
 
 
 def notes_of(profile: Profile) -> Notes:
-    """What a report says besides its facts."""
+    """Return what a report says besides its facts."""
     return Notes(
         tuple(v.line for v in profile.variables),
         tuple(s.line for s in profile.steps),
@@ -220,7 +220,7 @@ def notes_of(profile: Profile) -> Notes:
 
 
 def messages(transfers: Transfers, out: s.Columns) -> list[Any]:
-    """Who sends what to whom in one exchange."""
+    """Return which tile sends what to which in one exchange."""
     if len(transfers) > MOST_MESSAGES:
         raise _too_large(f"with an exchange of {len(transfers):,} messages")
     receivers = np.concatenate([np.zeros(0, np.int64), *transfers.receivers])

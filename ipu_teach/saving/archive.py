@@ -57,8 +57,8 @@ class Format:
         return f"ipu_teach {self.noun}"
 
     def pack(self, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
-        """The file that holds `header`, with the name and the version of this format before it, and
-        `arrays` (of the dtypes in `KINDS`, one-dimensional)."""
+        """Return the file that holds `header`, with the name and the version of this format before
+        it, and `arrays` (of the dtypes in `KINDS`, one-dimensional)."""
         header = {"format": self.name, "version": self.version, **header}
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as file:
@@ -73,7 +73,7 @@ class Format:
 
 
 def unpack(data: bytes, form: Format) -> tuple[dict[str, Any], dict[str, Array]]:
-    """The header and the arrays in `data`, a file of the format `form`. Raises its error."""
+    """Return the header and the arrays in `data`, a file of the format `form`. Raises its error."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as file:
             members = _members(file, len(data), form)
@@ -131,7 +131,7 @@ def _array(name: str, content: bytes) -> Array:
 
 
 def path_of(argument: object, call: str) -> Path:
-    """The path that `call` was given. Raises `InvalidOptionError` for what is none."""
+    """Return the path that `call` was given. Raises `InvalidOptionError` for what is none."""
     try:
         path = Path(os.fsdecode(argument))  # type: ignore[arg-type]
     except TypeError:
@@ -144,8 +144,8 @@ def path_of(argument: object, call: str) -> Path:
 
 
 def read_whole(path: object, call: str, form: Format, read: Callable[[bytes], T]) -> T:
-    """What `read` makes of a file. Raises `InvalidOptionError` for what is no path, and the error
-    of `form`, which names it."""
+    """Return what `read` makes of a file. Raises `InvalidOptionError` for what is no path, and the
+    error of `form`, which names it."""
     place = path_of(path, call)
     try:
         return read(place.read_bytes())

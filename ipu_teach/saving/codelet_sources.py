@@ -28,7 +28,7 @@ FIELDS = many(pair(TEXT, TEXT, TEXT, whole(most=2)))  # name, kind, dtype and de
 
 
 def described(codelet: type[Vertex]) -> dict[str, Any]:
-    """What is written down of a class."""
+    """Return what is written down of a class."""
     result: dict[str, Any] = {
         "module": codelet.__module__,
         "name": codelet.__qualname__,
@@ -48,7 +48,7 @@ def described(codelet: type[Vertex]) -> dict[str, Any]:
 
 
 def resolve(part: HeaderValue, codelets: Iterable[type[Vertex]]) -> type[Vertex]:
-    """The class that `part` describes, among `codelets` and all of this process. Raises
+    """Return the class that `part` describes, among `codelets` and all of this process. Raises
     `ExecutableLoadError`."""
     name, module = TEXT.read(part["name"]), TEXT.read(part["module"])
     supplied, known = _named(name, codelets), _named(name, _every(Vertex))
@@ -82,14 +82,14 @@ def _named(name: str, classes: Iterable[type[Vertex]]) -> list[type[Vertex]]:
 
 
 def _every(base: type[Vertex]) -> Iterator[type[Vertex]]:
-    """All classes below `base`, in the order of their making within one parent."""
+    """Yield all classes below `base`, in the order of their making within one parent."""
     for child in base.__subclasses__():
         yield child
         yield from _every(child)
 
 
 def _misfit(codelet: type[Vertex], part: HeaderValue) -> str:
-    """How a class differs from what was written down, in words; "" if it does not."""
+    """Return how a class differs from what was written down, in words; "" if it does not."""
     fields_now, fields_saved = (
         {f[0]: f for f in fields} for fields in (_fields(codelet), FIELDS.read(part["fields"]))
     )
@@ -121,8 +121,8 @@ def _field_text(field: Any) -> str:
 
 
 def _fingerprint(codelet: type[Vertex]) -> str | None:
-    """A hash of the methods' text and the plain constants of a class and its bases; None where the
-    text is not to be had."""
+    """Return a hash of the methods' text and the plain constants of a class and its bases; None
+    where the text is not to be had."""
     texts: dict[str, str] = {}
     for owner in reversed(codelet.__mro__):
         if owner in (object, Vertex, SupervisorVertex):
@@ -144,7 +144,7 @@ def _fingerprint(codelet: type[Vertex]) -> str | None:
 
 
 def _made_from(codelet: type[Vertex]) -> type[Vertex] | None:
-    """The class that `template` made this one from, if it did and could do so again."""
+    """Return the class that `template` made this one from, if it did and could do so again."""
     base: Any = codelet.__bases__[0]
     attributes = {name: value for name, value in vars(codelet).items() if not name.startswith("__")}
     plain = dict(_constants(codelet))
@@ -159,7 +159,8 @@ def _made_from(codelet: type[Vertex]) -> type[Vertex] | None:
 
 
 def _remade(part: HeaderValue, codelets: Iterable[type[Vertex]]) -> type[Vertex] | None:
-    """The class that `template` would make of the base that `part` names, if that is here."""
+    """Return the class that `template` would make of the base that `part` names, if that is
+    here."""
     base = part["base"]
     name, base_name, module = (
         TEXT.read(place) for place in (part["name"], base["name"], base["module"])
@@ -187,8 +188,8 @@ def _remade(part: HeaderValue, codelets: Iterable[type[Vertex]]) -> type[Vertex]
 
 
 def _constants(owner: type) -> Iterator[tuple[str, Any]]:
-    """Attributes of a class that are plain values: numbers, text, dtypes and numpy's functions.
-    Fields are none."""
+    """Yield the attributes of a class that are plain values: numbers, text, dtypes and numpy's
+    functions. Fields are none."""
     fields = getattr(owner, "fields", {})
     for name, value in vars(owner).items():
         plain = value is None or isinstance(value, (bool, int, float, str, np.ufunc))

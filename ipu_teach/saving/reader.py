@@ -38,7 +38,8 @@ Read = tuple[Graph, list[p.Program], dict[str, bool], dict[str, Any]]
 
 
 def rebuild(data: bytes, codelets: Iterable[type[Vertex]], parsed: Parsed) -> Read:
-    """(graph, programs, checks, options) of a saved executable. Raises `ExecutableLoadError`.
+    """Return (graph, programs, checks, options) of a saved executable. Raises
+    `ExecutableLoadError`.
 
     `parsed` checks the options: what they mean is for others to say.
     """
@@ -124,7 +125,7 @@ class _Reader:
         self._stops = np.array([v.stop for v in graph.variables], np.int64)
 
     def _inside(self, start: Array, stop: Array) -> bool:
-        """True if every byte from each `start` to its `stop` belongs to a variable."""
+        """Return the true if every byte from each `start` to its `stop` belongs to a variable."""
         below = [covered(self._starts, self._stops, place) for place in (start, stop)]
         return bool(np.all(start >= 0) and np.all(below[1] - below[0] == stop - start))
 
@@ -314,7 +315,7 @@ class _Reader:
                 graph.remote_buffers[buffer.handle] = replace(buffer, replicas=replicas)
 
     def _replicas(self, part: s.HeaderValue, fields: dict[str, Any], shared: int = 1) -> int:
-        """How many replicas have what was `given`, of which as many have a share."""
+        """Return how many replicas have what was `given`, of which as many have a share."""
         count: int = fields.pop("replicas", 1)
         if count not in (1, self.graph.replicas) or shared % count:
             part.fail("something that replicas have equal shares of")

@@ -104,11 +104,11 @@ class Columns:
         return [kind, self._known[key], array.size]
 
     def table(self, name: str) -> list[Any]:
-        """What stands once under that name, in order."""
+        """Return what stands once under that name, in order."""
         return [entry for _, entry in self.tables.get(name, {}).values()]
 
     def arrays(self) -> dict[str, Array]:
-        """One array for each kind."""
+        """Return one array for each kind."""
         return {kind: np.concatenate(parts) for kind, parts in self._parts.items()}
 
 
@@ -123,13 +123,13 @@ class Known(dict[str, Any]):
         self._left = MOST_NUMBERS
 
     def bound(self, bound: Bound) -> int:
-        """The number that a bound is, or stands for."""
+        """Return the number that a bound is, or stands for."""
         limit = self[bound] if isinstance(bound, str) else bound
         return limit if isinstance(limit, int) else len(limit)
 
     def column(self, place: HeaderValue, count: int | None, least: int, most: int) -> Array:
-        """int64[count], each number from `least` to `most`: a column of the file. Any number of
-        them if `count` is None."""
+        """Return int64[count], each number from `least` to `most`: a column of the file. Any number
+        of them if `count` is None."""
         kind = TEXT.read(place[0])
         length = place[2].whole(0, MOST_NUMBERS)
         if count is not None and length != count:
@@ -207,13 +207,13 @@ class HeaderValue:
         )
 
     def items(self, wanted: str = "a list") -> Iterator[HeaderValue]:
-        """The values of a list."""
+        """Yield the values of a list."""
         if not isinstance(self.value, list):
             self.fail(wanted)
         return (HeaderValue(value, i, self.known, self) for i, value in enumerate(self.value))
 
     def entries(self) -> Iterator[tuple[str, HeaderValue]]:
-        """The names and values of an object."""
+        """Yield the names and values of an object."""
         if not isinstance(self.value, dict):
             self.fail("an object")
         return (
@@ -221,15 +221,15 @@ class HeaderValue:
         )
 
     def whole(self, least: int, most: int) -> int:
-        """The value, a whole number from `least` to `most`."""
+        """Return the value, a whole number from `least` to `most`."""
         if type(self.value) is not int or not least <= self.value <= most:
             self.fail(f"a whole number from {least:,} to {most:,}")
         return int(self.value)
 
 
 def load(data: bytes, form: Format, read: Callable[[HeaderValue], T]) -> T:
-    """What `read` makes of the header of a file. Raises the error of `form`, whatever is wrong with
-    the file."""
+    """Return what `read` makes of the header of a file. Raises the error of `form`, whatever is
+    wrong with the file."""
     value, arrays = unpack(data, form)
     header = HeaderValue(value, "header", Known(form, arrays))
     header.known.version = version = header["version"].whole(1, 10**6)
@@ -262,18 +262,18 @@ def load(data: bytes, form: Format, read: Callable[[HeaderValue], T]) -> T:
 
 
 def plain(kind: type, wanted: str) -> Codec:
-    """What JSON has a type for."""
+    """Return what JSON has a type for."""
     return Codec(lambda v, _: v, lambda p: p.value if type(p.value) is kind else p.fail(wanted))
 
 
 def whole(least: Bound = 0, most: Bound = MOST, below: Bound | None = None) -> Codec:
-    """A whole number from `least` to `most`, or `below` something."""
+    """Return a whole number from `least` to `most`, or `below` something."""
     bounds = _bounds(least, most, below)
     return Codec(lambda v, _: v, lambda p: p.whole(*bounds(p.known)))
 
 
 def _bounds(least: Bound, most: Bound, below: Bound | None) -> Callable[[Known], tuple[int, int]]:
-    """The least and the most, of what was told."""
+    """Return the least and the most, of what was told."""
     if isinstance(least, int) and isinstance(most, int) and below is None:
         return lambda _, fixed=(least, most): fixed  # type: ignore[misc]
     return lambda known: (
@@ -283,7 +283,7 @@ def _bounds(least: Bound, most: Bound, below: Bound | None) -> Callable[[Known],
 
 
 def real(least: float = 0, most: float = 1e18) -> Codec:
-    """A number from `least` to `most`."""
+    """Return a number from `least` to `most`."""
 
     def read(part: HeaderValue) -> float:
         good = type(part.value) in (int, float) and least <= part.value <= most
@@ -293,14 +293,15 @@ def real(least: float = 0, most: float = 1e18) -> Codec:
 
 
 def rounded_up() -> Codec:
-    """A whole number; older files have fractions, which are rounded up."""
+    """Return a whole number; older files have fractions, which are rounded up."""
     return Codec(lambda v, _: v, lambda part: ceil(real().read(part)))
 
 
 def column(
     *shape: Bound, least: Bound = 0, most: Bound = MOST, below: Bound | None = None
 ) -> Codec:
-    """An array of whole numbers among the columns, of that shape; without one, of any length."""
+    """Return an array of whole numbers among the columns, of that shape; without one, of any
+    length."""
     bounds = _bounds(least, most, below)
 
     def read(part: HeaderValue) -> Array:
@@ -315,7 +316,7 @@ def column(
 
 
 def many(inner: Codec, most: int | None = None, wanted: str = "a list") -> Codec:
-    """A list, of at most `most` if that is said; an error calls it `wanted`."""
+    """Return a list, of at most `most` if that is said; an error calls it `wanted`."""
 
     def read(part: HeaderValue) -> tuple[Any, ...]:
         if most is not None and isinstance(part.value, list) and len(part.value) > most:
@@ -326,7 +327,7 @@ def many(inner: Codec, most: int | None = None, wanted: str = "a list") -> Codec
 
 
 def numbers(inner: Codec | None = None, longest: int = LONGEST) -> Codec:
-    """A list of what stands in the file as numbers; whole ones, if it is not said."""
+    """Return a list of what stands in the file as numbers; whole ones, if it is not said."""
     return many(inner or whole(), longest, f"a list of at most {longest:,} numbers")
 
 
@@ -339,7 +340,7 @@ def maybe(inner: Codec) -> Codec:
 
 
 def pair(*inner: Codec) -> Codec:
-    """A list with one entry for each of `inner`."""
+    """Return a list with one entry for each of `inner`."""
     return Codec(
         lambda v, out: [c.write(x, out) for c, x in zip(inner, v, strict=True)],
         lambda p: tuple(c.read(p[i]) for i, c in enumerate(inner)),
@@ -347,7 +348,7 @@ def pair(*inner: Codec) -> Codec:
 
 
 def named(inner: Codec, among: Iterable[str] | None = None, wanted: str = "an object") -> Codec:
-    """A dict with text for keys, which are some `among`."""
+    """Return a dict with text for keys, which are some `among`."""
 
     def read(part: HeaderValue) -> dict[str, Any]:
         if (
@@ -362,7 +363,7 @@ def named(inner: Codec, among: Iterable[str] | None = None, wanted: str = "an ob
 
 
 def checked(inner: Codec, good: Callable[[Any], bool], wanted: str) -> Codec:
-    """`inner`, for which `good` says true."""
+    """Return `inner`, for which `good` says true."""
 
     def read(part: HeaderValue) -> Any:
         value = inner.read(part)
@@ -372,7 +373,7 @@ def checked(inner: Codec, good: Callable[[Any], bool], wanted: str) -> Codec:
 
 
 def told(name: str, inner: Codec) -> Codec:
-    """`inner`, to which bounds of what is read later may refer by `name`."""
+    """Return `inner`, to which bounds of what is read later may refer by `name`."""
 
     def read(part: HeaderValue) -> Any:
         part.known[name] = value = inner.read(part)
@@ -382,7 +383,7 @@ def told(name: str, inner: Codec) -> Codec:
 
 
 def index(table: str) -> Codec:
-    """The number of what was told in `table`."""
+    """Return the number of what was told in `table`."""
     number = whole(below=table)
     return Codec(lambda v, _: v, lambda p: p.known[table][number.read(p)])
 
@@ -439,8 +440,8 @@ TARGET = Codec(_write_target, _read_target)
 
 
 def by_column(make: Any, wanted: str, **columns: Codec) -> Codec:
-    """A list of what `make` makes of attributes, as a list with a column for each; an error calls
-    it `wanted`."""
+    """Return a list of what `make` makes of attributes, as a list with a column for each; an error
+    calls it `wanted`."""
     inner = pair(*columns.values())
 
     def read(part: HeaderValue) -> tuple[Any, ...]:
@@ -464,7 +465,7 @@ def key(name: str) -> Callable[[Codec], Codec]:
 
 
 def codec(hint: Any) -> Codec:
-    """The codec that a type hint stands for."""
+    """Return the codec that a type hint stands for."""
     inner = get_args(hint)
     if get_origin(hint) is Annotated:
         codec_found = next((mark for mark in inner[1:] if isinstance(mark, Codec)), None) or codec(
@@ -481,7 +482,7 @@ def codec(hint: Any) -> Codec:
 
 
 def schema(record: type) -> dict[str, Codec]:
-    """The codecs of a record's fields by name, in order; none of what is no record."""
+    """Return the codecs of a record's fields by name, in order; none of what is no record."""
     if not is_dataclass(record):
         return {}
     hints = get_type_hints(record, include_extras=True)
@@ -490,8 +491,8 @@ def schema(record: type) -> dict[str, Codec]:
 
 
 def row(make: Any, **parts: Codec) -> Codec:
-    """A record as the list of its fields; or what `make` makes of attributes that are written by
-    `parts`."""
+    """Return a record as the list of its fields; or what `make` makes of attributes that are
+    written by `parts`."""
     of = parts or schema(make)
 
     def read(part: HeaderValue) -> Any:
@@ -520,8 +521,8 @@ def keyed(make: Any, **parts: Codec) -> Codec:
 
 
 def tagged(kinds: Mapping[str, Codec], kind: Callable[[Any], str], wanted: str) -> Codec:
-    """An object that says in `kind` which of `kinds` it is: objects all of them. `kind` says it of
-    a value."""
+    """Return an object that says in `kind` which of `kinds` it is: objects all of them. `kind` says
+    it of a value."""
 
     def read(part: HeaderValue) -> Any:
         tag = TEXT.read(part["kind"])

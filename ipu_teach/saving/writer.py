@@ -32,8 +32,8 @@ EXECUTABLE = Format("executable", 3, "Executable.save", ExecutableLoadError, Exe
 
 
 def written(compiled: Compiled, checks: Mapping[str, bool], options: Mapping[str, Any]) -> bytes:
-    """The file of an executable. Raises `NotOfferedError` for a program that cannot be written
-    down."""
+    """Return the file of an executable. Raises `NotOfferedError` for a program that cannot be
+    written down."""
     return _Writer(compiled).file(checks, options)
 
 
@@ -46,7 +46,7 @@ def _refuse(subject: str) -> NoReturn:
 
 
 def in_table(table: str, write: Callable[[Any, s.Columns], Any] = lambda v, _: v) -> s.Codec:
-    """The number of an entry of `table`, which may be empty."""
+    """Return the number of an entry of `table`, which may be empty."""
     read = s.index(table).read
     return s.Codec(
         write,
@@ -111,7 +111,7 @@ REMOTE_BUFFER = s.row(
 
 
 def _handle(table: str, wanted: str) -> s.Codec:
-    """What was told in `table` under its handle."""
+    """Return what was told in `table` under its handle."""
     return s.Codec(
         lambda v, _: v.handle,
         lambda part: part.known[table].get(s.TEXT.read(part)) or part.fail(wanted),
@@ -374,8 +374,8 @@ class _Writer:
         return number
 
     def _nodes(self, node: c.Node) -> list[int]:
-        """The number of a node; of a leaf in which copies were merged, those of all that it was
-        made of."""
+        """Return the number of a node; of a leaf in which copies were merged, those of all that it
+        was made of."""
         entries: list[dict[str, Any]]
         if node.step >= 0:
             entries = [

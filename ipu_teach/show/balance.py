@@ -103,11 +103,13 @@ class _Run:
         self.cycles = sum(entry.runs * entry.stretch.cycles for entry in self.all)
 
     def phases(self, stretch: Segment) -> list[tuple[Span, Array]]:
-        """Those in which tiles do something one by one, and for how long each that takes part."""
+        """Return those in which tiles do something one by one, and for how long each that takes
+        part."""
         return [(s, s.phase.busy[s.tiles]) for s in stretch.spans if s.phase.busy is not None]
 
     def times(self, stretch: Segment) -> tuple[Array, Array]:
-        """(work, waits), int64[tiles]: how long each tile is at work, and how long it waits."""
+        """Return (work, waits), int64[tiles]: how long each tile is at work, and how long it
+        waits."""
         waits = np.zeros(self.tiles, np.int64)
         of = self.report.target.set_of(np.arange(self.tiles))
         for ipu, begin, until, _ in stretch.waits:
@@ -124,19 +126,19 @@ class _Run:
         return sum(lost.runs * lost.mean for lost in self.all) / self.cycles
 
     def named(self, stretch: Segment) -> tuple[str, str]:
-        """(kind, name) of what a stretch is."""
+        """Return (kind, name) of what a stretch is."""
         if len(stretch.steps) != 1:
             return "", stretch.summary
         cost = self.report.step_cost(*stretch.steps)
         return cost.kind, cost.name
 
     def title(self, stretch: Segment) -> str:
-        """What a stretch is, in words."""
+        """Return what a stretch is, in words."""
         return " ".join(self.named(stretch)).strip()
 
     def longest(self, entry: _Lost) -> Span | None:
-        """The phase in which most is lost, if more is lost in it than by IPUs that wait for the
-        last."""
+        """Return the phase in which most is lost, if more is lost in it than by IPUs that wait for
+        the last."""
         lost = [(int((s.phase.cycles - busy).sum()), s) for s, busy in self.phases(entry.stretch)]
         max_runs, span = max(lost, key=lambda pair: pair[0], default=(0, None))
         between = entry.mean * self.tiles - sum(cycles for cycles, _ in lost)
@@ -150,8 +152,8 @@ class _Run:
         return slowest(span.phase.busy)[0].removeprefix("tile ")
 
     def told(self, lost: _Lost) -> str:
-        """Whom the tiles wait for, why, and what it would take if all were as long at work as the
-        mean of them."""
+        """Return the whom the tiles wait for, why, and what it would take if all were as long at
+        work as the mean of them."""
         stretch = lost.stretch
         cycles = lost.stretch.cycles
         span = self.longest(lost)
@@ -178,7 +180,7 @@ class _Run:
         )
 
     def _cause(self, span: Span) -> str:
-        """What the figures show of why a tile is the slowest."""
+        """Return what the figures show of why a tile is the slowest."""
         assert span.phase.busy is not None
         step = span.part.step
         number_of = span.phase.exchange
@@ -278,7 +280,7 @@ def _scene(runs: list[_Run], max_runs: int) -> Scene:
 
 
 def _shown(run: _Run, max_runs: int, panels: Panels) -> list[int]:
-    """The stretches that are shown, in order: those of the first `most` supersteps, at least
+    """Return the stretches that are shown, in order: those of the first `most` supersteps, at least
     one."""
     edges = np.append(cuts(run.report), len(run.report.step_numbers))
     count = max(1, int(np.searchsorted(edges, max_runs, "right")) - 1)
@@ -320,7 +322,7 @@ def _still(run: _Run, lost: _Lost, name: str, lanes: LanesOf, number_of: int) ->
 
 
 def _histogram(work: Array) -> Array:
-    """int64[BINS]: how many tiles are at work how long, in equal parts up to the slowest."""
+    """Return int64[BINS]: how many tiles are at work how long, in equal parts up to the slowest."""
     return np.histogram(work, BINS, (0, max(1, float(work.max()))))[0].astype(np.int64)
 
 

@@ -53,7 +53,7 @@ class Blocks:
         return tuple(dict.fromkeys(self._code))
 
     def flame(self, codes: Sequence[Code], pitch: float) -> Flame:
-        """The boxes, as a mark; `codes` are those of the scene."""
+        """Return the boxes, as a mark; `codes` are those of the scene."""
         boxes = list[tuple[int, int, int, str, int]]()
         first = 0
         colours = iter(self._code)
@@ -66,7 +66,7 @@ class Blocks:
         return flame("blocks", f"the blocks on {self._where()}", pitch, boxes, timed=True)
 
     def sentence(self) -> str:
-        """The blocks in a sentence."""
+        """Return the blocks in a sentence."""
         spent: dict[str, list[float]] = {}
         for block in self.all:
             spent.setdefault(block.name, []).append(block.cycles)
@@ -78,7 +78,7 @@ class Blocks:
         )
 
     def table(self) -> Table:
-        """Every block."""
+        """Return every block."""
         return HEADS, tuple(map(_row, self.all))
 
     def _where(self) -> str:

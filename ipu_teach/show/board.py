@@ -34,7 +34,7 @@ ROUND = {digits: Context(digits, ROUND_HALF_UP) for digits in (1, 2, 3, 4)}  # a
 
 
 def value(text: str) -> float:
-    """A number's text as a number: True is 1, and what is not written NaN."""
+    """Return a number's text as a number: True is 1, and what is not written NaN."""
     return (
         float(text == "True")
         if text in ("True", "False")
@@ -43,8 +43,8 @@ def value(text: str) -> float:
 
 
 def short(text: str, room: float) -> str:
-    """A number in at most four significant digits, fewer where there is no room, "" where there is
-    none at all."""
+    """Return a number in at most four significant digits, fewer where there is no room, "" where
+    there is none at all."""
     max_letters = int(room / OF_LETTER)
     if text == "?" or len(text) <= max_letters and not set(text) & set(".e"):
         return text if max_letters else ""
@@ -79,13 +79,13 @@ class Places:
         self.pitch = np.minimum(BROADEST, room / np.array(board.per))  # of the cells of each row
 
     def corner(self, box: int) -> tuple[float, float]:
-        """The upper left corner of a box."""
+        """Return the upper left corner of a box."""
         along, down, heads = self.spots[box]
         y = self.board.y + down * (self.board.high + BETWEEN) + HEAD * heads
         return self.board.x + along * (self.wide + BETWEEN), y
 
     def cells(self) -> Array:
-        """float[count, 4]: x, y, width and height of the cells."""
+        """Return float[count, 4]: x, y, width and height of the cells."""
         corner = np.array([self.corner(b) for b in range(len(self.board.tiles))])[self.board.box]
         pitch = self.pitch[self.board.row]
         x = corner[:, 0] + 4 + self.board.place * pitch
@@ -94,7 +94,7 @@ class Places:
 
 
 def value_codes(board: Board, texts: list[str]) -> Array:
-    """int[count]: the code of each cell's number."""
+    """Return int[count]: the code of each cell's number."""
     codes = np.full(len(texts), board.unwritten)
     known = np.array([text != "?" for text in texts], bool)
     values = np.array([value(text) for text in texts if text != "?"])
@@ -105,20 +105,20 @@ def value_codes(board: Board, texts: list[str]) -> Array:
 
 
 def outline(x: float, y: float, width: float, height: float) -> Array:
-    """The rim of a box, as points."""
+    """Return the rim of a box, as points."""
     return np.array([(x, y), (x + width, y), (x + width, y + height), (x, y + height), (x, y)])
 
 
 def rim(
     x: float, y: float, width: float, height: float, thick: float, role: str = "ink"
 ) -> Iterator[Shape]:
-    """The same, as strokes."""
+    """Yield the same, as strokes."""
     points = pairwise(outline(x, y, width, height).tolist())
     return (Stroke(((a, b), (c, d)), thick, role) for (a, b), (c, d) in points)
 
 
 def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iterator[Shape]:
-    """The boxes with what their tiles do, and the cells with their numbers."""
+    """Yield the boxes with what their tiles do, and the cells with their numbers."""
     still = scene.stills[int(scene.frames[frame])]
     places = Places(board)
     texts = scene.numbers[board.name].at(frame)
@@ -187,8 +187,8 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
 def under_way(
     scene: Scene, frame: int, progress: float, name: str
 ) -> tuple[tuple[Message, ...], float]:
-    """(the messages of a frame, how much of their time is over): what arrived stays until the
-    superstep changes something."""
+    """Return (the messages of a frame, how much of their time is over): what arrived stays until
+    the superstep changes something."""
     for back in range(frame, -1, -1):
         still = scene.stills[int(scene.frames[back])]
         if still.flows.get(name):
@@ -201,8 +201,8 @@ def under_way(
 def paint_packets(
     scene: Scene, name: str, board: Board, frame: int, progress: float
 ) -> Iterator[Shape]:
-    """The messages between the boxes of a board, each with the number that it carries, or with its
-    bytes."""
+    """Yield the messages between the boxes of a board, each with the number that it carries, or
+    with its bytes."""
     places, (messages, now) = Places(board), under_way(scene, frame, progress, name)
     if any(board.link(message) for message in messages):
         yield from _links(scene, places, messages)
@@ -250,7 +250,8 @@ def paint_packets(
 
 
 def _arrows(places: Places, messages: tuple[Message, ...]) -> Iterator[Shape]:
-    """Arrows from box to box, those of the box in question the darkest; the host's are words."""
+    """Yield the arrows from box to box, those of the box in question the darkest; the host's are
+    words."""
     board = places.board
     focus = int(board.box[board.focus])
     size = sum(message.size for message in messages)
@@ -269,7 +270,7 @@ def _arrows(places: Places, messages: tuple[Message, ...]) -> Iterator[Shape]:
 
 
 def _links(scene: Scene, places: Places, links: tuple[Message, ...]) -> Iterator[Shape]:
-    """An arrow beside the boxes for each two IPUs between which something is under way."""
+    """Yield an arrow beside the boxes for each two IPUs between which something is under way."""
     code = next((i for i, code in enumerate(scene.codes) if code.letter == "L"), 0)
     right = places.board.right
     for link in links:
@@ -285,7 +286,7 @@ def _links(scene: Scene, places: Places, links: tuple[Message, ...]) -> Iterator
 
 
 def paint_sheet(scene: Scene, mark: Sheet, frame: int) -> Iterator[Shape]:
-    """A tensor of two dimensions as an image, in the colours of its cells."""
+    """Yield a tensor of two dimensions as an image, in the colours of its cells."""
     board = scene.mark(mark.of)
     assert isinstance(board, Board)
     yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
@@ -301,7 +302,7 @@ def paint_sheet(scene: Scene, mark: Sheet, frame: int) -> Iterator[Shape]:
 
 
 def paint_detail(scene: Scene, mark: Detail, frame: int) -> Iterator[Shape]:
-    """The cells of the focus' box as a list, with what they held before beside what has just
+    """Yield the cells of the focus' box as a list, with what they held before beside what has just
     changed."""
     board = scene.mark(mark.of)
     assert isinstance(board, Board)
@@ -327,7 +328,7 @@ def paint_detail(scene: Scene, mark: Detail, frame: int) -> Iterator[Shape]:
 
 
 def paint_trail(scene: Scene, mark: Trail, edges: Array) -> Iterator[Shape]:
-    """The focus' number over the run: `edges` (0 to 1) says when frames begin."""
+    """Yield the focus' number over the run: `edges` (0 to 1) says when frames begin."""
     board = scene.mark(mark.of)
     assert isinstance(board, Board)
     numbers = scene.numbers[board.name]

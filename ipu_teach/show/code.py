@@ -151,7 +151,7 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
 
 
 def _priced(groups_run: GroupsRun, target: Target) -> tuple[int, LineCosts]:
-    """(cycles of the start of those vertices that were counted line by line, their lines
+    """Return (cycles of the start of those vertices that were counted line by line, their lines
     together)."""
     start = 0
     times_of = Counter[Statement]()
@@ -223,8 +223,8 @@ def row(
     code: Code,
     *other_prices: float | None,
 ) -> CodeRow:
-    """A row of `COLUMNS`. `total`: the cycles that are the whole; `other`: those at another price,
-    for a column of its own."""
+    """Return a row of `COLUMNS`. `total`: the cycles that are the whole; `other`: those at another
+    price, for a column of its own."""
     rest = ("" if o is None else number(o) for o in other_prices)
     cells = (
         "" if times is None else f"{times:,}",
@@ -236,7 +236,7 @@ def row(
 
 
 def percent(share: float) -> str:
-    """A share in words."""
+    """Return a share in words."""
     return f"{100 * share:.1f} %"
 
 
@@ -247,8 +247,8 @@ def line_rows(
     total: float,
     others: tuple[float, LineCosts] | None = None,
 ) -> Iterator[CodeRow]:
-    """A row for the start, one for each line, and below it its parts, if it has several. Lines
-    that cost nothing keep their place."""
+    """Yield a row for the start, one for each line, and below it its parts, if it has several.
+    Lines that cost nothing keep their place."""
     if not lines:
         return
     worst = max(cycles for *_, cycles in lines)
@@ -272,7 +272,7 @@ def line_rows(
 
 
 def tree(heading: str, columns: tuple[str, ...], rows: list[CodeRow]) -> Tree:
-    """The rows as a mark, all unfolded."""
+    """Return the rows as a mark, all unfolded."""
     depth, texts, cells, shares, codes = zip(*rows, strict=True)
     inner = np.append(np.diff(depth) > 0, False).astype(np.int64)
     share = np.round(1000 * np.array(shares)).astype(np.int64)
@@ -295,7 +295,7 @@ def tree(heading: str, columns: tuple[str, ...], rows: list[CodeRow]) -> Tree:
 def rows_scene(
     view: str, title: str, sentence: str, codes: tuple[Code, ...], mark: Tree, table: Table
 ) -> Scene:
-    """A picture of rows and nothing else."""
+    """Return a picture of rows and nothing else."""
     panels = Panels()
     panels.put(mark)
     panels.notes.append("Cycles are modelled.")

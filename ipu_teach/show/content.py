@@ -23,14 +23,14 @@ Carried = dict[tuple[int, int], list[str]]
 
 
 def said(track: Track, values: Array, written: Array) -> list[str]:
-    """Recorded values as texts, "?" for what is not written."""
+    """Return the recorded values as texts, "?" for what is not written."""
     pairs = zip(track.readable(values), written.tolist(), strict=True)
     return [str(value) if known else "?" for value, known in pairs]
 
 
 def carried(recording: Recording, once: bool = False) -> Carried:
-    """A line for each pair of tiles between which recorded elements cross, as far as there is
-    room. Of what the host sends and receives there is none. `once`: of each compiled step the
+    """Return a line for each pair of tiles between which recorded elements cross, as far as there
+    is room. Of what the host sends and receives there is none. `once`: of each compiled step the
     first time that it runs."""
     report = recording.report
     names = Names()
@@ -83,14 +83,14 @@ def carried(recording: Recording, once: bool = False) -> Carried:
 
 
 def with_content(scene: Scene, told: Carried, frames: dict[int, tuple[int, int]]) -> Scene:
-    """The scene with what its messages carry: `frames` says of which step and exchange a frame
-    is."""
+    """Return the scene with what its messages carry: `frames` says of which step and exchange a
+    frame is."""
     by_frame = {f"{frame}": told[key] for frame, key in frames.items() if told.get(key)}
     return replace(scene, data={**scene.data, "content": by_frame}) if told else scene
 
 
 def report_of(what: Report | Recording, once: bool = False) -> tuple[Report | Recording, Carried]:
-    """(the report, what its messages carry) of what a view was given."""
+    """Return (the report, what its messages carry) of what a view was given."""
     if isinstance(what, Recording) and what.report is not None:
         return what.report, carried(what, once)
     return what, {}

@@ -99,9 +99,9 @@ def _exchanges(report: Report) -> list[Exchange]:
 
 
 def pattern(source: Array, to: Array, tiles_per_ipu: int = 0) -> tuple[str, str]:
-    """(the name of the pattern in which tiles `source[i]` send to tiles `to[i]`, what it means
-    here). What one message in twenty does otherwise does not make it another. `tiles_per_ipu`: of
-    several IPUs."""
+    """Return (the name of the pattern in which tiles `source[i]` send to tiles `to[i]`, what it
+    means here). What one message in twenty does otherwise does not make it another.
+    `tiles_per_ipu`: of several IPUs."""
     pairs = np.unique(np.stack((source, to)), axis=1)
     senders, receivers = np.unique(pairs[0]), np.unique(pairs[1])
     many, heard = counted(len(senders), "tile"), counted(len(receivers), "tile")
@@ -144,8 +144,8 @@ def pattern(source: Array, to: Array, tiles_per_ipu: int = 0) -> tuple[str, str]
 
 
 def ring_of_ipus(pairs: Array) -> str:
-    """The IPUs of a ring, in the order in which it goes round; empty if each does not send to the
-    next one alone, or to the next and the last."""
+    """Return the IPUs of a ring, in the order in which it goes round; empty if each does not send
+    to the next one alone, or to the next and the last."""
     after: dict[int, set[int]] = {}
     for source, target in pairs.T.tolist():
         after.setdefault(source, set()).add(target)
@@ -162,8 +162,8 @@ def ring_of_ipus(pairs: Array) -> str:
 
 
 def _usual(away: Array) -> tuple[list[int], int]:
-    """(up to four distances that all but one in twenty have, none if there are no such; how many
-    have another)."""
+    """Return (up to four distances that all but one in twenty have, none if there are no such; how
+    many have another)."""
     exchanges, often = np.unique(away, return_counts=True)
     order = np.argsort(-often, kind="stable")[:4]
     enough = np.flatnonzero(np.cumsum(often[order]) >= USUAL * len(away))
@@ -172,7 +172,7 @@ def _usual(away: Array) -> tuple[list[int], int]:
 
 
 def _far(away: list[int], per_bin: int) -> str:
-    """Tiles so far away, forward and back; `each`: the tiles of an IPU, of several."""
+    """Return the tiles so far away, forward and back; `each`: the tiles of an IPU, of several."""
     same = bool(per_bin) and not any(d % per_bin for d in away)
     far = [f"{d // per_bin if same else d}" for d in sorted({abs(d) for d in away})]
     which = f"the {'same tile of the IPU' if same else 'tile'}{'s' * (len(away) > 1)} "
@@ -274,7 +274,7 @@ def _scene(report: Report, every: list[Exchange], texts: Carried, at: At, maximu
 
 
 def _binned(exchange: Exchange, per_bin: int, bins: int) -> tuple[Array, Array]:
-    """(int64[bins * bins] bytes, messages): from the column's tiles to the row's."""
+    """Return (int64[bins * bins] bytes, messages): from the column's tiles to the row's."""
     cell = exchange.to // per_bin * bins + exchange.source // per_bin
     sizes = np.bincount(cell, exchange.size, bins**2).astype(np.int64)
     return sizes, np.bincount(cell, minlength=bins**2).astype(np.int64)
@@ -315,7 +315,7 @@ def _note(exchange: Exchange, per_ipu: int) -> str:
 
 
 def _most(sizes: Array, verb: str) -> str:
-    """Who sends or receives most, and how much."""
+    """Return which tile sends or receives the most, and how much."""
     first, *others = np.flatnonzero(sizes == sizes.max()).tolist()
     if others:
         return f"{len(others) + 1:,} tiles {verb} most, {sizes[first]:,} each"
@@ -323,7 +323,7 @@ def _most(sizes: Array, verb: str) -> str:
 
 
 def _title(every: list[Exchange], per_ipu: int) -> str:
-    """The pattern of the longest exchange."""
+    """Return the pattern of the longest exchange."""
     worst = max(every, key=lambda exchange: exchange.cycles)
     name, texts = pattern(worst.source, worst.to, per_ipu)
     return f"{name[0].upper()}{name[1:]}: {texts}"

@@ -86,7 +86,8 @@ def explore(build: Callable[..., View], **settings: Setting) -> Explore:
 def _longest(
     build: Callable[..., View], settings: dict[str, Setting], start: dict[str, Any], view: View
 ) -> float:
-    """The longest axis of time of the picture at the start, and at both ends of each setting."""
+    """Return the longest axis of time of the picture at the start, and at both ends of each
+    setting."""
     longest = axis_of(view)
     for name, setting in settings.items() if longest else ():
         last = setting[1] if isinstance(setting, tuple) else setting[-1]
@@ -98,7 +99,7 @@ def _longest(
 
 
 def _start(build: Callable[..., View], name: str, setting: Setting) -> Any:
-    """The value with which a setting begins."""
+    """Return the value with which a setting begins."""
     parameters = inspect.signature(build).parameters
     default = parameters[name].default if name in parameters else inspect.Parameter.empty
     if default is inspect.Parameter.empty:
@@ -151,7 +152,7 @@ def _words(setting: Setting) -> str:
 def widget(
     build: Callable[..., View], settings: dict[str, Setting], start: dict[str, Any], view: View
 ) -> Any:
-    """The sliders above the player, as an ipywidgets box."""
+    """Return the sliders above the player, as an ipywidgets box."""
     import anywidget
     import ipywidgets as w
     import traitlets

@@ -127,7 +127,7 @@ def formats(
 def _landed(
     coin: float, dtype: type[DType], throws: int, thrown: ArrayLike | None, seed: int
 ) -> tuple[Array, Array]:
-    """(the number below and the one above, where each throw landed)."""
+    """Return (the number below and the one above, where each throw landed)."""
     number = isinstance(coin, (int, float)) and not isinstance(coin, bool) and isfinite(coin)
     if not number or not is_whole(throws) or not 1 <= throws <= MOST_THROWS:
         subject = f"{shown(throws)} throws" if number else f"the coin {shown(coin)}"
@@ -149,13 +149,13 @@ def _landed(
 
 
 def _on(ends: Array, landed: Array) -> Array:
-    """How many throws landed on each of two numbers."""
+    """Return how many throws landed on each of two numbers."""
     return np.array([np.count_nonzero(landed == end) for end in ends])
 
 
 def _coin(value: float, ends: Array, landed: Array, many: list[int]) -> Painted:
-    """A number line with two numbers and the value; how many throws landed on each, and their
-    mean."""
+    """Return a number line with two numbers and the value; how many throws landed on each, and
+    their mean."""
     inner = np.array([BAR / 2 + 10, COIN - BAR / 2 - 10])
     drawn = list[tuple[Shape, ...]]()
     for n in many:
@@ -184,8 +184,8 @@ def _coin(value: float, ends: Array, landed: Array, many: list[int]) -> Painted:
 def _histogram(
     way: list[int], sizes: Array, dtypes: tuple[type[DType], ...]
 ) -> tuple[Painted, list[Array]]:
-    """Bars by powers of two over the reach of each dtype; and how many values stand in each, frame
-    by frame."""
+    """Return the bars by powers of two over the reach of each dtype; and how many values stand in
+    each, frame by frame."""
     reaches = []
     sizes = sizes[sizes > 0]
     for dtype in dtypes:
@@ -227,7 +227,7 @@ def _histogram(
 def _reaches(
     dtypes: tuple[type[DType], ...], reaches: list[tuple[int, int, int]], low: int, high: int
 ) -> list[Shape]:
-    """The axis, and below it from which power of two to which each dtype goes."""
+    """Return the axis, and below it from which power of two to which each dtype goes."""
     pitch = WIDE / (high - low)
     shift_step = next(2**k for k in range(12) if (high - low) / 2**k <= 9)
     shapes: list[Shape] = [Stroke(((0, HIGH), (WIDE, HIGH)), 1, "line")]

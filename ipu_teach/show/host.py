@@ -159,8 +159,8 @@ def _stream(report: Report, step: int, name: str = "") -> str:
 
 
 def _sums(report: Report) -> dict[str, Counter[str]]:
-    """What went through each stream in the whole run, and with each remote buffer: of several that
-    share a step each takes all of its cycles."""
+    """Return what went through each stream in the whole run, and with each remote buffer: of
+    several that share a step each takes all of its cycles."""
     pieces: dict[str, Counter[str]] = {}
     for step, times in enumerate(report.executions.tolist()):
         cost = report.step_cost(step)

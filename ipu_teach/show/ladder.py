@@ -60,13 +60,13 @@ class Ladder:
         self.ran = report is not None
 
     def said(self, link: Link) -> str:
-        """What a link carries in the run, and for how long."""
+        """Return what a link carries in the run, and for how long."""
         size = self.bytes[link]
         busy = self.busy[link]
         return f"{size:,} bytes, {number(busy)} modelled cycles busy, {self._share(link)}"
 
     def sentence(self) -> str:
-        """What all links carry, and the busiest of them."""
+        """Return what all links carry, and the busiest of them."""
         if not self.ran:
             return ""
         if not self.bytes:
@@ -83,8 +83,8 @@ class Ladder:
         return f"{100 * self.busy[link] / (self.total or 1):.2g} %"
 
     def mark(self, first: int, plain: int, ipu: int) -> Painted:
-        """The picture. `first`: the code of `LOADS[0]`; `plain` that of a link of no run, and `ipu`
-        that of an IPU."""
+        """Return the picture. `first`: the code of `LOADS[0]`; `plain` that of a link of no run,
+        and `ipu` that of an IPU."""
         columns = -(-self.target.num_ipus // 2)
         self._pitch = (WIDE - 2 * RIM) / columns
         self._wide = min(60.0, 0.4 * self._pitch)

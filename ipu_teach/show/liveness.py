@@ -100,7 +100,7 @@ class _Named:
 
     @classmethod
     def of(cls, name: str, rows: list[VariableRow], places: int) -> _Named:
-        """These variables together."""
+        """Return the these variables together."""
         change: Array = np.zeros(places + 1, np.int64)
         for row in rows:
             for first, last in row.ranges:
@@ -190,8 +190,8 @@ class _Run:
         return np.cumsum([0, *(cycles[place.step] for place in places)])
 
     def shown(self, which: int, per_column: float, count: int) -> Array:
-        """int64[count]: the step that stands at each place of the axis, of several the one with the
-        most bytes of all tiles or (1) of the fullest; -1 beyond the last."""
+        """Return int64[count]: the step that stands at each place of the axis, of several the one
+        with the most bytes of all tiles or (1) of the fullest; -1 beyond the last."""
         begin = np.arange(count) * per_column
         begin = begin[begin < self.edges[-1]]
         first = np.searchsorted(self.edges, begin, "right") - 1
@@ -252,10 +252,10 @@ class _Run:
         return sorted(named, key=lambda passing_bytes: -passing_bytes.bytes)
 
     def listed(self, per_column: float, count: int) -> tuple[object, dict[int, list[int]], object]:
-        """([name, bytes, the places from .. up to which it is live] of the largest variables and of
-        what else is always live, how many more variables are live at a place, with their bytes; the
-        buffers of each of `count` places). A place is `each` wide. All together are the bytes of a
-        step."""
+        """Return ([name, bytes, the places from .. up to which it is live] of the largest variables
+        and of what else is always live, how many more variables are live at a place, with their
+        bytes; the buffers of each of `count` places). A place is `each` wide. All together are the
+        bytes of a step."""
         rows = list[tuple[str, int, list[tuple[int, int]]]]()
         less = dict[int, list[int]]()
         for name, bytes_of in self.report.memory.bytes_per_tile_by_category.items():
@@ -289,7 +289,7 @@ class _Run:
 
 
 def _at(values: Array, steps: Array) -> Array:
-    """The values of some steps, 0 of -1."""
+    """Return the values of some steps, 0 of -1."""
     return np.where(steps < 0, 0, values[steps])
 
 
@@ -408,7 +408,7 @@ def _curve(
 def _lane_bars(
     lanes: list[tuple[str, int, list[tuple[int, int]], int]], runs: list[_Run]
 ) -> tuple[Bar, ...]:
-    """The first range of every lane, the second of every lane, and so on."""
+    """Return the first range of every lane, the second of every lane, and so on."""
     positions = []
     code: int | Array = (
         COMING if len(runs) == 1 else np.array([(ONE, TWO)[which] for *_, which in lanes])
@@ -424,8 +424,8 @@ def _lane_bars(
 
 
 def _still(runs: list[_Run], steps: tuple[int, ...], lanes: bool) -> Still:
-    """What is live at a place of the axis, where each report is at one of its steps, or (-1) at
-    none."""
+    """Return what is live at a place of the axis, where each report is at one of its steps, or (-1)
+    at none."""
     parts = []
     head = ""
     spans = [(r.edges[at], r.edges[at + 1]) for r, at in zip(runs, steps, strict=True) if at >= 0]

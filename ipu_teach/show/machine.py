@@ -54,8 +54,8 @@ def machine(given: Target | Device | Report) -> View:
 
 
 def pipes(target: Target, num_ipus: int) -> list[int]:
-    """Bytes a second through all memories of a machine of so many IPUs (0: of a tile), its
-    exchange, links and host."""
+    """Return the bytes a second through all memories of a machine of so many IPUs (0: of a tile),
+    its exchange, links and host."""
     clock = target.tile_clock_frequency
     tiles = max(1, num_ipus * target.tiles_per_ipu)
     memory = tiles * target.data_path_width / 8 * clock
@@ -66,7 +66,7 @@ def pipes(target: Target, num_ipus: int) -> list[int]:
 
 
 def rate(bytes_a_second: float) -> str:
-    """A bandwidth in words: 7.83 TB/s."""
+    """Return a bandwidth in words: 7.83 TB/s."""
     unit, size = next(
         ((u, s) for u, s in (("PB/s", 1e15), ("TB/s", 1e12), ("GB/s", 1e9)) if bytes_a_second >= s),
         ("MB/s", 1e6),
@@ -170,7 +170,7 @@ def _scene(target: Target, report: Report | None) -> Scene:
 
 
 def _finding(memory: int, host: int) -> str:
-    """How much faster one path is than the other."""
+    """Return how much faster one path is than the other."""
     fast, slow = max(memory, host), max(1, min(memory, host))
     times = f"{fast / slow:,.0f}" if fast >= 10 * slow else f"{fast / slow:.2g}"
     if memory >= host:
@@ -186,5 +186,5 @@ def _source(target: Target, figure: str) -> str:
 
 
 def unit(figure: str) -> str:
-    """The unit of a figure of a machine."""
+    """Return the unit of a figure of a machine."""
     return str(Target.__dataclass_fields__[figure].metadata["unit"])

@@ -52,31 +52,32 @@ class NumberLine:
     lands: float
 
     def spacing(self, value: float) -> float:
-        """How far `value` is from the next number further from zero."""
+        """Return how far `value` is from the next number further from zero."""
         magnitude = min(max(abs(value), self.normal), self.largest)
         return ldexp(1.0, frexp(magnitude)[1] - 1) / self.steps
 
     def from_zero(self, number: float) -> int:
-        """The how manieth of its numbers it is, from zero up or down."""
+        """Return the rank of a number of the type, from zero up or down."""
         magnitude = abs(number)
         doubled = frexp(max(magnitude, self.normal))[1] - frexp(self.normal)[1]
         return int(copysign(magnitude / self.spacing(magnitude) + doubled * self.steps, number))
 
     def ends(self, window: Window) -> Window:
-        """The lowest and the highest of its numbers in the window: the first is higher if there is
-        none."""
+        """Return the lowest and the highest of its numbers in the window: the first is higher if
+        there is none."""
         low, high = (self.spacing(end) for end in window)
         first = ceil(window[0] / low) * low
         last = floor(window[1] / high) * high
         return max(first, -self.largest), min(last, self.largest)
 
     def many(self, window: Window) -> int:
-        """How many of its numbers are in the window."""
+        """Return how many of its numbers are in the window."""
         first, last = self.ends(window)
         return self.from_zero(last) - self.from_zero(first) + 1 if first <= last else 0
 
     def within(self, window: Window, max_numbers: int) -> list[float]:
-        """Its numbers from the first end of the window to the second, the lowest `most` of them."""
+        """Return its numbers from the first end of the window to the second, the lowest `most` of
+        them."""
         (value, last), boxes_of_code = self.ends(window), list[float]()
         while value <= last and len(boxes_of_code) < max_numbers:
             boxes_of_code.append(value)
@@ -148,7 +149,7 @@ def _scene(lines: list[NumberLine], value: float) -> Scene:
 
 
 def _title(lines: list[NumberLine], value: float) -> str:
-    """How far from the value it lands, on the line that is furthest off."""
+    """Return how far from the value it lands, on the line that is furthest off."""
     worst = max(lines, key=lambda line: abs(line.lands - value))
     if worst.lands == value:
         return f"{value:.9g} is a number of {', '.join(line.name for line in lines)}"
@@ -189,8 +190,8 @@ def _reach(line: NumberLine, low: int, span: int) -> DtypeRow:
 
 
 def _around(line: NumberLine, window: Window) -> DtypeRow:
-    """A mark for each number in the window, or one bar where they are too close; and where the
-    value lands."""
+    """Return a mark for each number in the window, or one bar where they are too close; and where
+    the value lands."""
 
     def mark(code: int, number: float, wide: float) -> tuple[int, float, float]:
         return code, (number - window[0]) / (window[1] - window[0]) - wide / 2, wide
@@ -206,7 +207,7 @@ def _around(line: NumberLine, window: Window) -> DtypeRow:
 
 
 def _rows(name: str, heading: str, rows: list[DtypeRow], ticks: list[tuple[float, str]]) -> Painted:
-    """A row of boxes for each dtype, with what is said of it above, over an axis."""
+    """Return a row of boxes for each dtype, with what is said of it above, over an axis."""
     high = PITCH * len(rows)
     shapes = list[Shape]()
     for i, (description, boxes) in enumerate(rows):

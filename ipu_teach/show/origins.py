@@ -39,7 +39,7 @@ class Names:
         return tuple(name for name, _ in self._numbers)
 
     def element(self, number: int, index: int) -> str:
-        """An element of a variable by its name: u[3, 4]."""
+        """Return an element of a variable by its name: u[3, 4]."""
         return element(*list(self._numbers)[number], index)
 
     @property
@@ -107,7 +107,7 @@ class Elements:
         return which, self._order[place]
 
     def step(self, number: int, compute_set: int) -> Step:
-        """What compiled step `number` does, which executes `compute_set`, or (-1) none."""
+        """Return what compiled step `number` does, which executes `compute_set`, or (-1) none."""
         if compute_set >= 0:
             does = self._execute(self.graph.compute_sets[compute_set].tables)
             besides = self._copy(p.moves(self.model.compiled_step(number)))
@@ -182,7 +182,7 @@ class Elements:
         return Step(*_touched(phrase, True, reads, written), _crossing(comes), {}, True)
 
     def _outside(self, tensor: Tensor, into: bool, name: str, noun: str) -> Step:
-        """What comes from the host, or goes there."""
+        """Return what comes from the host, or goes there."""
         positions = tensor.positions().reshape(-1) * tensor.dtype.size
         which, cell = self.within(positions, positions + 1)
         away = np.full(len(cell), HOST)
@@ -199,14 +199,14 @@ class Elements:
 def _touched(
     phrase: str, element: bool, reads: list[Array], written: list[tuple[Array, Array, Array, Array]]
 ) -> tuple[Array, Array, tuple[Origins, ...]]:
-    """(the elements that are read, those that are written, where these come from)."""
+    """Return (the elements that are read, those that are written, where these come from)."""
     cell, *columns = (np.concatenate(column) for column in zip(*written, strict=True))
     origins = (Origins(phrase, element, cell, *columns),) if len(cell) else ()
     return np.unique(np.concatenate(reads)), np.unique(cell), origins
 
 
 def _all(steps: list[Step]) -> Step:
-    """Steps of one kind that are done at once, as one."""
+    """Return the steps of one kind that are done at once, as one."""
     reads, writes = (
         np.unique(np.concatenate(sides))
         for sides in zip(*((s.reads, s.writes) for s in steps), strict=True)

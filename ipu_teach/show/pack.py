@@ -26,8 +26,8 @@ ALPHABET = np.frombuffer(
 
 
 def pack(values: Array) -> int | str:
-    """`values` (whole numbers, any shape, read row by row) in the shortest of the forms; "" if
-    there are none."""
+    """Return `values` (whole numbers, any shape, read row by row) in the shortest of the forms; ""
+    if there are none."""
     flat = np.asarray(values, np.int64).reshape(-1)
     if not len(flat):
         return ""

@@ -75,8 +75,8 @@ COLUMNS = 320  # of the raster of a tape
 def paint(
     scene: Scene, frame: int, progress: float | None = None, is_whole: bool = False
 ) -> Iterator[Shape]:
-    """The shapes of frame number `frame` when `progress` (0 to 1) of it is over, left out where a
-    step stops.
+    """Yield the shapes of frame number `frame` when `progress` (0 to 1) of it is over, left out
+    where a step stops.
 
     `whole` shows all of its lanes.
     """
@@ -128,8 +128,8 @@ def paint(
 
 
 def cell_codes(mark: Cells, still: Still, progress: float) -> Array:
-    """int[count]: the code of each cell. A cell keeps its first code until its time is over, then
-    it has the second."""
+    """Return int[count]: the code of each cell. A cell keeps its first code until its time is over,
+    then it has the second."""
     code, until, then = still.cells[mark.name]
     now = progress * still.cycles
     until = np.broadcast_to(np.asarray(until), mark.count)
@@ -163,7 +163,7 @@ def _cells(scene: Scene, mark: Cells, still: Still, progress: float) -> Iterator
 
 
 def _cell_labels(scene: Scene, mark: Cells, codes: Array) -> Iterator[Shape]:
-    """The label of each cell and the letter of its code, or of a small cell one of them."""
+    """Yield the label of each cell and the letter of its code, or of a small cell one of them."""
     x, y = mark.place(np.arange(mark.count))
     tall = mark.side >= 2 * SMALLEST_LABEL
     two = mark.side >= TWO_LINES * SMALLEST_LABEL
@@ -235,7 +235,7 @@ def _layers(drawing: Drawing, count: int) -> Iterator[tuple[bool, Array, Array, 
 
 
 def pixels_in_turn(spent: Array) -> Array:
-    """int[rows, columns]: for each row and column the code that is owed most of `spent`,
+    """Return int[rows, columns]: for each row and column the code that is owed most of `spent`,
     float[rows, codes, columns].
 
     A pixel pays for a column's width, so along each row every code has its share, however short its
@@ -305,21 +305,21 @@ def _toward(
 
 
 def bend(x: float, y: float, to_x: float, to_y: float) -> tuple[float, float]:
-    """The control point of a curve that leaves the straight line a little to its left, so that both
-    directions are seen."""
+    """Return the control point of a curve that leaves the straight line a little to its left, so
+    that both directions are seen."""
     return (x + to_x) / 2 + 0.18 * (to_y - y), (y + to_y) / 2 - 0.18 * (to_x - x)
 
 
 def track_edges(scene: Scene) -> Array:
-    """float[frames + 1]: where each frame begins on the track, from 0 to 1. A frame without cycles
-    has no width."""
+    """Return float[frames + 1]: where each frame begins on the track, from 0 to 1. A frame without
+    cycles has no width."""
     edges = scene.begins
     return edges / edges[-1] if edges[-1] else np.linspace(0, 1, len(edges))
 
 
 def pieces(scene: Scene) -> tuple[Array, Array]:
-    """(code, cycles) of every piece of the run: the phases of its frames where a tape has their
-    drawings, else its frames."""
+    """Return (code, cycles) of every piece of the run: the phases of its frames where a tape has
+    their drawings, else its frames."""
     if scene.clock is not None:
         return np.array([s.code for s in scene.stills])[scene.frames], np.diff(scene.clock)
     pieces_found = []
@@ -372,7 +372,7 @@ def _track(scene: Scene, mark: Track, frame: int, progress: float) -> Iterator[S
 
 
 def _strip(mark: Track, edges: Array, codes: Array, cycles: Array) -> Iterator[Shape]:
-    """A long run in columns between `edges`, each with its shares one above the other. Equal
+    """Yield a long run in columns between `edges`, each with its shares one above the other. Equal
     neighbours are one box."""
     ends = np.append(0.0, np.cumsum(cycles))
     known = np.unique(codes)
@@ -465,9 +465,9 @@ def _tape(scene: Scene, mark: Tape, frame: int, progress: float) -> Iterator[Sha
 def _lane_boxes(
     mark: Lanes | Tape, drawings: list[tuple[float, Drawing]], scale: float, shown: float = np.inf
 ) -> Iterator[Shape]:
-    """The bars of drawings from some cycle on, as far as `shown`. Equal neighbours are one box,
-    with lines of paper between lanes; what comes after a bar is drawn under it, as wide as both,
-    which is shorter to say."""
+    """Yield the bars of drawings from some cycle on, as far as `shown`. Equal neighbours are one
+    box, with lines of paper between lanes; what comes after a bar is drawn under it, as wide as
+    both, which is shorter to say."""
     pitch = mark.height / mark.count
     gap = pitch * 0.08 if pitch > 5 else 0.0
     within: set[int] = set()  # lanes that begin within a box
@@ -529,8 +529,8 @@ def _tape_raster(
 
 
 def _spent(drawing: Drawing, count: int, codes: int, until: Array) -> Array:
-    """float[lanes, codes, times]: how long each lane has had each code until some time of the
-    drawing."""
+    """Return float[lanes, codes, times]: how long each lane has had each code until some time of
+    the drawing."""
     pieces_found = np.zeros((count, codes, len(until)))
     lanes = np.arange(count)
     for bar in drawing.bars:
@@ -542,7 +542,7 @@ def _spent(drawing: Drawing, count: int, codes: int, until: Array) -> Array:
 
 
 def _steps(mark: Curve, values: Array) -> Array:
-    """float[2n, 2]: the points of a line that keeps each value for the width of a frame."""
+    """Return float[2n, 2]: the points of a line that keeps each value for the width of a frame."""
     edges = mark.x + np.arange(len(values) + 1) * (mark.width / mark.count)
     x = np.repeat(edges, 2)[1:-1]
     return np.stack(
@@ -609,7 +609,7 @@ def _tree(mark: Tree) -> Iterator[Shape]:
 
 
 def headline(scene: Scene) -> Iterator[Words]:
-    """The title above the drawing, in at most two lines."""
+    """Yield the title above the drawing, in at most two lines."""
     lines = wrap(scene.title, OF_TITLE, max_lines=2, placeholder=" …")
     for row, line in enumerate(lines):
         y = 22 - headline_height(scene) + TITLE_LINE * row
@@ -617,13 +617,13 @@ def headline(scene: Scene) -> Iterator[Words]:
 
 
 def headline_height(scene: Scene) -> float:
-    """How much room the title takes above the drawing."""
+    """Return how much room the title takes above the drawing."""
     return 10 + TITLE_LINE * len(wrap(scene.title, OF_TITLE, max_lines=2, placeholder=" …"))
 
 
 def caption(scene: Scene, frame: int) -> Iterator[Shape]:
-    """Below the drawing: what the frame is, in words, and what the codes mean that the scene
-    uses."""
+    """Yield the below the drawing: what the frame is, in words, and what the codes mean that the
+    scene uses."""
     still = scene.stills[int(scene.frames[frame])]
     y = scene.height + 14
     head = f"{still.label}, {number(still.cycles)} modelled cycles" if still.cycles else still.label
@@ -645,12 +645,12 @@ MOST_LINES = 3  # of the note
 
 
 def legend_words(scene: Scene, code: int) -> str:
-    """A code as the legend names it."""
+    """Return a code as the legend names it."""
     return f"{scene.codes[code].letter} {scene.codes[code].name}".strip()
 
 
 def legend_places(scene: Scene) -> list[tuple[int, float, int]]:
-    """(code, x, row) of each entry of the legend."""
+    """Return (code, x, row) of each entry of the legend."""
     pieces_found = []
     x = 16.0
     row = 0
@@ -665,7 +665,7 @@ def legend_places(scene: Scene) -> list[tuple[int, float, int]]:
 
 
 def caption_height(scene: Scene) -> float:
-    """Height of the words and the legend below the drawing."""
+    """Return the height of the words and the legend below the drawing."""
     return (
         50
         + LINE * note_lines(scene)
@@ -674,11 +674,11 @@ def caption_height(scene: Scene) -> float:
 
 
 def note_lines(scene: Scene) -> int:
-    """How many lines the longest note takes: the same for every frame, so that nothing moves from
-    one to the next."""
+    """Return how many lines the longest note takes: the same for every frame, so that nothing moves
+    from one to the next."""
     return max(1, *(len(_lines(still.note, MOST_LINES)) for still in scene.stills))
 
 
 def _lines(text: str, max_letters: int) -> list[str]:
-    """A text in at most so many lines that fit the width."""
+    """Return a text in at most so many lines that fit the width."""
     return wrap(text, 104, max_lines=max_letters, placeholder=" …")

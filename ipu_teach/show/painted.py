@@ -28,7 +28,7 @@ class Once:
         self._number: dict[str, int] = {}
 
     def picture(self, shapes: Sequence[Shape]) -> list[Any]:
-        """[how many, the numbers of these shapes]."""
+        """Return [how many, the numbers of these shapes]."""
         numbers = [self._of(_together(list(group))) for _, group in groupby(shapes, _style)]
         return [len(numbers), pack(np.array(numbers))]
 
@@ -100,7 +100,7 @@ def _together(shapes: list[Any]) -> list[Any]:
 
 
 def beside(pictures: Sequence[Sequence[Shape]]) -> int:
-    """How far words reach to the left of where their mark begins."""
+    """Return how far words reach to the left of where their mark begins."""
     words = (shape for picture in pictures for shape in picture if isinstance(shape, Words))
     reach = (LETTER * len(w.text) * ANCHORS.index(w.anchor) / 2 - w.x for w in words if w.x < 0)
     return round(max(reach, default=0))

@@ -14,8 +14,8 @@ from ipu_teach.types import Array
 
 
 def paired(scene: Scene) -> Scene:
-    """The same of a scene with two tapes of as many lanes. Both are in one place then, where each
-    has every other lane."""
+    """Return the same of a scene with two tapes of as many lanes. Both are in one place then, where
+    each has every other lane."""
     tapes = [mark for mark in scene.marks if isinstance(mark, Tape)]
     first = tapes[0]
     lanes = tapes[0].count
@@ -57,7 +57,8 @@ def paired(scene: Scene) -> Scene:
 
 
 def _differs(scene: Scene) -> tuple[str, int]:
-    """(which step takes another time in the second run, and by how much, a frame that shows it)."""
+    """Return (which step takes another time in the second run, and by how much, a frame that shows
+    it)."""
     spent: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
     frames: dict[str, int] = {}  # by step the last run that has it
     for frame, which in enumerate(scene.frames.tolist()):
@@ -73,14 +74,14 @@ def _differs(scene: Scene) -> tuple[str, int]:
 
 
 def _spread(values: Any, which: int, lanes: int, base_value: Any) -> Array:
-    """Values in every other one of twice as many lanes, and `other` in those between."""
+    """Return the values in every other one of twice as many lanes, and `other` in those between."""
     spread = np.empty((lanes, 2), np.int64)
     spread[:, which], spread[:, 1 - which] = values, base_value
     return spread.reshape(-1)
 
 
 def _every_other(drawing: Drawing, which: int, lanes: int) -> Drawing:
-    """The same in every other lane; those between are empty."""
+    """Return the same in every other lane; those between are empty."""
     bars = []
     for bar in drawing.bars:
         begin = _spread(bar.start, which, lanes, bar.end)

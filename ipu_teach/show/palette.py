@@ -26,11 +26,11 @@ class Code:
     listed: bool = False
 
     def colour(self, dark: bool) -> str:
-        """Its colour on a page."""
+        """Return its colour on a page."""
         return self.dark if dark else self.light
 
     def lettered(self, letter: str, name: str = "") -> Code:
-        """The same with another letter, and another name if one is given."""
+        """Return the same with another letter, and another name if one is given."""
         return replace(self, letter=letter, name=name or self.name)
 
 
@@ -75,8 +75,8 @@ RANGES = ("#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0
 
 
 def of_tiles(num_tiles: int) -> tuple[tuple[Code, ...], int]:
-    """(the colours of tiles, how many neighbours share one): no two tiles look alike that do not
-    stand side by side."""
+    """Return (the colours of tiles, how many neighbours share one): no two tiles look alike that do
+    not stand side by side."""
     if num_tiles <= len(TILES):
         return TILES[:num_tiles], 1
     tiles_per_range = -(-num_tiles // len(RANGES))
@@ -128,8 +128,8 @@ FILL = (
 
 
 def filled(fifth: int, top: int) -> Code:
-    """The code of `FILL` with that number, where the last fifth ends at `top` thousandths of the
-    limit."""
+    """Return the code of `FILL` with that number, where the last fifth ends at `top` thousandths of
+    the limit."""
     name = f"up to {(fifth + 1) * top / 50:g} % of the limit"
     return replace(FILL[fifth], name=name) if fifth < len(FILL) - 1 else FILL[fifth]
 
@@ -178,8 +178,8 @@ DARK = {"paper": "#14171a", "ink": "#e8ebee", "soft": "#a4adb7", "line": "#444c5
 
 
 def ink_on(colour: str) -> str:
-    """Black or white, whichever is easier to read on `colour` (relative luminance as in WCAG
-    2.2)."""
+    """Return the black or white, whichever is easier to read on `colour` (relative luminance as in
+    WCAG 2.2)."""
     parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
     return "#000000" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 else "#ffffff"

@@ -141,8 +141,8 @@ class Panels:
         frames: Array | None = None,
         **rest: Any,
     ) -> Scene:
-        """The picture, `foot` longer than what it holds. `rest` are fields of `Scene`; its frames
-        are its stills if left out."""
+        """Return the picture, `foot` longer than what it holds. `rest` are fields of `Scene`; its
+        frames are its stills if left out."""
         height = max(self.y, self.bottom) + foot
         notes = tuple(dict.fromkeys((*self.notes, *rest.pop("notes", ()))))
         drawings, stills, (heads, rows) = tuple(self.drawings), tuple(stills), table
@@ -162,7 +162,7 @@ class Panels:
 
 
 def bars(rows: Sequence[Sequence[Piece]]) -> tuple[Bar, ...]:
-    """The first piece of every lane, the second of every lane, and so on."""
+    """Return the first piece of every lane, the second of every lane, and so on."""
     longest = max(map(len, rows))
     pieces: Array = np.array([[*row] + [(0, 0, 0)] * (longest - len(row)) for row in rows])
     return tuple(Bar(pieces[:, i, 0], pieces[:, i, 1], pieces[:, i, 2], 0) for i in range(longest))
@@ -178,8 +178,8 @@ def grid(
     largest: float = np.inf,
     **options: Any,
 ) -> Cells:
-    """The tiles of a machine in a square of side `room`, IPU by IPU, each under its number where
-    there is room; of each `each_ipu` cells, left out one for each tile."""
+    """Return the tiles of a machine in a square of side `room`, IPU by IPU, each under its number
+    where there is room; of each `each_ipu` cells, left out one for each tile."""
     ipus = target.num_ipus
     cells = each_ipu or target.tiles_per_ipu
     across, columns = int(np.ceil(np.sqrt(ipus))), int(np.ceil(np.sqrt(cells)))
@@ -210,7 +210,7 @@ def flame(
     timed: bool,
     beside: tuple[str, ...] = (),
 ) -> Flame:
-    """Nested boxes: of each its row, its begin and its end, what it is, and its code."""
+    """Return the nested boxes: of each its row, its begin and its end, what it is, and its code."""
     names: dict[str, int] = {}
     rows = [
         (row, first, last, names.setdefault(label(noun, 48), len(names)), code)
@@ -242,7 +242,7 @@ def boxes_in_rows(
     rows: Sequence[str],
     cells: Sequence[Cell],
 ) -> Painted:
-    """A box in each cell, with the names of the rows beside them."""
+    """Return a box in each cell, with the names of the rows beside them."""
     wide = width / columns
     codes = np.array([cell[2] for cell in cells])
     places = np.array([(c * wide, r * pitch, 0.94 * wide, 0.9 * pitch) for r, c, *_ in cells])
@@ -268,8 +268,8 @@ def painted(
     say: str = "",
     **options: Any,
 ) -> Painted:
-    """What stands still, in its pictures, with the `places` of its parts, of each its label, and
-    what is said of one. `more` are fields of `Painted`."""
+    """Return what stands still, in its pictures, with the `places` of its parts, of each its label,
+    and what is said of one. `more` are fields of `Painted`."""
     places = side_by_side(0, width, height) if places is None else places
     options |= {"pictures": tuple(map(tuple, pictures)), "count": len(places), "places": places}
     options |= {"width": width, "height": height, "labels": tuple(labels), "say": say}
@@ -277,13 +277,13 @@ def painted(
 
 
 def side_by_side(count: int, width: float, height: float) -> Array:
-    """The places of so many parts side by side."""
+    """Return the places of so many parts side by side."""
     wide = width / max(1, count)
     return rectangles(np.arange(count) * wide, 0, wide, height)
 
 
 def tall(mark: Cells | Rows | Painted) -> float:
-    """The height of what has one of its own, as it shows at first."""
+    """Return the height of what has one of its own, as it shows at first."""
     if isinstance(mark, Painted):
         return mark.height
     if isinstance(mark, Cells):

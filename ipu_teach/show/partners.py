@@ -15,7 +15,7 @@ from ipu_teach.types import Array
 
 
 def paint_matrix(scene: Scene, mark: Matrix, still: Still) -> Iterator[Shape]:
-    """The squares, the bars above and beside them, the ticks and the diagonal."""
+    """Yield the squares, the bars above and beside them, the ticks and the diagonal."""
     side = mark.width / mark.bins
     drawing = scene.drawings[still.lanes[mark.name][0]]
     codes = np.broadcast_to(still.cells[mark.name][0], mark.count).reshape(mark.bins, mark.bins)
@@ -66,15 +66,16 @@ def paint_matrix(scene: Scene, mark: Matrix, still: Still) -> Iterator[Shape]:
 
 
 def links(mark: Matrix, codes: Array) -> Array:
-    """int[n, 2]: pairs of IPUs of which the first gets something from the other over a link."""
+    """Return int[n, 2]: pairs of IPUs of which the first gets something from the other over a
+    link."""
     ipus = mark.bins // mark.ipu
     sectors = np.asarray(codes.reshape(ipus, mark.ipu, ipus, mark.ipu).any(axis=(1, 3)))
     return np.argwhere(sectors & ~np.eye(ipus, dtype=bool))
 
 
 def around(sizes: Array, middle: int) -> list[tuple[int, int, int]]:
-    """(partner, bytes from it, bytes to it) of bin `middle` of a matrix of bytes, those with most
-    first."""
+    """Return (partner, bytes from it, bytes to it) of bin `middle` of a matrix of bytes, those with
+    most first."""
     received, sent = sizes[middle], sizes[:, middle]
     both = received + sent
     both[middle] = 0
@@ -83,20 +84,20 @@ def around(sizes: Array, middle: int) -> list[tuple[int, int, int]]:
 
 
 def busiest(drawing: Drawing) -> int:
-    """The bin that sends and receives most."""
+    """Return the bin that sends and receives most."""
     sent, received = (np.asarray(bar.length) for bar in drawing.bars)
     return int(np.argmax(sent + received))
 
 
 def bin_name(mark: Matrix, which: int) -> str:
-    """The tiles of a row or column."""
+    """Return the tiles of a row or column."""
     first = which * mark.each
     last = min((which + 1) * mark.each, mark.tiles) - 1
     return f"{first:,}" if first == last else f"{first:,} to {last:,}"
 
 
 def paint_partners(scene: Scene, mark: Partners, still: Still) -> Iterator[Shape]:
-    """The busiest tile in the middle, its partners in a column to each side."""
+    """Yield the busiest tile in the middle, its partners in a column to each side."""
     matrix = scene.mark(mark.of)
     assert isinstance(matrix, Matrix)
     middle = busiest(scene.drawings[still.lanes[matrix.name][0]])

@@ -79,7 +79,7 @@ class _Lies:
         return cls(tile, place, int(np.bincount(np.maximum(tile, 0)).max()))
 
     def pieces(self, elements: Array) -> int:
-        """How many pieces of memory these elements are: neighbours on a tile are one."""
+        """Return how many pieces of memory these elements are: neighbours on a tile are one."""
         key = np.unique(self.tile[elements] * 10**6 + self.place[elements])
         return int(1 + (np.diff(key) > 1).sum()) if len(key) else 0
 
@@ -102,7 +102,7 @@ class _Windows:
                 next:  give a view of it, as patches(x, 3).""")
 
     def seen(self, row: int) -> tuple[Array, Array]:
-        """(the elements of a window, those that the window before it has, too)."""
+        """Return (the elements of a window, those that the window before it has, too)."""
         own_cells = np.unique(self.rows[row][self.rows[row] >= 0])
         return own_cells, np.intersect1d(own_cells, self.rows[row - 1]) if row else own_cells[:0]
 
@@ -119,7 +119,7 @@ class _Windows:
         return where, f"{counted(len(own_cells), 'element')} in {pieces} pieces on {tiles}{before}"
 
     def sentence(self) -> str:
-        """What the matrix would take as a copy, and of how many pieces a row is."""
+        """Return what the matrix would take as a copy, and of how many pieces a row is."""
         windows, numbers = self.rows.shape
         ways = [
             np.mean([lies.pieces(self.seen(row)[0]) for row in range(windows)])
@@ -143,7 +143,7 @@ class _Windows:
         return f"A window is picked from {ways[0]:.3g} pieces of memory on average{other}"
 
     def scene(self) -> Scene:
-        """One frame a window."""
+        """Return one frame a window."""
         panels = Panels()
         shown_ = min(len(self.rows), MOST_ROWS)
         panels.first(shown_, len(self.rows), "windows")
@@ -208,7 +208,8 @@ class _Windows:
         memory: Array,
         pitch: float,
     ) -> list[Shape]:
-        """The image, the matrix and the memory with what a window sees, and lines to that."""
+        """Return the image, the matrix and the memory with what a window sees, and lines to
+        that."""
         own_cells, shared = self.seen(row)
         kind = np.full(len(squares), PLAIN)
         kind[own_cells], kind[shared] = NEW, SHARED

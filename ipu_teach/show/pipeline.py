@@ -74,7 +74,8 @@ def pipeline(ticks: Iterable[Iterable[tuple[str, int, int]]], report: Report | N
 
 
 def held(every: Ticks, stages: int) -> Array:
-    """int64[stages, ticks]: how many micro-batches a stage holds, the one at work included."""
+    """Return int64[stages, ticks]: how many micro-batches a stage holds, the one at work
+    included."""
     stashed = np.zeros((stages, len(every)), np.int64)
     back = {(s, b) for now in every for kind, s, b in now if kind == BACKWARD}
     for t, now in enumerate(every):

@@ -45,8 +45,8 @@ class Picture:
 
 
 def picture(figure: Figure, alt: str) -> Picture:
-    """A matplotlib figure as a `Picture`. `alt` says in a sentence or two what it shows; it may not
-    be empty."""
+    """Return a matplotlib figure as a `Picture`. `alt` says in a sentence or two what it shows; it
+    may not be empty."""
     _check_alt(alt)
     if not hasattr(figure, "savefig"):
         raise InvalidOptionError(
@@ -62,8 +62,8 @@ def picture(figure: Figure, alt: str) -> Picture:
 def images(
     pictures: Array, alt: str, titles: Sequence[Any] | None = None, *, diverging: bool = False
 ) -> Picture:
-    """A row or two of grey images, or (`diverging`) of signed values: red below zero, blue above,
-    white at zero.
+    """Return a row or two of grey images, or (`diverging`) of signed values: red below zero, blue
+    above, white at zero.
 
     `pictures`: (n, height, width). `titles`: one for each, printed above it.
     """
@@ -92,7 +92,7 @@ def images(
 
 
 def _stack(pictures: Array) -> Array:
-    """The pictures as an array of numbers with three dimensions, none of them empty."""
+    """Return the pictures as an array of numbers with three dimensions, none of them empty."""
     try:
         stack = np.asarray(pictures)
     except ValueError:

@@ -155,7 +155,7 @@ def _numbered(places: Sequence[WalkPlace]) -> dict[int, str]:
 
 
 def _by_content(place: WalkPlace) -> str:
-    """A part without a name by the first of the steps within it: Sequence: forward0, …"""
+    """Return a part without a name by the first of the steps within it: Sequence: forward0, …"""
     names = list(dict.fromkeys(leaf.title for leaf in place.walk() if leaf.node.step >= 0))
     named = [name for name in names if name.startswith("Execute ")] or names
     first = named[0].removeprefix("Execute ") if named else "nothing"
@@ -163,7 +163,7 @@ def _by_content(place: WalkPlace) -> str:
 
 
 def _whose(cycles: Sequence[float], sets: Sequence[str]) -> str:
-    """Which IPU has most to do, or how many have."""
+    """Return which IPU has most to do, or how many have."""
     busiest = [
         ipu for ipu, cycles_per_ipu in enumerate(cycles) if cycles_per_ipu == max(cycles) > 0
     ]
@@ -174,7 +174,7 @@ def _whose(cycles: Sequence[float], sets: Sequence[str]) -> str:
 
 
 def _opened(depth: Array, counts: Array) -> Array:
-    """bool[parts], as numbers: unfolded level by level while at most `FIRST_ROWS` show."""
+    """Return bool[parts], as numbers: unfolded level by level while at most `FIRST_ROWS` show."""
     level = 0
     while (depth <= level + 1).sum() <= FIRST_ROWS and level < depth.max():
         level += 1
@@ -212,8 +212,8 @@ def _kinds(report: Report, walk: Walk) -> dict[int, list[Counter[str]]]:
 
 
 def _pieces(kinds: list[Counter[str]], total: float) -> dict[str, Array]:
-    """The thousandths of the run that each row spends on each kind of phase, by its code; rounding
-    keeps their sum."""
+    """Return the thousandths of the run that each row spends on each kind of phase, by its code;
+    rounding keeps their sum."""
     ends = np.cumsum([[row[code.name] for code in palette.PHASES] for row in kinds], axis=1)
     parts = np.diff(np.round(1000 * ends / (total or 1)).astype(np.int64), axis=1, prepend=0)
     return {f"{code}": parts[:, code] for code in np.flatnonzero(parts.any(axis=0)).tolist()}
@@ -222,7 +222,7 @@ def _pieces(kinds: list[Counter[str]], total: float) -> dict[str, Array]:
 def _title(
     places: list[WalkPlace], total: float, spent: Mapping[WalkPlace, Sequence[float]]
 ) -> str:
-    """Which step takes most of the cycles."""
+    """Return which step takes most of the cycles."""
     leaves = [place for place in places if place.node.step >= 0]
     if not total or not leaves:
         return "Nothing that takes time has run"
@@ -238,7 +238,7 @@ def _sentence(
     spent: Mapping[WalkPlace, Sequence[float]],
     target: Target,
 ) -> str:
-    """`spent`: of each place its cycles, on each of several IPUs."""
+    """Return `spent`: of each place its cycles, on each of several IPUs."""
     leaves = [place for place in places if place.node.step >= 0]
     clocks = [sum(clock) for clock in zip(*(spent[root] for root in walk.roots), strict=True)]
     ipu = clocks.index(max(clocks))

@@ -40,7 +40,7 @@ def checked(report: object, call: str, must_have_run: bool = True) -> Report:
 
 
 def no_time(call: str) -> InvalidOptionError:
-    """That a run takes no time, of which a view shows nothing else."""
+    """Return the that a run takes no time, of which a view shows nothing else."""
     return InvalidOptionError(f"""show.{call}() was given a run that takes no modelled time.
         next:  run a program that copies or computes.""")
 
@@ -53,12 +53,12 @@ def linked(
     tile: int | None = None,
     only: int | None = None,
 ) -> Scene:
-    """The scene, to follow others of the same report on a page: by the tile in the marks `tiles`,
-    as far as each of their parts is one, and by the cycle at which it stands. `parts`, where its
-    frames are not those of the run: which frame, or which row of its tree, shows a compiled step;
-    then the first 500 supersteps are followed. Several IPUs are at several steps at a time: of them
-    the tile alone is followed. `tile`: the one that all of it is about; `only`: the one superstep
-    of the run that it shows."""
+    """Return the scene, to follow others of the same report on a page: by the tile in the marks
+    `tiles`, as far as each of their parts is one, and by the cycle at which it stands. `parts`,
+    where its frames are not those of the run: which frame, or which row of its tree, shows a
+    compiled step; then the first 500 supersteps are followed. Several IPUs are at several steps at
+    a time: of them the tile alone is followed. `tile`: the one that all of it is about; `only`: the
+    one superstep of the run that it shows."""
     parts = {} if report.target.num_ipus > 1 else parts
     marks = (m for m in scene.marks if isinstance(m, (Box, Cells)) and m.name in tiles)
     names = [
@@ -87,7 +87,7 @@ def linked(
 
 
 def _shown_by(report: Report, parts: Mapping[int, int]) -> list[int]:
-    """The frame that shows each compiled step, or -1."""
+    """Return the frame that shows each compiled step, or -1."""
     steps = range(len(report.profile.steps))
     return [parts.get(n, parts.get(report.profile.leaf(n).step, -1)) for n in steps]
 
@@ -102,10 +102,10 @@ def frames_at(
     parts: Mapping[int, int] | None = None,
     begins: Array | None = None,
 ) -> Array:
-    """bool[frames]: those that show superstep `at` of the run, a step of that name, or a phase of
-    that kind. `stills`: of each frame, whose groups begin with the supersteps `begins`, left out
-    with each, or of several IPUs each stretch; or `parts` says as in `linked` what frames are,
-    without phases."""
+    """Return bool[frames]: those that show superstep `at` of the run, a step of that name, or a
+    phase of that kind. `stills`: of each frame, whose groups begin with the supersteps `begins`,
+    left out with each, or of several IPUs each stretch; or `parts` says as in `linked` what frames
+    are, without phases."""
     order = report.step_numbers
     must_have_run: Array = np.arange(len(order))
     if isinstance(at, str) and at in STATE and parts is None:
@@ -128,7 +128,7 @@ def frames_at(
 
 
 def resting(view: str, stills: Sequence[Still], report: Report, at: At, **options: Any) -> int:
-    """The longest frame that shows `at`; `how` to find it is said to `frames_at`. Raises
+    """Return the longest frame that shows `at`; `how` to find it is said to `frames_at`. Raises
     `InvalidOptionError` if none does."""
     chosen = frames_at(stills, report, at, **options)
     if not chosen.any():
@@ -142,7 +142,7 @@ def resting(view: str, stills: Sequence[Still], report: Report, at: At, **option
 
 
 def rests(scene: Scene, report: Report, at: At, **options: Any) -> Scene:
-    """The scene at rest there; as it is, if `at` is None."""
+    """Return the scene at rest there; as it is, if `at` is None."""
     if at is None:
         return scene
     stills = [scene.stills[i] for i in scene.frames.tolist()]
@@ -158,8 +158,8 @@ def seen_whole(call: str, second: object, at: At) -> None:
 
 
 def because(view: View, report: Report, why: Why | None, at: At = None) -> View:
-    """The view at rest `at` some step, or with the tiles of a chain of causes in one colour, at the
-    step that it is about. Raises `InvalidOptionError`."""
+    """Return the view at rest `at` some step, or with the tiles of a chain of causes in one colour,
+    at the step that it is about. Raises `InvalidOptionError`."""
     if why is None:
         return view if at is None else View(rests(view.scene, report, at))
     if not isinstance(why, Why):
@@ -194,8 +194,8 @@ def because(view: View, report: Report, why: Why | None, at: At = None) -> View:
 
 
 def model_of(report: object, call: str) -> CostModel:
-    """What a run has cost, vertex by vertex. Raises as `checked` does, and for a report that was
-    read from a file."""
+    """Return what a run has cost, vertex by vertex. Raises as `checked` does, and for a report that
+    was read from a file."""
     profile = checked(report, call).profile
     if not isinstance(profile, CompiledProfile):
         raise InvalidOptionError(f"""show.{call}() was given a report from a file, which holds tiles
@@ -205,43 +205,43 @@ def model_of(report: object, call: str) -> CostModel:
 
 
 def run_names(report: Report, program: int | None = None) -> str:
-    """The names that `Engine.run` was given for its runs, or for those of one program, each once;
-    "" if there are none."""
+    """Return the names that `Engine.run` was given for its runs, or for those of one program, each
+    once; "" if there are none."""
     runs = [r.name for r in report.runs if r.name and program in (None, r.program)]
     return label(", ".join(dict.fromkeys(runs)), 48)
 
 
 def titled(report: Report, subject: str) -> str:
-    """The title of a picture of a run: `what` it is, after the names of the runs."""
+    """Return the title of a picture of a run: `what` it is, after the names of the runs."""
     names = run_names(report)
     return f"{names}: {subject}" if names else subject
 
 
 def step_name(report: Report, step: int, longest: int = 48) -> str:
-    """A compiled step by its kind and its name."""
+    """Return a compiled step by its kind and its name."""
     cost = report.step_cost(step)
     return label(f"{cost.kind} {cost.name}".strip(), longest)
 
 
 def state_of(phases: Sequence[Phase]) -> int:
-    """The code of the longest of some phases, that of rest if there are none."""
+    """Return the code of the longest of some phases, that of rest if there are none."""
     return STATE[max(phases, key=lambda phase: phase.cycles).kind] if phases else 0
 
 
 def phase_cycles(phases: Sequence[Phase]) -> str:
-    """How long each of some phases takes."""
+    """Return how long each of some phases takes."""
     return ", ".join(f"{phase.kind} {number(phase.cycles)}" for phase in phases)
 
 
 def tiles_of(report: Report) -> str:
-    """The machine of a report: "8 tiles of 2 IPUs", or "of 2 IPUs (2 replicas)"."""
+    """Return the machine of a report: "8 tiles of 2 IPUs", or "of 2 IPUs (2 replicas)"."""
     ipus = report.target.num_ipus
     words = counted(report.target.num_tiles, "tile") + f" of {ipus} IPUs" * (ipus > 1)
     return words + f" ({report.replicas} replicas)" * (report.replicas > 1)
 
 
 def run_of(report: Report) -> str:
-    """How a sentence about a run begins."""
+    """Return how a sentence about a run begins."""
     return (
         f"A run of {counted(report.num_steps, 'superstep')} on {tiles_of(report)}, "
         f"{number(report.total_cycles)} modelled cycles"
@@ -249,15 +249,16 @@ def run_of(report: Report) -> str:
 
 
 def slowest(busy: Array) -> tuple[str, bool]:
-    """(the tiles that are at it longest, whether there are several): "tile 3 and 49 more"."""
+    """Return (the tiles that are at it longest, whether there are several): "tile 3 and 49
+    more"."""
     busiest = np.flatnonzero(busy == busy.max())
     rest = f" and {len(busiest) - 1:,} more" if len(busiest) > 1 else ""
     return f"tile {busiest[0]}{rest}", len(busiest) > 1
 
 
 def waited_for(phase: Phase, ipu_part: Array | slice = slice(None)) -> str:
-    """Which tiles a phase waits for, and what share of the time of the tiles that take part is
-    waiting."""
+    """Return which tiles a phase waits for, and what share of the time of the tiles that take part
+    is waiting."""
     assert phase.busy is not None
     waiting = 1 - float(phase.busy[ipu_part].mean()) / phase.cycles
     if waiting < 0.0005:
@@ -270,7 +271,7 @@ def waited_for(phase: Phase, ipu_part: Array | slice = slice(None)) -> str:
 
 
 def waits_title(phase: Phase) -> str:
-    """Which tiles of a phase make how many others wait, as the beginning of a title."""
+    """Return which tiles of a phase make how many others wait, as the beginning of a title."""
     assert phase.busy is not None
     longest = np.flatnonzero(phase.busy == phase.busy.max())
     others = len(phase.busy) - len(longest)
@@ -281,7 +282,7 @@ def waits_title(phase: Phase) -> str:
 
 
 def ipus_title(report: Report) -> str:
-    """Which of several IPUs makes the others wait longest, as a title."""
+    """Return which of several IPUs makes the others wait longest, as a title."""
     rows = report.ipus
     sets = report.target.sets
     longest_held = rows.largest("held_cycles", 1)[0]
@@ -293,7 +294,8 @@ def ipus_title(report: Report) -> str:
 
 
 def ipus_at_work(report: Report) -> str:
-    """How much of a run each of several IPUs is at work, and whose steps hold up the others."""
+    """Return how much of a run each of several IPUs is at work, and whose steps hold up the
+    others."""
     rows = report.ipus
     sets = report.target.sets
     shares = ", ".join(f"{sets[row.ipu]} {100 * row.busy:.1f} %" for row in rows[:MOST_SHARES])
@@ -315,8 +317,8 @@ def ipus_at_work(report: Report) -> str:
 
 
 def sources(report: Report, number: int) -> tuple[tuple[str, str], ...]:
-    """(class and method, its text) of every codelet that compiled step `number` executes, where the
-    text is to be had."""
+    """Return (class and method, its text) of every codelet that compiled step `number` executes,
+    where the text is to be had."""
     codelets = dict.fromkeys(part.codelet for part in report.profile.parts(number))
     return tuple(
         source for codelet in codelets for source in report.profile.codelets[codelet].sources
@@ -324,8 +326,8 @@ def sources(report: Report, number: int) -> tuple[tuple[str, str], ...]:
 
 
 def numbered(name: str, text: str) -> str:
-    """A method under its name, each line with its number within it; of a library's vertex, whose
-    name is no method's, the sentence that says what it does."""
+    """Return a method under its name, each line with its number within it; of a library's vertex,
+    whose name is no method's, the sentence that says what it does."""
     if "." not in name:
         return f"{name}: {text}"
     lines = text.splitlines()

@@ -280,7 +280,7 @@ class _Maker:
         )
 
     def _sheet(self, left: float) -> Sheet | None:
-        """The one tensor as an image, if it has two dimensions and all of it is drawn."""
+        """Return the one tensor as an image, if it has two dimensions and all of it is drawn."""
         shape = self.tracks[0].tensor.shape
         if len(self.tracks) > 1 or len(shape) != 2 or min(shape) < 2:
             return None
@@ -316,8 +316,8 @@ class _Maker:
         return messages_by_pair
 
     def _frames(self, max_frames: int) -> tuple[Array, dict[int, int], int, Array]:
-        """(the still of each beat, by the place of a step in the recording the frame of its change,
-        supersteps shown, when each beat begins and the end).
+        """Return (the still of each beat, by the place of a step in the recording the frame of its
+        change, supersteps shown, when each beat begins and the end).
 
         As many supersteps as change at most so many cells.
         """
@@ -354,7 +354,7 @@ class _Maker:
         return np.array(frames), changed_in, device_steps, np.cumsum([0, *lasts])
 
     def _kind(self, step: int) -> tuple[list[int], int]:
-        """The stills of a step: of its phases, and of the change after them."""
+        """Return the stills of a step: of its phases, and of the change after them."""
         first = len(self.stills)
         if step == BY_HOST:
             self.stills.append(
@@ -419,8 +419,8 @@ class _Maker:
         return list(range(first, last)), last
 
     def _messages(self, phase: Phase, does: Step) -> Iterator[Message]:
-        """What is under way in a phase: a message for each pair of tiles, with the cells that it
-        carries; between IPUs one for each two of them, from first box to first box."""
+        """Yield what is under way in a phase: a message for each pair of tiles, with the cells that
+        it carries; between IPUs one for each two of them, from first box to first box."""
         if phase.kind in (HOST, STREAMING):
             under_way = [(does.comes or does.goes, does.after)]
         elif phase.kind in (EXCHANGE, LINKS) and not does.by_host:
@@ -448,8 +448,8 @@ class _Maker:
             yield Message(source, np.array([to]), size, 0, end, is_drawn, len(cells), after)
 
     def _undrawn(self, step: int, phase: Phase, messages: tuple[Message, ...]) -> str:
-        """How much of what arrives in a phase is in none of its `messages`, in words: it was not
-        recorded, or one of its ends is a tile without a box."""
+        """Return how much of what arrives in a phase is in none of its `messages`, in words: it was
+        not recorded, or one of its ends is a tile without a box."""
         sent = self.report.transfers(step)[phase.exchange] if phase.exchange >= 0 else ()
         if not isinstance(sent, Transfers) or phase.kind not in (EXCHANGE, LINKS):
             return ""
@@ -467,7 +467,7 @@ class _Maker:
         )
 
     def _drawn(self, elements: Array) -> Array:
-        """The cells of those elements that are drawn."""
+        """Return the cells of those elements that are drawn."""
         cells = self.cell[elements]
         return cells[cells >= 0]
 
@@ -484,7 +484,7 @@ class _Maker:
         return {"board": tuple(drawn)} if drawn else {}
 
     def _source(self, step: int) -> int:
-        """The number of the text beside a step: the learner's line, and the codelets that it
+        """Return the number of the text beside a step: the learner's line, and the codelets that it
         runs."""
         profile = self.report.profile
         facts = profile.steps[step]
@@ -534,7 +534,7 @@ class _Maker:
         return CellTexts(tuple(texts), np.concatenate(first), frame, changed, value)
 
     def _known(self, numbers: CellTexts, frames: int) -> Array:
-        """int64[frames]: how many of the drawn cells are written in each frame."""
+        """Return int64[frames]: how many of the drawn cells are written in each frame."""
         written = np.array([text != "?" for text in numbers.texts], bool)
         now = numbers.first.copy()
         change = np.zeros(frames + 1, np.int64)
@@ -616,7 +616,7 @@ class _Maker:
         return tuple(notes)
 
     def _title(self, tensors: str, rests: int, numbers: CellTexts) -> str:
-        """What moves where the picture rests, or how much changes."""
+        """Return what moves where the picture rests, or how much changes."""
         still = self.stills[rests]
         ipus = self.report.target.num_ipus > 1
         messages = still.flows.get("messages", ())

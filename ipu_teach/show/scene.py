@@ -119,7 +119,7 @@ class Cells(Placed):
     values: Mapping[str, Array] = field(default_factory=dict)
 
     def place(self, numbers: Array) -> tuple[Array, Array]:
-        """(x, y) of the upper left corner of each cell."""
+        """Return (x, y) of the upper left corner of each cell."""
         block = numbers // self.block
         within = numbers % self.block
         rows = -(-self.block // self.columns)
@@ -160,7 +160,7 @@ class Bar:
     rest: int = -1
 
     def of(self, count: int) -> tuple[Array, Array, Array]:
-        """(code, from, to) in each of so many lanes, without what follows."""
+        """Return (code, from, to) in each of so many lanes, without what follows."""
         code = np.broadcast_to(np.asarray(self.code), count)
         begin = np.broadcast_to(np.asarray(self.start, np.float64), count)
         return code, begin, begin + np.asarray(self.length, np.float64)
@@ -276,7 +276,7 @@ class Painted(Box):
     switches: tuple[tuple[str, str, str, bool], ...] = ()
 
     def shown(self, still: Still) -> tuple[Shape, ...]:
-        """What a still shows of it, before a switch is turned."""
+        """Return what a still shows of it, before a switch is turned."""
         return self.pictures[still.pictures.get(self.name, 0) * 2 ** len(self.switches)]
 
 
@@ -299,7 +299,7 @@ class Tree(Rows):
     column: float = 112
 
     def visible(self) -> list[int]:
-        """The rows that show at first."""
+        """Return the rows that show at first."""
         data, hidden = [], 0  # rows deeper than `hidden` are folded away, if it is not 0
         for row, (depth, opened) in enumerate(
             zip(self.depth.tolist(), self.open.tolist(), strict=True)
@@ -311,7 +311,7 @@ class Tree(Rows):
         return data
 
     def has_children(self) -> Array:
-        """bool[count]."""
+        """Return bool[count]."""
         data: Array = np.append(self.depth[1:] > self.depth[:-1], False)
         return data
 
@@ -410,11 +410,11 @@ class Board(Box):
         return -1 not in ends and ends[0] != ends[1]
 
     def said(self, cell: int) -> str:
-        """The element in a cell by its name: u[3, 4]."""
+        """Return the element in a cell by its name: u[3, 4]."""
         return self.element(int(self.named[cell]), int(self.index[cell]))
 
     def element(self, name: int, index: int) -> str:
-        """An element of one of the variables."""
+        """Return an element of one of the variables."""
         return element(self.names[name], self.shapes[name], index)
 
 
@@ -486,7 +486,7 @@ class CellTexts:
     value: Array
 
     def at(self, frame: int) -> list[str]:
-        """The text of each cell in a frame."""
+        """Return the text of each cell in a frame."""
         now = self.first.copy()
         done = int(np.searchsorted(self.frame, frame, "right"))
         now[self.cell[:done]] = self.value[:done]
@@ -636,7 +636,7 @@ class Scene:
         ]
 
     def json(self) -> str:
-        """The scene as the player reads it: one line of ASCII that may stand inside a script
+        """Return the scene as the player reads it: one line of ASCII that may stand inside a script
         element."""
         shapes = Once()
         data: dict[str, Any] = {
@@ -674,12 +674,12 @@ class Scene:
         return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
     def mark(self, name: str) -> Mark:
-        """The mark of that name."""
+        """Return the mark of that name."""
         return next(m for m in self.marks if m.name == name)
 
 
 def _rounds(frames: Array) -> tuple[int, int, int]:
-    """(the first frame, frames in a round, rounds) of the longest part of a run that repeats
+    """Return (the first frame, frames in a round, rounds) of the longest part of a run that repeats
     itself; 0 rounds if none does."""
     data = (0, 0, 0)
     if not len(frames):
@@ -698,20 +698,20 @@ def _rounds(frames: Array) -> tuple[int, int, int]:
 
 
 def label(text: object, longest: int = LONGEST_LABEL) -> str:
-    """A name as a picture shows it: on one line, without characters that cannot be seen, shortened
-    if need be."""
+    """Return a name as a picture shows it: on one line, without characters that cannot be seen,
+    shortened if need be."""
     line = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
 def element(name: str, shape: tuple[int, ...], index: int) -> str:
-    """An element of a variable by its name: u[3, 4]."""
+    """Return an element of a variable by its name: u[3, 4]."""
     return f"{name}[{', '.join(map(str, np.unravel_index(index, shape)))}]" if shape else name
 
 
 def means(values: Array, count: int) -> Array:
-    """int64[…, count]: the means of `count` equal parts of `values`, along the last axis, as they
-    stand.
+    """Return int64[…, count]: the means of `count` equal parts of `values`, along the last axis, as
+    they stand.
 
     A value that lies in two parts has its share in each. Rounding keeps the sum: all parts are off
     by less than one together.
@@ -726,12 +726,12 @@ def means(values: Array, count: int) -> Array:
 
 
 def quantiles(values: Array, count: int) -> Array:
-    """int64[…, count]: the means of `values` from the largest down."""
+    """Return int64[…, count]: the means of `values` from the largest down."""
     return means(np.sort(values)[..., ::-1], count)
 
 
 def number(value: float) -> str:
-    """Cycles as text: whole, or with one digit after the point where they are not."""
+    """Return the cycles as text: whole, or with one digit after the point where they are not."""
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
 
 
@@ -742,7 +742,7 @@ def _numbers(value: float | Array) -> Any:
 
 
 def _mark(mark: Mark, shapes: Once) -> dict[str, Any]:
-    """The fields of a mark that say something."""
+    """Return the fields of a mark that say something."""
     data: dict[str, Any] = {"kind": type(mark).__name__.lower()}
     for name, value in vars(mark).items():
         if isinstance(mark, Painted) and name in ("pictures", "places"):
@@ -827,7 +827,7 @@ def _still(still: Still) -> dict[str, Any]:
 
 
 def _told_once(stills: list[dict[str, Any]]) -> list[str]:
-    """The words that several stills share. In their place these get numbers."""
+    """Return the words that several stills share. In their place these get numbers."""
     often = Counter(still[k] for still in stills for k in WORDS if still.get(k))
     shared = [text for text, n in often.items() if n > 1 and len(text) > SHORT]
     numbers = {text: i for i, text in enumerate(shared)}
@@ -837,8 +837,8 @@ def _told_once(stills: list[dict[str, Any]]) -> list[str]:
 
 
 def _texts(cell_texts: CellTexts) -> list[Any]:
-    """[how many whole numbers, packed, the end of each, other texts]; of each cell the text that it
-    has at first; how many changes, and when, which cell, and to what."""
+    """Return [how many whole numbers, packed, the end of each, other texts]; of each cell the text
+    that it has at first; how many changes, and when, which cell, and to what."""
     end = ".0" if any(text.endswith(".0") for text in cell_texts.texts) else ""
     whole_numbers = [
         t for t in cell_texts.texts if WHOLE.fullmatch(t.removesuffix(end)) and t.endswith(end)
@@ -853,9 +853,9 @@ def _texts(cell_texts: CellTexts) -> list[Any]:
 
 
 def _messages(items: Sequence[Message]) -> list[Any]:
-    """How many they are, then column by column: how many receive each, and who; how many cells it
-    carries, and which; source, size, begin, end, whether the cells are those after, and how many
-    there were."""
+    """Return how many they are, then column by column: how many receive each, and who; how many
+    cells it carries, and which; source, size, begin, end, whether the cells are those after, and
+    how many there were."""
     cells = [np.zeros(0, np.int64) if m.cells is None else m.cells for m in items]
     lists = ([m.receivers for m in items], cells)
     parts = (
@@ -867,5 +867,5 @@ def _messages(items: Sequence[Message]) -> list[Any]:
 
 
 def _listed(items: Array) -> Any:
-    """One number as it is, several or none as [how many, packed]."""
+    """Return one number as it is, several or none as [how many, packed]."""
     return int(items[0]) if len(items) == 1 else [len(items), pack(items)]

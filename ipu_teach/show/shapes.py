@@ -74,13 +74,13 @@ Shape = Boxes | Raster | Words | Stroke | Outline
 def rectangles(
     x: Array | float, y: Array | float, width: Array | float, height: Array | float
 ) -> Array:
-    """float[n, 4]: rectangles by their columns; what all of them share is one number."""
+    """Return float[n, 4]: rectangles by their columns; what all of them share is one number."""
     columns = np.broadcast_arrays(*map(np.atleast_1d, (x, y, width, height)))
     return np.stack(columns, axis=1).astype(np.float64)
 
 
 def moved(shape: Shape, x: float, y: float) -> Shape:
-    """The same shape, so much further right and down."""
+    """Return the same shape, so much further right and down."""
     match shape:
         case Boxes():
             return replace(shape, boxes=shape.boxes + (x, y, 0, 0))
@@ -92,7 +92,7 @@ def moved(shape: Shape, x: float, y: float) -> Shape:
 
 
 def colours_of(shapes: Sequence[Shape]) -> tuple[set[int], set[int]]:
-    """(the codes that occur in some shapes, those on which words stand)."""
+    """Return (the codes that occur in some shapes, those on which words stand)."""
     codes: set[int] = set()
     inks = {
         shape.ink for shape in shapes if isinstance(shape, Words) and isinstance(shape.ink, int)

@@ -148,7 +148,7 @@ def _each(state: Array, code: int, part: Array, bucket: Array, count: int) -> Ar
 
 
 def _matrix(cut: Cut, csr: CSRMatrix, row: Array, column: Array, state: Array) -> tuple[Shape, ...]:
-    """The blocks of a matrix, and the lines between its parts."""
+    """Return the blocks of a matrix, and the lines between its parts."""
     high = csr.block_rows
     wide = csr.block_columns
     rows, columns = min(high, BINS), min(wide, BINS)
@@ -173,7 +173,8 @@ def _matrix(cut: Cut, csr: CSRMatrix, row: Array, column: Array, state: Array) -
 
 
 def _ring(cut: Cut, part: Array, bucket: Array, state: Array, top: int) -> tuple[Shape, ...]:
-    """Buckets side by side, with a line at their room; what finds none stands above it."""
+    """Return the buckets side by side, with a line at their room; what finds none stands above
+    it."""
     count = cut.num_buckets
     pitch = WIDE / min(count, MOST)
     unit = HIGH / top
@@ -199,7 +200,7 @@ def _ring(cut: Cut, part: Array, bucket: Array, state: Array, top: int) -> tuple
 
 
 def _steps(cut: Cut, rounds: int, done: int) -> tuple[Shape, ...]:
-    """The first multiplication and the steps, by modelled cycles."""
+    """Return the first multiplication and the steps, by modelled cycles."""
     wide = RIGHT + WIDE - LEFT
     ends = np.cumsum([0, cut.cycles] + [cut.step_cycles] * rounds)
     ends = ends / ends[-1] * wide
@@ -295,7 +296,7 @@ def _above_0(n: object) -> bool:
 def _curves(
     x: Array, y: Array, names: list[str], labels: list[str], position: int
 ) -> tuple[Shape, ...]:
-    """Curves, a line at a density, and a dot where it meets each of them."""
+    """Return the curves, a line at a density, and a dot where it meets each of them."""
     wide = WIDE + 150
     shapes = list[Shape]()
     shapes += [Stroke(((0, HIGH), (wide, HIGH)), 1, "line")]

@@ -25,8 +25,8 @@ def stacks(
     limit: float = np.inf,
     level: Array | None = None,
 ) -> tuple[Shape, ...]:
-    """Stacks of `parts`, (code, how much in each stack) from below, in a box whose height stands
-    for `top`.
+    """Return the stacks of `parts`, (code, how much in each stack) from below, in a box whose
+    height stands for `top`.
 
     A line at `limit`, where it fits; each stack has a line across at its `level`, where stacks are
     wide enough. `ends` are words below the first and the last, where there is no room for all of
@@ -79,19 +79,19 @@ def stacks(
 
 
 def stack_places(count: int, width: float, height: float) -> Array:
-    """float[count, 4]: where each of so many stacks can be pointed at."""
+    """Return float[count, 4]: where each of so many stacks can be pointed at."""
     pitch = width / count
     return rectangles(np.arange(count) * pitch, 0, stack_width(pitch), height)
 
 
 def stack_width(pitch: float) -> float:
-    """How wide a stack is, of `pitch` from one to the next: even, so that its middle is on a whole
-    unit, where it is wide."""
+    """Return how wide a stack is, of `pitch` from one to the next: even, so that its middle is on a
+    whole unit, where it is wide."""
     return float(2 * int(pitch * 0.43)) if pitch >= 8 else pitch * (0.86 if pitch > 4 else 1)
 
 
 def stack_raster(parts: Sequence[tuple[int, Array]], top: float) -> Array:
-    """Codes by (row, column), upright."""
+    """Return the codes by (row, column), upright."""
     codes: Array = np.array([code for code, _ in parts])
     pixels = stacked_pixels(np.array([heights for _, heights in parts]) * ROWS / (top or 1), ROWS)
     # From below: the empty rows, which come first, are on top.
@@ -101,8 +101,8 @@ def stack_raster(parts: Sequence[tuple[int, Array]], top: float) -> Array:
 
 
 def stacked_pixels(amounts: Array, rows: int) -> Array:
-    """int[rows, columns]: `amounts` (float[codes, columns], in rows) as pixels, one above the
-    other; -1 where nothing is.
+    """Return int[rows, columns]: `amounts` (float[codes, columns], in rows) as pixels, one above
+    the other; -1 where nothing is.
 
     What a column has too much or too little of by rounding, the next makes good, so that shares of
     the whole are kept.

@@ -53,8 +53,8 @@ def streaming(given: Report | Recording) -> View:
 
 
 def merged(pieces: Iterable[tuple[int, int]]) -> Array:
-    """int64[n, 2]: what some stretches of time, from .. to, cover, in order and apart from each
-    other."""
+    """Return int64[n, 2]: what some stretches of time, from .. to, cover, in order and apart from
+    each other."""
     intervals: list[list[int]] = []
     for begin, end in sorted(pieces):
         if intervals and begin <= intervals[-1][1]:
@@ -147,7 +147,7 @@ class _Run:
         return sum(sums[2] for sums in self.sums.values())
 
     def sentence(self) -> str:
-        """What of the run is transfer, and what of that is hidden."""
+        """Return what of the run is transfer, and what of that is hidden."""
         moving = self.moving
         total = self.total
         sentence_head = "Rows of streaming memory move"

@@ -31,8 +31,8 @@ STROKES = {
 
 
 def svg(scene: Scene, frame: int | None = None) -> str:
-    """The SVG source of a frame at its end. Left out, it is the poster: the chosen frame, with all
-    of its superstep's lanes."""
+    """Return the SVG source of a frame at its end. Left out, it is the poster: the chosen frame,
+    with all of its superstep's lanes."""
     chosen = scene.poster if frame is None else frame
     above = headline_height(scene)
     title = "".join(
@@ -73,7 +73,7 @@ ARROW = (
 
 
 def _visible(shape: Shape) -> Shape | None:
-    """A shape without what is too small to be seen, or None if that is all of it."""
+    """Return a shape without what is too small to be seen, or None if that is all of it."""
     if not isinstance(shape, Boxes):
         return shape
     is_visible = np.round(shape.boxes[:, 2:], 1).min(axis=1) > 0
@@ -116,7 +116,7 @@ def _pattern(number: int, code: Code) -> str:
 
 
 def _kind(shape: Shape) -> object:
-    """Equal for shapes that can share an element."""
+    """Return the equal for shapes that can share an element."""
     match shape:
         case Words():
             return shape.ink, shape.anchor, shape.size
@@ -136,7 +136,7 @@ def _thick(shape: Boxes) -> str:
 
 
 def _together(shapes: list[Shape], codes: Sequence[Code]) -> str:
-    """Neighbours of one kind say their style once."""
+    """Return the neighbours of one kind say their style once."""
     first = shapes[0]
     if isinstance(first, Boxes):
         # A box is a thick stroke along its middle, which takes half as many letters as its outline.
@@ -173,16 +173,16 @@ def _together(shapes: list[Shape], codes: Sequence[Code]) -> str:
 
 
 def _line(words: list[Words]) -> str:
-    """Words on a line: several of one character are one element, which says where each character
-    stands."""
+    """Return the words on a line: several of one character are one element, which says where each
+    character stands."""
     places = " ".join(_n(w.x) for w in words)
     text = "".join(w.text for w in words)
     return f'<text x="{places}" y="{_n(words[0].y)}">{escape(text)}</text>'
 
 
 def dashed(shape: Boxes) -> dict[str, list[list[float]]]:
-    """The boxes by the dashes with which they are drawn: four or more of a length, equally far
-    apart in a row, are one."""
+    """Return the boxes by the dashes with which they are drawn: four or more of a length, equally
+    far apart in a row, are one."""
     along = int(shape.upright)
     values = dict[str, list[list[float]]]()
     boxes = shape.boxes.tolist()
@@ -210,8 +210,8 @@ def dashed(shape: Boxes) -> dict[str, list[list[float]]]:
 
 
 def _middles(boxes: list[list[float]], upright: bool) -> str:
-    """The middles of boxes as a path, each from that end, and said from there or from the last,
-    that is shorter."""
+    """Return the middles of boxes as a path, each from that end, and said from there or from the
+    last, that is shorter."""
     path = ""
     pen = (0.0, 0.0)
     stroke = "v" if upright else "h"
@@ -230,7 +230,8 @@ def _middles(boxes: list[list[float]], upright: bool) -> str:
 
 
 def _path(*lines: Sequence[Sequence[float]]) -> str:
-    """Straight lines, each through its points; one that begins where the last ends goes on."""
+    """Return the straight lines, each through its points; one that begins where the last ends goes
+    on."""
     path = ""
     pen = ("", "")
     for line in lines:
@@ -277,7 +278,7 @@ def _shape(shape: Shape, codes: Sequence[Code]) -> str:
 
 
 def raster_png(pixels: Array, codes: Sequence[Code], dark: bool) -> bytes:
-    """A raster of codes as PNG; -1 is paper. At most 15 codes may occur."""
+    """Return a raster of codes as PNG; -1 is paper. At most 15 codes may occur."""
     values = np.unique(pixels)
     colours = [
         (DARK if dark else LIGHT)["paper"] if c < 0 else codes[c].colour(dark)
@@ -287,6 +288,6 @@ def raster_png(pixels: Array, codes: Sequence[Code], dark: bool) -> bytes:
 
 
 def _n(value: float) -> str:
-    """A length with at most one digit after the point."""
+    """Return a length with at most one digit after the point."""
     text = f"{value:.1f}".replace("-0.0", "0.0")
     return text[:-2] if text.endswith(".0") else text

@@ -210,7 +210,7 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...], w
 
 
 def _above(maximum: float) -> float:
-    """A round number that leaves room for words above the highest point."""
+    """Return a round number that leaves room for words above the highest point."""
     step = 10.0 ** floor(log10(maximum)) / 2 if maximum else 1.0
     return -(-1.15 * maximum // step) * step or 1.0
 

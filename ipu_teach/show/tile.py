@@ -112,8 +112,8 @@ def tile(report: Report, tile: int | None = None, step: str | int | None = None)
 
 
 def held_by(model: CostModel, step: int, tile: int) -> list[Held]:
-    """The vertices of a tile in a step, in the order in which they start; those that have it to
-    themselves come last."""
+    """Return the vertices of a tile in a step, in the order in which they start; those that have it
+    to themselves come last."""
     groups_found = list[tuple[int, Group, int, int]]()
     workers = model.target.num_worker_contexts
     for group, cycles in model.vertices(step):
@@ -227,7 +227,7 @@ def _scene(
 
 
 def _title(report: Report, tile: int, step: int) -> str:
-    """How long a tile works in a step, and which waits for which."""
+    """Return how long a tile works in a step, and which waits for which."""
     cost = report.step_cost(step)
     own_cycles = int(cost.compute_cycles[tile])
     name = label(cost.name, 32)
@@ -241,8 +241,8 @@ def _title(report: Report, tile: int, step: int) -> str:
 def _drawing(
     cost: StepCost, tile: int, by_worker: list[list[Held]], used: list[Any], target: Target
 ) -> Drawing:
-    """The slots of the workers until the slowest tile is done: the first vertices of all, the
-    second ones, and so on."""
+    """Return the slots of the workers until the slowest tile is done: the first vertices of all,
+    the second ones, and so on."""
     (before, after) = _moves(cost, tile, target)
     own_cycles = int(cost.compute_cycles[tile])
     span = cost.compute_duration
@@ -280,7 +280,7 @@ def _cause(
     by_worker: list[list[Held]],
     target: Target,
 ) -> str:
-    """Why the tile takes as long as it does."""
+    """Return why the tile takes as long as it does."""
     own_cycles = int(cost.compute_cycles[tile])
     slowest = int(np.argmax(cost.compute_cycles))
     workers = len(by_worker)
@@ -314,8 +314,8 @@ def _cause(
 
 
 def _blocks(report: Report, tile: int) -> tuple[tuple[str, ...], Array, Array]:
-    """(names, codes, bytes) of what the tile holds at its fullest moment: its variables, then the
-    rest by category."""
+    """Return (names, codes, bytes) of what the tile holds at its fullest moment: its variables,
+    then the rest by category."""
     memory = report.memory
     vertices_held = list(report.memory.at_fullest(tile).items())
     blocks = [
@@ -337,7 +337,8 @@ def _blocks(report: Report, tile: int) -> tuple[tuple[str, ...], Array, Array]:
 
 
 def _code(model: CostModel, used: list[Any], vertices_held: list[Held]) -> list[CodeRow]:
-    """The codelets of the tile that take longest, each by that of its vertices which does."""
+    """Return the codelets of the tile that take longest, each by that of its vertices which
+    does."""
     worst = [
         max(
             (vertex for vertex in vertices_held if vertex.group.table.codelet is c),

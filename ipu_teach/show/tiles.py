@@ -150,7 +150,7 @@ def _title(tensors: list[Tensor], names: str, sizes: Array) -> str:
 
 
 def _elements(tensor: Tensor, name: str, room: float, notes: list[str]) -> tuple[Cells, Array]:
-    """(the cells of a tensor's elements, the tile of each, -1 for none)."""
+    """Return (the cells of a tensor's elements, the tile of each, -1 for none)."""
     count = tensor.num_elements
     heading = _words(tensor)
     shape = tensor.shape
@@ -219,7 +219,7 @@ def _elements(tensor: Tensor, name: str, room: float, notes: list[str]) -> tuple
 
 
 def _side(sheets: int, beside: int, rows: int, columns: int, room: float) -> float:
-    """How large a cell can be where so many sheets stand side by side."""
+    """Return how large a cell can be where so many sheets stand side by side."""
     down = -(-sheets // beside)
     wide = beside * (columns + GAP) - GAP
     high = down * (rows + GAP) - GAP
@@ -240,7 +240,7 @@ def _positions(tensor: Tensor, chosen: Array) -> Array:
 
 
 def bytes_by_tile(tensors: list[Tensor]) -> Array:
-    """int64[tiles]: bytes of the memory behind the tensors on each tile, each byte once."""
+    """Return int64[tiles]: bytes of the memory behind the tensors on each tile, each byte once."""
     graph = tensors[0].graph
     start, stop = (
         np.concatenate(ends) for ends in zip(*(t.byte_extent() for t in tensors), strict=True)
@@ -254,7 +254,7 @@ def bytes_by_tile(tensors: list[Tensor]) -> Array:
 
 
 def _still(codes: Array) -> tuple[Array, int, int]:
-    """The channel of cells that keep their codes."""
+    """Return the channel of cells that keep their codes."""
     return codes, 1, int(codes[0])
 
 
@@ -263,8 +263,8 @@ def _code(where: Array, per_tile: int) -> Array:
 
 
 def _name(tensor: Tensor) -> str:
-    """The tensor as a learner may have written it: its variable, and the view of it where one call
-    says which."""
+    """Return the tensor as a learner may have written it: its variable, and the view of it where
+    one call says which."""
     graph = tensor.graph
     layout = tensor.layout
     text = graph.describe(tensor).replace("'", "")
@@ -304,7 +304,7 @@ def _words(tensor: Tensor) -> str:
 
 
 def _note(sizes: Array) -> str:
-    """How evenly the bytes are spread."""
+    """Return how evenly the bytes are spread."""
     total, holding = int(sizes.sum()), int((sizes > 0).sum())
     if not holding:
         return "none of it is on a tile yet"

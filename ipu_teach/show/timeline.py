@@ -121,7 +121,7 @@ def timeline(
 
 
 def _below(first: Scene, second: Scene) -> Scene:
-    """Two runs, one below the other, on the scale of the longer one."""
+    """Return two runs, one below the other, on the scale of the longer one."""
     stills, count, drawings = len(first.stills), len(first.frames), len(first.drawings)
     first_end, two = float(first.begins[-1]), float(second.begins[-1])
     marks = list[Mark]()
@@ -163,8 +163,8 @@ def _below(first: Scene, second: Scene) -> Scene:
 
 
 def _short(place: WalkPlace) -> str:
-    """A compute set has its colour, and of what has a name of one's own, a module's say, that is
-    enough."""
+    """Return a compute set has its colour, and of what has a name of one's own, a module's say,
+    that is enough."""
     named = place.node.kind in ("Execute", "Sequence") and place.node.name
     return place.node.name if named else place.title
 
@@ -251,8 +251,8 @@ class _Maker:
         )
 
     def _round(self, at: int) -> tuple[int, int] | None:
-        """The supersteps of a round of a Repeat in which one of them is, where all are too many to
-        read: of the outermost that are not."""
+        """Return the supersteps of a round of a Repeat in which one of them is, where all are too
+        many to read: of the outermost that are not."""
         places = [place for root in self.walk.roots for place in root.walk()]
         loops = {child for p in places if p.node.kind.startswith("Repeat") for child in p.children}
         boxes = [
@@ -263,7 +263,7 @@ class _Maker:
         return boxes[0] if boxes and len(self.which) > MOST_READ else None
 
     def _parts(self, first: int, last: int) -> str:
-        """What some supersteps consist of, the longest first."""
+        """Return what some supersteps consist of, the longest first."""
         spent: Counter[str] = Counter()
         for which in self.which[first:last].tolist():
             cost = self.report.step_cost(self.stretches[which].parts[0].step)
@@ -290,8 +290,8 @@ class _Maker:
         return flame("programs", "the programs, nested", PITCH, boxes, timed=False)
 
     def _rows(self, begins: Array) -> Flame:
-        """A row for each IPU, or each of its sets of tiles: its steps, and for which other one it
-        waits. `begins`: of each stretch of the run, in order."""
+        """Return a row for each IPU, or each of its sets of tiles: its steps, and for which other
+        one it waits. `begins`: of each stretch of the run, in order."""
         ipus = min(self.report.target.num_sets, MOST_IPUS)
         boxes: list[tuple[int, int, int, str, int]] = []
         for begin, which in zip(begins.tolist(), self.which.tolist(), strict=False):
@@ -319,13 +319,13 @@ class _Maker:
         return flame("programs", heading, PITCH, boxes, timed=True, beside=rows)
 
     def _code(self, step: int, ipu: int | None = None) -> int:
-        """The colour of a step: that of its longest phase."""
+        """Return the colour of a step: that of its longest phase."""
         if (step, ipu) not in self._codes:
             self._codes[step, ipu] = state_of(self.report.phases(step, ipu))
         return self._codes[step, ipu]
 
     def _still(self, place: int, texts: dict[str, int]) -> Still:
-        """A stretch; the codelet that is shown is of the longest step of the last IPU."""
+        """Return a stretch; the codelet that is shown is of the longest step of the last IPU."""
         stretch = self.stretches[place]
         alone = len(stretch.parts) == 1
         longest = max(
@@ -354,7 +354,7 @@ class _Maker:
         )
 
     def _alone(self, part: IPUStep) -> tuple[str, str]:
-        """(title, note) of one step."""
+        """Return (title, note) of one step."""
         step = part.step
         sets = self.report.target.sets
         set_name = "" if part.ipu is None else f"{sets[part.ipu]}: "
@@ -372,7 +372,7 @@ class _Maker:
         return label(set_name + step_name(self.report, step, 60), 60), note
 
     def _meanwhile(self, stretch: Segment, longest: IPUStep | None) -> tuple[str, str]:
-        """(title, note) of what several IPUs do in a stretch."""
+        """Return (title, note) of what several IPUs do in a stretch."""
         note = "takes no time"
         if longest is not None:
             name = label(self.report.step_cost(longest.step).name, 40)

@@ -29,8 +29,8 @@ MOST = 24  # elements in a row
 
 
 def touched(graph: Graph, compute_set: ComputeSet, vertices: Sequence[int]) -> View | None:
-    """What the vertices with these numbers touch of the variable on which they clash; if on none,
-    of one that they share, or write. None if there is none."""
+    """Return what the vertices with these numbers touch of the variable on which they clash; if on
+    none, of one that they share, or write. None if there is none."""
     clashes = [
         ((clash.any(), all_touch.any(), np.any(wrote)), v.name, rows, clash)
         for v in graph.variables
@@ -83,7 +83,7 @@ def touched(graph: Graph, compute_set: ComputeSet, vertices: Sequence[int]) -> V
 
 
 def _deeds(graph: Graph, compute_set: ComputeSet, vertex: int, variable: Variable) -> Array:
-    """int64[elements]: whether a vertex READS or WRITES each element of a variable."""
+    """Return int64[elements]: whether a vertex READS or WRITES each element of a variable."""
     size = variable.dtype.size
     clashes = np.zeros(int(np.prod(variable.shape)), np.int64)
     for table in compute_set.tables.values():
@@ -99,6 +99,6 @@ def _deeds(graph: Graph, compute_set: ComputeSet, vertex: int, variable: Variabl
 
 
 def _ranges(which: Array) -> str:
-    """The numbers of what is true, as "3 to 6, 9"."""
+    """Return the numbers of what is true, as "3 to 6, 9"."""
     runs = runs_of(np.flatnonzero(which))
     return ", ".join(f"{a} to {a + n - 1}" if n > 1 else f"{a}" for a, n in runs) or "none"

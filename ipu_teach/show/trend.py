@@ -26,8 +26,8 @@ def trend(
     large: Collection[int] = (),
     ideal: Array | None = None,
 ) -> tuple[Shape, ...]:
-    """A line through the middles of places, one for each of `labels`, at `heights`, or where there
-    is none -1; and a pale one at `ideal`.
+    """Return a line through the middles of places, one for each of `labels`, at `heights`, or where
+    there is none -1; and a pale one at `ideal`.
 
     Under it, from the bottom up, stand `parts`, by their code. `top` is the height of the box in
     words' and numbers' measure, and `axis` says so; `foot` says what `labels` are. `marked` are
@@ -94,13 +94,13 @@ def trend(
 
 
 def _into(point: tuple[float, float], toward: tuple[float, float]) -> tuple[float, float]:
-    """A point that is above the box, as far down towards the other as to be in it."""
+    """Return a point that is above the box, as far down towards the other as to be in it."""
     (x, y), (u, v) = point, toward
     return (x + (u - x) * y / (y - v), 0.0) if y < 0 <= v else point
 
 
 def _within(width: float, x: float, words: str) -> float:
-    """The middle of words that are to stand at `x`, within the drawing, which begins and ends a
-    little beside the box."""
+    """Return the middle of words that are to stand at `x`, within the drawing, which begins and
+    ends a little beside the box."""
     half = LETTER * len(words) / 2
     return max(half - 30, min(x, width + 12 - half))

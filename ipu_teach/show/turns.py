@@ -137,7 +137,7 @@ def turns(source: Any, element: Any = None, target: Any = None, /, **values: Any
 
 
 def _wrote(observation: Observed, element: Any) -> tuple[str, list[Turn]]:
-    """(the element in words, the turns that wrote it)."""
+    """Return (the element in words, the turns that wrote it)."""
     fields = [
         name
         for name, field in observation.codelet.fields.items()

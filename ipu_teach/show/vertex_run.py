@@ -37,8 +37,8 @@ class VertexRun(NamedTuple):
 
 
 def ran(recording: Recording, vertex: object, step: int | None = None) -> VertexRun:
-    """A vertex, or (name of a compute set, its number there), in a recorded step: that number of
-    the report, else the last.
+    """Return a vertex, or (name of a compute set, its number there), in a recorded step: that
+    number of the report, else the last.
 
     Raises `InvalidOptionError` for what did not run, where the recording lacks a tensor that the
     vertex reads or writes, and where what it wrote is not what it writes now.
@@ -92,7 +92,7 @@ def ran(recording: Recording, vertex: object, step: int | None = None) -> Vertex
         return {n: VectorList(parts) if n in several else parts[0] for n, parts in copies.items()}
 
     def parts(regions: dict[str, Any], *kinds: str) -> list[tuple[Array, Array, Array]]:
-        """(memory, where in it, what it holds) of the fields of some kinds."""
+        """Return (memory, where in it, what it holds) of the fields of some kinds."""
         views = {n: memory.flat(f.dtype) for n, f in table.fields.items() if f.kind in kinds}
         lists = {n: r if isinstance(r, list) else [r] for n, r in regions.items()}
         return [

@@ -31,8 +31,8 @@ FORMATS = ("html", "svg", "png", "pdf", "gif")
 
 
 def fitting(scene_of: Callable[[int], Scene], max_frames: int, min_frames: int = 16) -> View:
-    """The view of what `scene_of` makes of at most so many parts: of fewer while it is too large,
-    at most half as many each time, down to `least`."""
+    """Return the view of what `scene_of` makes of at most so many parts: of fewer while it is too
+    large, at most half as many each time, down to `least`."""
     while True:
         scene = scene_of(max_frames)
         if (size := len(scene.json())) <= MOST_BYTES or max_frames < min_frames:
@@ -70,7 +70,7 @@ class View:
 
     @checks("role")
     def html(self, role: str = "") -> str:
-        """The view as an HTML element; `role` is one more class for it."""
+        """Return the view as an HTML element; `role` is one more class for it."""
         # An end of an element within an attribute is what cleaners of pages take for an attack.
         poster = quote(svg(self.scene).replace('"', "'"), safe=PLAIN).replace("</", "%3C/")
         image = (
@@ -136,7 +136,7 @@ class View:
 
 
 def page(view: View) -> str:
-    """A whole HTML page with the view in it."""
+    """Return a whole HTML page with the view in it."""
     metas = (
         'charset="utf-8"',
         'name="viewport" content="width=device-width"',
@@ -150,7 +150,7 @@ def page(view: View) -> str:
 
 
 def table(scene: Scene) -> str:
-    """The table of a scene, folded away, with what was left out of the picture below it.
+    """Return the table of a scene, folded away, with what was left out of the picture below it.
 
     HTML lets rows and cells end by themselves, which saves a tenth of the whole.
     """
@@ -178,8 +178,8 @@ Function("r","d",await t.text()+"\\nlive(r,d)")(r,d)})\
 
 
 def script(scene: Scene) -> str:
-    """The element that brings a scene to life: the data, the compressed script, and what unpacks
-    it."""
+    """Return the element that brings a scene to life: the data, the compressed script, and what
+    unpacks it."""
     plain = "painted" if any(isinstance(mark, Painted) for mark in scene.marks) else "player"
     packed = base64.b64encode(compressed(scene.view, plain)).decode("ascii")
     return f'{OPEN}{scene.json()},"{packed}")</script>'
@@ -187,8 +187,8 @@ def script(scene: Scene) -> str:
 
 @cache
 def compressed(view: str, plain: str = "player") -> bytes:
-    """The player with what a view adds to it, else `plain`, as `static/make_scripts.py` compressed
-    it."""
+    """Return the player with what a view adds to it, else `plain`, as `static/make_scripts.py`
+    compressed it."""
     static = resources.files("ipu_teach.show").joinpath("static")
     script_file = static.joinpath(f"{view}.js.gz")
     return (
@@ -197,17 +197,17 @@ def compressed(view: str, plain: str = "player") -> bytes:
 
 
 def player() -> str:
-    """The source of the player, without comments and indentation."""
+    """Return the source of the player, without comments and indentation."""
     return gzip.decompress(compressed("player")).decode("utf-8")
 
 
 def with_scripts() -> list[str]:
-    """The views that add something to the player."""
+    """Return the views that add something to the player."""
     names = (file.name for file in resources.files("ipu_teach.show").joinpath("static").iterdir())
     view_names = {name.removesuffix(".js.gz") for name in names if name.endswith(".js.gz")}
     return sorted(view_names - {"player", "widget", "puzzle"})
 
 
 def own_script(view: str) -> str:
-    """What a view, or "widget", adds to the player; "" if that is nothing."""
+    """Return what a view, or "widget", adds to the player; "" if that is nothing."""
     return gzip.decompress(compressed(view)).decode("utf-8").removeprefix(player())

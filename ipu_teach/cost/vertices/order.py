@@ -25,13 +25,13 @@ _INSERTION = 6  # a place in a list that is sorted: its end, and the smallest ke
 
 
 def compare_cycles(dtype: type[DType]) -> int:
-    """Worker cycles to load a key, compare it and branch."""
+    """Return the worker cycles to load a key, compare it and branch."""
     return 3 + is_float(dtype)
 
 
 def merge_cycles(dtypes: Sequence[type[DType]]) -> int:
-    """Worker cycles for an element of a merged run: its key and what goes along with it, which are
-    of these dtypes, the key's first."""
+    """Return the worker cycles for an element of a merged run: its key and what goes along with it,
+    which are of these dtypes, the key's first."""
     return 1 + compare_cycles(dtypes[0]) + sum(map(_move_cycles, dtypes)) - _load_cycles(dtypes[0])
 
 
@@ -98,7 +98,7 @@ def _merge_all(
 def _merge_apart(
     rows: int, n: int, run: int, k: int, dtypes: Sequence[type[DType]], target: Target
 ) -> int:
-    """Each worker merges all runs of a row, or inserts its elements one by one."""
+    """Return each worker merges all runs of a row, or inserts its elements one by one."""
     workers = target.num_worker_contexts
     per_pair = merge_cycles(dtypes)
     runs = max(ceil_div(n, run), 1)
@@ -116,8 +116,8 @@ def _merge_apart(
 
 
 def _select(rows: int, n: int, k: int, dtypes: Sequence[type[DType]], target: Target) -> int:
-    """Each worker scans its share and keeps a sorted list. So many insertions as elements in random
-    order take on average, of which the one with number i passes with probability k / i."""
+    """Return each worker scans its share and keeps a sorted list. So many insertions as elements in
+    random order take on average, of which the one with number i passes with probability k / i."""
     workers = target.num_worker_contexts
     parts = max(1, workers // rows)
     part = ceil_div(n, parts)
@@ -131,7 +131,8 @@ def _select(rows: int, n: int, k: int, dtypes: Sequence[type[DType]], target: Ta
 
 
 def _first(rows: int, n: int, dtypes: Sequence[type[DType]], target: Target) -> int:
-    """Each worker searches a row; or a share of one, and then one worker the best of the shares."""
+    """Return each worker searches a row; or a share of one, and then one worker the best of the
+    shares."""
     workers = target.num_worker_contexts
     move = sum(map(_move_cycles, dtypes))
     cycles = workers * ceil_div(rows, workers) * (int(max_class(n)) + move)

@@ -21,20 +21,21 @@ from ipu_teach.types import FLOAT, HALF, DType
 
 
 def panel_depth(dtype: type[DType], target: Target) -> int:
-    """Elements of the depth in a panel of weights: the stages of the pipeline, each with a load of
-    64 bits."""
+    """Return the elements of the depth in a panel of weights: the stages of the pipeline, each with
+    a load of 64 bits."""
     return target.conv_unit_pipeline_depth * target.get_vector_width(dtype)
 
 
 def conv_units(dtype: type[DType], partials: type[DType] | None, target: Target) -> int:
-    """Columns of a panel: AMP units of a tile for operands of `dtype` with sums of `partials`."""
+    """Return the columns of a panel: AMP units of a tile for operands of `dtype` with sums of
+    `partials`."""
     if dtype is FLOAT:
         return target.conv_units_fp32
     return target.conv_units_fp16_sums_fp32 if partials is FLOAT else target.conv_units_fp16
 
 
 def _weight_load(units: int, bytes_per_unit: int, target: Target, interleaved: bool) -> int:
-    """Cycles to load a panel: 64 bits a cycle, or 128 from interleaved memory."""
+    """Return the cycles to load a panel: 64 bits a cycle, or 128 from interleaved memory."""
     rate = target.conv_unit_coeff_load_bytes_per_cycle * (2 if interleaved else 1)
     return units * bytes_per_unit // rate
 
@@ -151,8 +152,8 @@ def conv_partial_1x1_quarter(
 
 
 def _dot_product(channels: Size, dtype: type[DType], partials: type[DType], target: Target) -> Size:
-    """Worker cycles of one dot product of the horizontal MAC, with as wide a step as divides the
-    channels."""
+    """Return the worker cycles of one dot product of the horizontal MAC, with as wide a step as
+    divides the channels."""
     width = target.get_vector_width(dtype)
     two_outputs = dtype is HALF and partials is HALF
     outputs = 2 if two_outputs else 1
@@ -200,7 +201,7 @@ def conv_partial_horizontal_mac(
 
 
 def transpose_grain(dtype: type[DType]) -> int:
-    """Elements that a transpose moves together in each dimension, of 2 or of 4 bytes."""
+    """Return the elements that a transpose moves together in each dimension, of 2 or of 4 bytes."""
     return 4 if dtype.size == 2 else 2
 
 

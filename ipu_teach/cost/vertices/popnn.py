@@ -55,7 +55,7 @@ def non_linearity_grad_1d(kind: str, n: Size, dtype: type[DType], target: Target
 
 
 def softmax(rows: int, classes: int, dtype: type[DType], target: Target) -> Size:
-    """Worker cycles of the six steps of softmax on [rows, classes], one worker doing all
+    """Return the worker cycles of the six steps of softmax on [rows, classes], one worker doing all
     (popnn/NonLinearity.cpp).
 
     The maximum of a row is subtracted, the exponentials are summed, and each is multiplied by the
@@ -74,12 +74,13 @@ def softmax(rows: int, classes: int, dtype: type[DType], target: Target) -> Size
 
 
 def loss_cross_entropy(n: Size, dtype: type[DType]) -> Size:
-    """Worker cycles of LossCrossEntropyTransform: loss and gradient of `n` probabilities."""
+    """Return the worker cycles of LossCrossEntropyTransform: loss and gradient of `n`
+    probabilities."""
     return _loss(n, dtype, 6, 9)
 
 
 def loss_sum_squared(n: Size, dtype: type[DType]) -> Size:
-    """Worker cycles of LossSumSquaredTransform: loss and gradient of `n` values."""
+    """Return the worker cycles of LossSumSquaredTransform: loss and gradient of `n` values."""
     return _loss(n, dtype, 5, 4)
 
 
@@ -90,13 +91,13 @@ def _loss(n: Size, dtype: type[DType], pointers: int, per_element: int) -> Size:
 
 
 def max_class(n: Size) -> Size:
-    """Worker cycles of one worker's part of ReduceMaxClassGather: the largest of `n`."""
+    """Return the worker cycles of one worker's part of ReduceMaxClassGather: the largest of `n`."""
     return 30 + 3 * (either(n > 1, n, 1) - 1)
 
 
 def calc_accuracy(rows: Size) -> Size:
-    """Worker cycles of CalcAccuracy: the class found against the class expected, for each row of a
-    batch."""
+    """Return the worker cycles of CalcAccuracy: the class found against the class expected, for
+    each row of a batch."""
     return 14 + 4 * rows
 
 

@@ -44,7 +44,7 @@ def static_product(
 
 
 def _static_elements(rows: Size, per_row: Size, n: Size, dtype: type[DType]) -> Size:
-    """Cycles of the busiest worker, where a row has `each` values alone."""
+    """Return the cycles of the busiest worker, where a row has `each` values alone."""
     further = per_row - 1
     if dtype is HALF:
         cycles = 11 + n // 8 * (14 + 3 * further) + either(n % 8 != 0, 9 + 2 * further, 0)

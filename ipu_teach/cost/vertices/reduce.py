@@ -25,7 +25,7 @@ _LOG_ADD_CYCLES = {FLOAT: 23, HALF: 13}  # for a data path: maximum, minimum, ex
 
 
 def accumulator_width(dtype: type[DType]) -> int:
-    """Elements that the accumulators take at a time: 4 FLOAT, 8 HALF, one integer."""
+    """Return the elements that the accumulators take at a time: 4 FLOAT, 8 HALF, one integer."""
     return {FLOAT: 4, HALF: 8}.get(dtype, 1)
 
 
@@ -34,8 +34,8 @@ def _loaded(dtype: type[DType], target: Target) -> int:
 
 
 def reduce_to_scalar(parts: Size, dtype: type[DType], out: type[DType], target: Target) -> Size:
-    """Worker cycles of Reduce, scalar output and single input: one region of `parts` elements to
-    one element."""
+    """Return the worker cycles of Reduce, scalar output and single input: one region of `parts`
+    elements to one element."""
     width = accumulator_width(dtype)
     loaded = _loaded(dtype, target)
     loads = width // loaded
@@ -53,8 +53,8 @@ def reduce_to_scalar(parts: Size, dtype: type[DType], out: type[DType], target: 
 def reduce_contiguous(
     outputs: Size, parts: Size, dtype: type[DType], target: Target, *, update: bool = False
 ) -> Size:
-    """Worker cycles of Reduce, all regions contiguous: `outputs` regions of `parts` elements, each
-    to one element.
+    """Return the worker cycles of Reduce, all regions contiguous: `outputs` regions of `parts`
+    elements, each to one element.
 
     PopLibs' vertex holds the number of outputs less one, and its estimator takes that for the
     number.
@@ -75,8 +75,8 @@ def reduce_strided(
     update: bool = False,
     outer_strides: Size = 1,
 ) -> Size:
-    """Worker cycles of Reduce, strided: `parts` rows, `stride` elements apart, of `outputs`
-    columns, summed by column.
+    """Return the worker cycles of Reduce, strided: `parts` rows, `stride` elements apart, of
+    `outputs` columns, summed by column.
 
     `op`: "ADD", "MAX", "MIN" or "LOG_ADD". `outer_strides`: groups of rows that follow each other
     at another distance.
@@ -89,8 +89,8 @@ def reduce_strided(
 
 
 def _store(dtype: type[DType], out: type[DType], op: str, update: bool) -> int:
-    """Cycles after a column: the accumulators are read, converted, perhaps added to what is there,
-    and stored."""
+    """Return the cycles after a column: the accumulators are read, converted, perhaps added to what
+    is there, and stored."""
     if dtype is HALF:
         written = {
             "ADD": (7, 9) if out is HALF else (6, 11),
@@ -113,8 +113,8 @@ def reduce_regions(
     update: bool = False,
     regions: Size = 1,
 ) -> Size:
-    """Worker cycles of Reduce, the general vertex: `parts` rows of `outputs` elements in `regions`
-    pieces, to one row.
+    """Return the worker cycles of Reduce, the general vertex: `parts` rows of `outputs` elements in
+    `regions` pieces, to one row.
 
     `op`: "ADD" and "SQUARE_ADD" use the accumulators, "MAX", "MIN" and "MUL" do not; "LOG_ADD",
     "LOGICAL_AND" and "LOGICAL_OR" are written in C++.

@@ -93,28 +93,29 @@ def sequence_slice(
 
 
 def circ_buf_incr_index() -> int:
-    """Worker cycles of CircBufIncrIndex: the place of the newest entry moves on."""
+    """Return the worker cycles of CircBufIncrIndex: the place of the newest entry moves on."""
     return 8
 
 
 def circ_offset() -> int:
-    """Worker cycles of CircOffset: the place of an older entry."""
+    """Return the worker cycles of CircOffset: the place of an older entry."""
     return 10
 
 
 def iota(regions: list[Size], dtype: type[DType], target: Target) -> Size:
-    """Worker cycles of Iota on regions of these sizes."""
+    """Return the worker cycles of Iota on regions of these sizes."""
     return 10 + sum(4 + 3 * ceil_div(n, target.get_vector_width(dtype)) for n in regions)
 
 
 def clamp(regions: list[Size], dtype: type[DType], target: Target) -> Size:
-    """Worker cycles of Clamp, BroadcastClamp or either in place, on regions of these sizes."""
+    """Return the worker cycles of Clamp, BroadcastClamp or either in place, on regions of these
+    sizes."""
     return 5 + sum(6 + clamp_loop(n, dtype, target) for n in regions)
 
 
 def clamp_loop(n: Size, dtype: type[DType], target: Target) -> Size:
-    """Worker cycles of the loop of Clamp. PopLibs counts 7 an INT; other integers, which it counts
-    1, cost as much here."""
+    """Return the worker cycles of the loop of Clamp. PopLibs counts 7 an INT; other integers, which
+    it counts 1, cost as much here."""
     return loop(n, target.get_vector_width(dtype), 2) if dtype in (FLOAT, HALF) else loop(n, 1, 7)
 
 

@@ -61,8 +61,8 @@ class CommGroup:
         return f"CommGroup({f'{self.kind.name}, {self.size}' if self.size else ''})"
 
     def of(self, replicas: int) -> list[list[int]]:
-        """The replicas of each group. Raises `PoplibsError` unless the size divides how many there
-        are."""
+        """Return the replicas of each group. Raises `PoplibsError` unless the size divides how many
+        there are."""
         size = self.size or replicas
         if replicas % size:
             fit = ", ".join(f"{n}" for n in range(1, replicas + 1) if replicas % n == 0)
@@ -88,8 +88,8 @@ STEPS = {
 
 
 def operator_of(operator: object, dtype: type[DType]) -> CollectiveOperator:
-    """The operator that is meant, by itself or by name. Raises `PoplibsError` for one that is none,
-    or none for this dtype."""
+    """Return the operator that is meant, by itself or by name. Raises `PoplibsError` for one that
+    is none, or none for this dtype."""
     op = CollectiveOperator.__members__.get(operator) if isinstance(operator, str) else operator
     if not isinstance(op, CollectiveOperator):
         raise as_given(operator, "op", f"use one of {', '.join(o.name for o in STEPS)}.")

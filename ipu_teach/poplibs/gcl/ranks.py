@@ -52,22 +52,22 @@ class Ranks(ABC):
 
     @abstractmethod
     def rows(self, value: Value) -> list[Tensor]:
-        """The row of each rank."""
+        """Return the row of each rank."""
 
     @abstractmethod
     def like(self, value: Value) -> Value:
-        """New tensors, each element on the tile of its original."""
+        """Return the new tensors, each element on the tile of its original."""
 
     @abstractmethod
     def linear(self, value: Value, count: int) -> Value:
-        """New tensors of `count` elements, over all tiles of each rank."""
+        """Return the new tensors of `count` elements, over all tiles of each rank."""
 
     @abstractmethod
     def stacked(self, values: list[Value]) -> Value:
-        """Several as one, with another dimension in front."""
+        """Return the several as one, with another dimension in front."""
 
     def one(self) -> Value:
-        """What is given, where it may not be several. Raises `PoplibsError`."""
+        """Return what is given, where it may not be several. Raises `PoplibsError`."""
         if self.several:
             raise as_given(self.given, "data", "give one at a time; all_reduce takes several.")
         return self.given
@@ -75,8 +75,8 @@ class Ranks(ABC):
     # --- what they do -----------------------------------------------------------------------------
 
     def all_reduce(self, op: object, prog: Program, in_place: bool = False) -> Value:
-        """What all have, combined, for each of them. A chunk has a share of each tile's elements,
-        so that all tiles send at once."""
+        """Return what all have, combined, for each of them. A chunk has a share of each tile's
+        elements, so that all tiles send at once."""
         values: Any = self.given if self.several else [self.given]
         rows = self._joined(values)
         collective = operator_of(op, rows[0].dtype)
@@ -122,7 +122,7 @@ class Ranks(ABC):
         return result
 
     def all_gather(self, prog: Program) -> Value:
-        """What all of a group have, to each of it."""
+        """Return what all of a group have, to each of it."""
         rows = self.rows(value := self.one())
         results = [self.like(value) for _ in range(self.size)]
         to = [self.rows(result) for result in results]
@@ -131,7 +131,8 @@ class Ranks(ABC):
         return self.stacked(results)
 
     def all_to_all(self, prog: Program) -> Value:
-        """Part j of the rank i of a group becomes part i of its rank j. Raises `PoplibsError`."""
+        """Return the part j of the rank i of a group becomes part i of its rank j. Raises
+        `PoplibsError`."""
         rows = self.rows(value := self.one())
         m, over = divmod(rows[0].num_elements, self.size)
         if over:
@@ -150,7 +151,7 @@ class Ranks(ABC):
         return result
 
     def broadcast(self, root: object, prog: Program) -> Value:
-        """What number `root` of a group has, to each of it. Raises `PoplibsError`."""
+        """Return what number `root` of a group has, to each of it. Raises `PoplibsError`."""
         if not is_whole(root) or not 0 <= root < self.size:
             raise as_given(root, "root_replica", f"a group has {self.size}, from 0.")
         rows = self.rows(value := self.one())
@@ -161,7 +162,7 @@ class Ranks(ABC):
         return result
 
     def _joined(self, values: list[Value]) -> list[Tensor]:
-        """The rows of several, one behind the other."""
+        """Return the rows of several, one behind the other."""
         return [concat(list(same_rows)) for same_rows in zip(*map(self.rows, values), strict=True)]
 
     def _combined(
@@ -172,7 +173,7 @@ class Ranks(ABC):
         prog: Program,
         in_place: bool = False,
     ) -> list[Tensor]:
-        """What all have of the chunk that is at home on each rank, combined."""
+        """Return what all have of the chunk that is at home on each rank, combined."""
         method = self._method(row)
         name = self.name
         scattered = scatter(self.top, chunks, STEPS[op], prog, self.rings, method, name, in_place)
@@ -251,8 +252,8 @@ class Replicas(Ranks):
 
 
 def _one_each(graph: Graph, tensors: Any, before: list[int]) -> list[int]:
-    """The IPU of each of a list of tensors; of a further list that of each of the first. Raises
-    `PoplibsError`."""
+    """Return the IPU of each of a list of tensors; of a further list that of each of the first.
+    Raises `PoplibsError`."""
     if not isinstance(tensors, (list, tuple)) or not tensors:
         raise as_given(tensors, "data", "give a list of tensors, one on each IPU.")
     at: list[int] = []

@@ -31,8 +31,8 @@ THRESHOLDS = ((4, 1_245_184), (8, 4_980_736), (2**62, 39_845_888))
 
 
 def choose(method: str, count: int, num_bytes: int, ipus: int = 1, gather: bool = False) -> str:
-    """The method meant by "auto": for `num_bytes` that each of `count` places, of so many IPUs,
-    brings."""
+    """Return the method meant by "auto": for `num_bytes` that each of `count` places, of so many
+    IPUs, brings."""
     if method != "auto":
         return method
     if ipus > 1 or count <= 2:
@@ -42,8 +42,9 @@ def choose(method: str, count: int, num_bytes: int, ipus: int = 1, gather: bool 
 
 
 def ways(method: str, count: int) -> list[list[tuple[int, int, int]]]:
-    """The ways that chunks go: (part of the chunk, turn, hops), where a pair of rings cuts it in
-    two, and the turn is 1 or -1. No two of one list end in the same place with the same part."""
+    """Return the ways that chunks go: (part of the chunk, turn, hops), where a pair of rings cuts
+    it in two, and the turn is 1 or -1. No two of one list end in the same place with the same
+    part."""
     far = count - 1
     return {
         CLOCKWISE: [[(0, 1, far)]],
@@ -54,7 +55,7 @@ def ways(method: str, count: int) -> list[list[tuple[int, int, int]]]:
 
 
 def part(tensor: Tensor, number: int, of: int) -> Tensor:
-    """Part `number` of a tensor that is cut into `of` parts, as equal as may be."""
+    """Return the part `number` of a tensor that is cut into `of` parts, as equal as may be."""
     n = tensor.num_elements
     return tensor if of == 1 else tensor[n * number // of : n * (number + 1) // of]
 
@@ -76,7 +77,7 @@ def scatter(
     name: str,
     in_place: bool,
 ) -> list[Tensor]:
-    """What all of a ring have of a chunk, combined where it is at home.
+    """Return what all of a ring have of a chunk, combined where it is at home.
 
     `chunks`: for each place what it has of the chunk of each place of its ring. They stay; sums are
     made where the pieces arrive. Or, `in_place`, at home in the chunk itself.

@@ -14,7 +14,7 @@ Part = tuple[int, int]
 
 
 def shares_of(elements: int, parts: int, dtype: type[DType]) -> list[Part]:
-    """`elements` cut into parts of whole 64-bit words, some perhaps empty."""
+    """Return `elements` cut into parts of whole 64-bit words, some perhaps empty."""
     grain = 8 // dtype.size
     words = balanced_partition(-(-elements // grain), parts)
     return [(min(begin * grain, elements), min(end * grain, elements)) for begin, end in words]
@@ -120,7 +120,8 @@ def _strides(tensor: Tensor) -> tuple[int, ...]:
 
 
 def _shifted(rows: list[tuple[Array, Tensor]], corner: Array, order: Array) -> Column:
-    """The column of tensors that are each there once a block, from the one of the first block."""
+    """Return the column of tensors that are each there once a block, from the one of the first
+    block."""
     column = Column.of([tensor for _, tensor in rows])
     offset = [
         first + corner[blocks] - corner[blocks[0]]

@@ -131,7 +131,7 @@ def plan_convolution(
     available_memory_proportion: float | str = MEMORY_PROPORTION,
     options: Options | None = None,
 ) -> ConvPlan:
-    """The plan of a pass of the convolution `params` of the forward pass: "INFERENCE_FWD" or
+    """Return the plan of a pass of the convolution `params` of the forward pass: "INFERENCE_FWD" or
     "TRAINING_FWD", "TRAINING_BWD" (the input's gradient), "TRAINING_WU" (the weights').
 
     The options are those of `mat_mul`; the keywords say the commonest. Raises `PoplibsError`, also
@@ -162,7 +162,7 @@ def _plan(
 
 
 def _sizes(params: ConvParams, combination: Combination) -> tuple[int, int, int, int]:
-    """(groups, windows, depth of a patch, columns) of the product of a class."""
+    """Return (groups, windows, depth of a patch, columns) of the product of a class."""
     groups, outs, ins, *_ = params.weights_shape
     windows = params.batch_size * prod(residue.count for residue in combination)
     return groups, windows, ins * prod(len(residue.taps) for residue in combination), outs
@@ -185,8 +185,8 @@ def _check_given(params: ConvParams, **tensors: tuple[Tensor, tuple[int, ...]]) 
 def create_input(
     graph: Graph, params: ConvParams, name: str | None = None, *, options: Options | None = None
 ) -> Tensor:
-    """A variable [batch_size, in_channels, *input_field] for `convolution`, the channels of a place
-    side by side in memory.
+    """Return a variable [batch_size, in_channels, *input_field] for `convolution`, the channels of
+    a place side by side in memory.
 
     It lies spread over the tiles, place by place; for a kernel of one place without padding, where
     the product will want it. `options`: those of the convolution. Raises `PoplibsError`.
@@ -208,8 +208,8 @@ def create_input(
 def create_weights(
     graph: Graph, params: ConvParams, name: str | None = None, *, options: Options | None = None
 ) -> Tensor:
-    """A variable [num_groups, out_channels / num_groups, in_channels / num_groups, *kernel] that
-    lies where `convolution` will want it. `options`: those of the convolution. Raises
+    """Return a variable [num_groups, out_channels / num_groups, in_channels / num_groups, *kernel]
+    that lies where `convolution` will want it. `options`: those of the convolution. Raises
     `PoplibsError`."""
     plan = plan_convolution(params, graph.target, options=options)
     groups, outs, ins, *kernel = params.weights_shape
@@ -227,8 +227,8 @@ def create_weights(
 
 @library
 def create_biases(graph: Graph, out: Tensor, name: str | None = None) -> Tensor:
-    """A variable of a bias for each channel of `out`, the output of a convolution, spread over the
-    tiles. Raises `PoplibsError`."""
+    """Return a variable of a bias for each channel of `out`, the output of a convolution, spread
+    over the tiles. Raises `PoplibsError`."""
     return linear(graph, out.dtype, out.shape[1:2], name)
 
 
@@ -238,7 +238,7 @@ def create_biases(graph: Graph, out: Tensor, name: str | None = None) -> Tensor:
 def _patches(
     graph: Graph, x: Tensor, params: ConvParams
 ) -> list[tuple[Combination, Tensor | None]]:
-    """The left operand [groups, windows, places * channels] of each class of outputs."""
+    """Return the left operand [groups, windows, places * channels] of each class of outputs."""
     classes = params.classes()
     lower = [0, 0]
     upper = [0, 0]
@@ -279,7 +279,7 @@ def _patches(
 
 
 def _right(weights: Tensor, combination: Combination) -> Tensor:
-    """The right operand [groups, places * channels, columns] of a class of outputs."""
+    """Return the right operand [groups, places * channels, columns] of a class of outputs."""
     for axis, residue in enumerate(combination, 3):
         picked = [place for place, _ in residue.taps]
         if picked != list(range(weights.shape[axis])):
@@ -290,7 +290,7 @@ def _right(weights: Tensor, combination: Combination) -> Tensor:
 
 
 def _interleaved(parts: list[Tensor], axis: int) -> Tensor:
-    """The classes' outputs along a dimension, the first of each, then the second of each."""
+    """Return the classes' outputs along a dimension, the first of each, then the second of each."""
     if len(parts) == 1:
         return parts[0]
     count = parts[-1].shape[axis]
@@ -356,7 +356,7 @@ def _convolved(
     prog: Program,
     name: str,
 ) -> Tensor:
-    """The output of `params`, by the products of `plan`."""
+    """Return the output of `params`, by the products of `plan`."""
     batch, channels, *_ = params.output_shape
     by_combination: dict[Combination, Tensor] = {}
     products = iter(plan.products)
@@ -402,8 +402,8 @@ def convolution_input_gradient(
     *,
     options: Options | None = None,
 ) -> Tensor:
-    """The gradient of `convolution` by its input, [batch_size, in_channels, *input_field], from
-    that by its output, dy [batch_size, out_channels, *output_field].
+    """Return the gradient of `convolution` by its input, [batch_size, in_channels, *input_field],
+    from that by its output, dy [batch_size, out_channels, *output_field].
 
     `params` and `weights`: those of the forward pass. It is the convolution of dy with
     `weights_transpose_chans_flip_xy` of the weights by `params.gradient()`. The options are those
@@ -416,7 +416,7 @@ def convolution_input_gradient(
 
 
 def _flipped(x: Tensor, params: ConvParams) -> Tensor:
-    """The input as it is, from the one that is flipped where the params say so, or back."""
+    """Return the input as it is, from the one that is flipped where the params say so, or back."""
     for axis, flip in enumerate(params.flip_input, 2):  # type: ignore[arg-type]
         x = x.reverse(axis) if flip else x
     return x
@@ -433,8 +433,8 @@ def calculate_weight_deltas(
     *,
     options: Options | None = None,
 ) -> Tensor:
-    """The gradient of `convolution` by its weights, of their shape, from that by its output, dy
-    [batch_size, out_channels, *output_field], and its input x.
+    """Return the gradient of `convolution` by its weights, of their shape, from that by its output,
+    dy [batch_size, out_channels, *output_field], and its input x.
 
     `params`: those of the forward pass. The options are those of `mat_mul`. Raises `PoplibsError`
     and `InvalidOptionError`.
@@ -544,25 +544,26 @@ def weights_transpose_chans_flip_xy(
 
 @library
 def get_fwd_flops(params: ConvParams) -> int:
-    """Operations on numbers of the forward pass: two for each weight and each element of the input
-    that it meets. Those on the zeros of padding and dilation are none. Raises `PoplibsError`."""
+    """Return the operations on numbers of the forward pass: two for each weight and each element of
+    the input that it meets. Those on the zeros of padding and dilation are none. Raises
+    `PoplibsError`."""
     return 2 * params.macs
 
 
 @library
 def get_bwd_flops(params: ConvParams) -> int:
-    """Those of the input's gradient, as many as in the forward pass; `params`: of that."""
+    """Return those of the input's gradient, as many as in the forward pass; `params`: of that."""
     return 2 * params.macs
 
 
 @library
 def get_wu_flops(params: ConvParams) -> int:
-    """Those of the weights' gradient, as many as in the forward pass; `params`: of that."""
+    """Return those of the weights' gradient, as many as in the forward pass; `params`: of that."""
     return 2 * params.macs
 
 
 @library
 def get_fwd_perfect_cycle_count(graph: Graph, params: ConvParams) -> int:
-    """Cycles of the forward pass if all multiply-add units of all tiles were busy all the time,
-    with sums of FLOAT, and nothing had to be sent. Raises `PoplibsError`."""
+    """Return the cycles of the forward pass if all multiply-add units of all tiles were busy all
+    the time, with sums of FLOAT, and nothing had to be sent. Raises `PoplibsError`."""
     return -(-params.macs // macs_per_cycle(params.dtype, FLOAT, graph.target))

@@ -110,7 +110,7 @@ class ConvParams:
                     next:  use a smaller kernel, or pad the field.""")
 
     def _each(self, name: str, rank: int) -> tuple[Any, ...]:
-        """An attribute for each dimension of the field."""
+        """Return an attribute for each dimension of the field."""
         value = getattr(self, name)
         values = tuple(value) if isinstance(value, (list, tuple)) else (value,) * rank
         if len(values) != rank or not rank:
@@ -119,7 +119,7 @@ class ConvParams:
         return values
 
     def _sizes(self, *names: str) -> list[tuple[Any, ...]]:
-        """These attributes, dimension by dimension."""
+        """Return the these attributes, dimension by dimension."""
         return list(zip(*(getattr(self, name) for name in names), strict=True))
 
     @property
@@ -157,8 +157,8 @@ class ConvParams:
         return (self.batch_size, self.out_channels, *self.output_field)
 
     def canonicalize(self) -> ConvParams:
-        """The same convolution without what changes nothing: padding behind the last window, and
-        the stride of one output."""
+        """Return the same convolution without what changes nothing: padding behind the last window,
+        and the stride of one output."""
         names = "padding_lower", "padding_upper", "flip_input", "stride"
         lower = []
         upper = []
@@ -173,8 +173,9 @@ class ConvParams:
         return replace(self, padding_lower=lower, padding_upper=upper, stride=stride)
 
     def gradient(self) -> ConvParams:
-        """The convolution of the output's gradient with `weights_transpose_chans_flip_xy` of the
-        weights, which makes the input's gradient (of the flipped input, where it is flipped)."""
+        """Return the convolution of the output's gradient with `weights_transpose_chans_flip_xy` of
+        the weights, which makes the input's gradient (of the flipped input, where it is
+        flipped)."""
         names = "input_field", "input_dilation", "output_field", "stride"
         lower = [n - 1 - first for n, first in zip(self._dilated_kernel, self._before, strict=True)]
         upper = [

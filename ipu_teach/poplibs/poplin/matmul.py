@@ -151,8 +151,8 @@ def _settled(
     plan: Plan,
     cache: PlanningCache | None,
 ) -> tuple[Product, Plan]:
-    """The product of operands [m, k] and [k, n], or with groups in front, and its plan, after all
-    checks of them.
+    """Return the product of operands [m, k] and [k, n], or with groups in front, and its plan,
+    after all checks of them.
 
     An empty product has no plan.
     """
@@ -194,7 +194,8 @@ def _settled(
 def _mat_mul(
     graph: Graph, full_product: Product, plan: Plan, a: Tensor, b: Tensor, prog: Program, name: str
 ) -> Tensor:
-    """The product [groups, m, n] of [groups, m, k] and [groups, k, n], by a plan that fits."""
+    """Return the product [groups, m, n] of [groups, m, k] and [groups, k, n], by a plan that
+    fits."""
     if plan is None:
         out = linear(
             graph,
@@ -230,8 +231,8 @@ def _multiply(
     name: str,
     suffix: str,
 ) -> Tensor:
-    """The sums [inner_blocks, groups, m, columns of the step]: a compute set for each step of the
-    inner dimension."""
+    """Return the sums [inner_blocks, groups, m, columns of the step]: a compute set for each step
+    of the inner dimension."""
     full_product = plan.product
     c_low = plan.columns(step)[0][0]
     c_high = plan.columns(step)[-1][1]
@@ -277,8 +278,8 @@ def _add_up(
     name: str,
     suffix: str,
 ) -> Tensor:
-    """The sums of the inner blocks added, each block of the result shared out among the tiles that
-    have a part of it."""
+    """Return the sums of the inner blocks added, each block of the result shared out among the
+    tiles that have a part of it."""
     full_product = plan.product
     out = graph.add_variable(full_product.out, partials.shape[1:], f"{name}/out{suffix}")
     compute_set = graph.add_compute_set(f"{name}/reduce{suffix}")

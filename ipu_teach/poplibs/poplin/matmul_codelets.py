@@ -103,7 +103,7 @@ class ConvPartialQuarter(SupervisorVertex):
         self.out = _in_panels(*self.numbers(), QUARTER_PANEL, None)
 
     def numbers(self) -> tuple[Any, Any]:
-        """Those that the codes of a and b stand for."""
+        """Return those that the codes of a and b stand for."""
         a = from_quarter(self.a, self.a_type.metadata)
         b = self.b
         return a, from_quarter(b, self.b_type.metadata)
@@ -171,8 +171,8 @@ class SplitTranspose(Transpose):
 
 
 def _in_panels(a: Any, b: Any, depth: int, total: Any) -> Any:
-    """The product of single-precision arrays, panel by panel, each panel's sum added to a half.
-    `total`: halves, or None."""
+    """Return the product of single-precision arrays, panel by panel, each panel's sum added to a
+    half. `total`: halves, or None."""
     for k in range(0, max(1, a.shape[1]), depth):  # a block may be empty, and is 0 then
         panel = a[:, k : k + depth] @ b[k : k + depth]
         total = (panel if total is None else panel + total.astype(np.float32)).astype(np.float16)
@@ -182,8 +182,8 @@ def _in_panels(a: Any, b: Any, depth: int, total: Any) -> Any:
 def multiplier(
     method: str, a: type[DType], b: type[DType], sums: type[DType], accumulates: bool, wide: bool
 ) -> type[Vertex]:
-    """The vertex for operands and sums of these types. `more`: one that adds to what is there;
-    `wide`: loads 128 bits."""
+    """Return the vertex for operands and sums of these types. `more`: one that adds to what is
+    there; `wide`: loads 128 bits."""
     name = "ConvPartialHorizontalMac" if method == "HMAC" else "ConvPartial1x1"
     words = [*dict.fromkeys((a, sums)), "accumulate" * accumulates, "128bit" * wide]
     if issubclass(a, QUARTER) and issubclass(b, QUARTER):
@@ -200,7 +200,7 @@ def multiplier(
 
 
 def adder(sums: type[DType], out: type[DType], wide: bool) -> type[Vertex]:
-    """The vertex that adds partial sums of one type to results of another. `wide`: it reads 128
-    bits at a time."""
+    """Return the vertex that adds partial sums of one type to results of another. `wide`: it reads
+    128 bits at a time."""
     words = [*dict.fromkeys((sums, out)), "128bit" * wide]
     return typed(ReduceAdd, words, {FLOAT: sums, HALF: out}, wide=wide)

@@ -52,7 +52,7 @@ def _created(
     available_memory_proportion: float | str = MEMORY_PROPORTION,
     options: Options | None = None,
 ) -> Tensor:
-    """The `what` of a product: its rank, and "a", "b" or "out"."""
+    """Return the `what` of a product: its rank, and "a", "b" or "out"."""
     wish = out_type, options, partials_type, available_memory_proportion
     return _made(graph, dtype, (a_shape, b_shape), name, wish, side)
 
@@ -168,8 +168,8 @@ def mat_mul_grouped_report_plan() -> None:
 def _planned(
     graph: Graph, dtype: object, shapes: tuple[object, object], wish: tuple[Any, ...], rank: int
 ) -> tuple[list[int], Product, MatMulPlan | None]:
-    """The groups, none or one, of a product of these shapes; the product; its plan, None if it is
-    empty."""
+    """Return the groups, none or one, of a product of these shapes; the product; its plan, None if
+    it is empty."""
     (*groups, m, k), (*others, rows, n) = (
         _matrix_shape(shape_name, s, rank)
         for shape_name, s in zip(("a_shape", "b_shape"), shapes, strict=True)

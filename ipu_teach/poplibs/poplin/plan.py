@@ -79,7 +79,7 @@ class Product:
         return 0 in (self.groups, self.m, self.k, self.n)
 
     def shapes(self) -> str:
-        """Both operands' shapes, as text."""
+        """Return both operands' shapes, as text."""
         lead = f"{self.groups}, " if self.groups > 1 else ""
         return f"[{lead}{self.m}, {self.k}] x [{lead}{self.k}, {self.n}]"
 
@@ -131,19 +131,20 @@ class MatMulPlan:
         return self.group_blocks * self.row_blocks * self.inner_blocks * self.column_blocks
 
     def groups(self) -> list[tuple[int, int]]:
-        """The (begin, end) of each block of groups."""
+        """Return the (begin, end) of each block of groups."""
         return balanced_partition(self.product.groups, self.group_blocks)
 
     def rows(self) -> list[tuple[int, int]]:
-        """The (begin, end) of each block of rows of A and C."""
+        """Return the (begin, end) of each block of rows of A and C."""
         return balanced_partition(self.m, self.row_blocks)
 
     def inner(self, step: int = 0) -> list[tuple[int, int]]:
-        """The (begin, end), in one step, of each block of columns of A, which are rows of B."""
+        """Return the (begin, end), in one step, of each block of columns of A, which are rows of
+        B."""
         return _within(self.k, self.inner_steps, step, self.inner_blocks)
 
     def columns(self, step: int = 0) -> list[tuple[int, int]]:
-        """The (begin, end), in one step, of each block of columns of B and C."""
+        """Return the (begin, end), in one step, of each block of columns of B and C."""
         return _within(self.n, self.column_steps, step, self.column_blocks)
 
     def __repr__(self) -> str:
@@ -188,7 +189,7 @@ def _within(size: int, steps: int, step: int, blocks: int) -> list[tuple[int, in
 
 
 def _named(product: Product) -> str:
-    """The types of a product: FLOAT, or HALF with sums of FLOAT."""
+    """Return the types of a product: FLOAT, or HALF with sums of FLOAT."""
     sums = "" if product.partials is product.dtype else f" with sums of {product.partials.__name__}"
     wide = (
         ", 128 bits of weights a cycle" * product.wide_loads
@@ -218,8 +219,8 @@ def plan_mat_mul(
     transpose_a: bool = False,
     transpose_b: bool = False,
 ) -> MatMulPlan:
-    """The cheapest plan for [groups, m, k] x [groups, k, n] on `target`; see `mat_mul` for the
-    options.
+    """Return the cheapest plan for [groups, m, k] x [groups, k, n] on `target`; see `mat_mul` for
+    the options.
 
     `transpose_a`, `transpose_b`: whether that operand is a transposed view, as in the backward pass
     of a layer. The plan is the same; its cycles include the transposes that tiles may need.
@@ -238,7 +239,7 @@ def plan_mat_mul(
 
 
 def _with_transposes(plan: MatMulPlan, target: Target, sides: Sequence[str]) -> MatMulPlan:
-    """A plan whose cycles include the transposes of operands."""
+    """Return a plan whose cycles include the transposes of operands."""
     cycles = transpose_cycles(plan, target, sides)
     shares = (_transposed_share(plan, side) for side in sides)
     num_bytes = sum(rows * columns for rows, columns in shares) * plan.product.dtype.size
@@ -252,8 +253,8 @@ def _with_transposes(plan: MatMulPlan, target: Target, sides: Sequence[str]) -> 
 
 
 def transpose_cycles(plan: MatMulPlan, target: Target, sides: Sequence[str]) -> int:
-    """Modelled cycles of transposing the blocks of operands in supersteps of their own: 0 for types
-    that are not transposed."""
+    """Return the modelled cycles of transposing the blocks of operands in supersteps of their own:
+    0 for types that are not transposed."""
     if plan.product.dtype.size not in (2, 4):
         return 0
     groups = -(-plan.product.groups // plan.group_blocks)
@@ -269,8 +270,8 @@ def transpose_cycles(plan: MatMulPlan, target: Target, sides: Sequence[str]) -> 
 
 
 def _transposed_share(plan: MatMulPlan, side: str) -> tuple[int, int]:
-    """(rows, columns) of the largest part of a block that a tile transposes: its users share its
-    rows."""
+    """Return (rows, columns) of the largest part of a block that a tile transposes: its users share
+    its rows."""
     inner = max(end - begin for begin, end in plan.inner())
     columns = max(end - begin for begin, end in plan.columns())
     if side == "a":
@@ -288,7 +289,7 @@ def _transposed_share(plan: MatMulPlan, side: str) -> tuple[int, int]:
 def product_of(
     sizes: tuple[int, int, int, int], dtype: object, out_type: object, wish: Wish
 ) -> Product:
-    """The product of sizes (groups, m, k, n), its types checked and filled in. Raises
+    """Return the product of sizes (groups, m, k, n), its types checked and filled in. Raises
     `PoplibsError`."""
     kind = as_dtype(dtype, f"{calling()}()")
     quarter = issubclass(kind, QUARTER)
@@ -338,8 +339,8 @@ class PlanningCache:
 def planned(
     product: Product, target: Target, wish: Wish, cache: PlanningCache | None = None
 ) -> MatMulPlan | None:
-    """The plan of `product`, None if it is empty. Raises `PoplibsError` for a proportion that is
-    none, and for no plan."""
+    """Return the plan of `product`, None if it is empty. Raises `PoplibsError` for a proportion
+    that is none, and for no plan."""
     share = None if isinstance(wish.proportion, np.bool_) else as_number(wish.proportion)
     if share is None or not 0 <= share <= 1:
         raise refused(
@@ -360,8 +361,8 @@ def planned(
 
 @lru_cache(maxsize=1024)
 def _best(product: Product, target: Target, proportion: float) -> MatMulPlan:
-    """The cheapest plan that keeps within its memory, from the fewest steps on; else the one that
-    needs least."""
+    """Return the cheapest plan that keeps within its memory, from the fewest steps on; else the one
+    that needs least."""
     limit = proportion * target.bytes_per_tile
     cuts = _all_cuts(product, target.num_tiles)
     cheapest: tuple[int, MatMulPlan] | None = None
@@ -388,8 +389,8 @@ def _best(product: Product, target: Target, proportion: float) -> MatMulPlan:
 
 
 def _levels(product: Product) -> Iterator[list[tuple[int, int]]]:
-    """(steps of the inner dimension, steps of the columns) to try, in groups of equally many steps,
-    fewest first."""
+    """Yield (steps of the inner dimension, steps of the columns) to try, in groups of equally many
+    steps, fewest first."""
     powers = [2**i for i in range(MOST_STEPS.bit_length())]
     inner = [s for s in powers if s == 1 or s * LEAST_INNER <= product.k]
     columns = [s for s in powers if s == 1 or s * LEAST_COLUMNS <= product.n]
@@ -401,8 +402,8 @@ def _levels(product: Product) -> Iterator[list[tuple[int, int]]]:
 
 
 def _all_cuts(product: Product, tiles: int) -> Costs:
-    """Every way to cut groups, rows, inner dimension and columns that gives each block a tile:
-    arrays of equal length."""
+    """Return every way to cut groups, rows, inner dimension and columns that gives each block a
+    tile: arrays of equal length."""
     sizes = {"groups": product.groups, "rows": product.m, "inner": product.k, "columns": product.n}
     costs: Costs = {}
     total: Array = np.ones(1, np.int64)
@@ -419,7 +420,7 @@ def _all_cuts(product: Product, tiles: int) -> Costs:
 
 
 def _sizes(product: Product, cuts: Costs, inner_steps: int, column_steps: int) -> Costs:
-    """The largest block of each plan, and what the smallest has of rows and of the inner
+    """Return the largest block of each plan, and what the smallest has of rows and of the inner
     dimension."""
     inner = -(-product.k // inner_steps)
     columns = -(-product.n // column_steps)
@@ -505,7 +506,7 @@ def _cheapest(
     inner_steps: int,
     column_steps: int,
 ) -> MatMulPlan:
-    """The cheapest plan among those that fit, with its costs."""
+    """Return the cheapest plan among those that fit, with its costs."""
     cuts = {name: values[fits] for name, values in cuts.items()}
     sizes = {name: values[fits] for name, values in sizes.items()}
     memory = _temporary_bytes(product, sizes)
@@ -537,7 +538,7 @@ def _cheapest(
 def _costs(
     product: Product, target: Target, sizes: Costs, method: str, inner_steps: int, column_steps: int
 ) -> Costs:
-    """Modelled cycles of each plan, by what takes them."""
+    """Return the modelled cycles of each plan, by what takes them."""
     groups, rows, inner, columns, parts, *_ = sizes.values()
     steps = inner_steps * column_steps
     superstep = target.internal_sync_cycles + int(arrival_cycles(target).max())

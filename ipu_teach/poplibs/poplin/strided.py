@@ -29,7 +29,7 @@ Gathered = tuple[Array, Array, Array]  # of each row: a rotation, the tile that 
 
 
 def tiles_of(plan: MatMulPlan, num_tiles: int) -> Array:
-    """The tile of each block: int64 [groups, rows, columns, inner], spread evenly over all
+    """Return the tile of each block: int64 [groups, rows, columns, inner], spread evenly over all
     tiles."""
     numbers = np.arange(plan.num_blocks) * num_tiles // plan.num_blocks
     return numbers.reshape(
@@ -60,7 +60,8 @@ class Strided:
         self.tiles = (tiles + rotation) % graph.target.num_tiles
 
     def _best_rotation(self, gathered: dict[str, Gathered]) -> tuple[int, int]:
-        """(the rotation of the tiles by which they gather the fewest elements, the cycles of that).
+        """Return (the rotation of the tiles by which they gather the fewest elements, the cycles of
+        that).
 
         It is none if nothing is gathered without, else of equally good ones the first from half of
         the tiles on.
@@ -121,7 +122,7 @@ class Strided:
         return strides is not None and strides[-2] == 1 and operand.dtype.size in (2, 4)
 
     def _blocks(self, side: str, steps: Steps) -> tuple[list[tuple[int, int]], ...]:
-        """The intervals of the groups, the rows and the columns of an operand in a step."""
+        """Return the intervals of the groups, the rows and the columns of an operand in a step."""
         plan, (inner_step, column_step) = self.plan, steps
         inner = plan.inner(inner_step)
         if side == "a":
@@ -129,7 +130,8 @@ class Strided:
         return plan.groups(), inner, plan.columns(column_step)
 
     def _users(self, side: str) -> Array:
-        """The tiles that use each block of an operand: [groups, its rows, its columns, users]."""
+        """Return the tiles that use each block of an operand: [groups, its rows, its columns,
+        users]."""
         axes = (0, 1, 3, 2) if side == "a" else (0, 3, 2, 1)
         users: Array = self.tiles.transpose(axes)
         return users
@@ -153,8 +155,8 @@ class Strided:
         return shares
 
     def _gathered(self, side: str) -> Gathered:
-        """The strided rows that are complete on a tile, with the rotation of the tiles by which
-        that tile would gather them."""
+        """Return the strided rows that are complete on a tile, with the rotation of the tiles by
+        which that tile would gather them."""
         plan = self.plan
         count = self.graph.target.num_tiles
         none: Array = np.zeros(0, np.int64)
@@ -177,7 +179,8 @@ class Strided:
         return rotation, owner, size
 
     def _complete(self, part: Tensor) -> tuple[Array, Array]:
-        """(row, tile) of the rows of a part that are complete on a tile, their elements apart."""
+        """Return (row, tile) of the rows of a part that are complete on a tile, their elements
+        apart."""
         tile_map = self.graph.tile_map()
         size = part.dtype.size
         first, last = (tile_map.at(part[..., i].positions() * size) for i in (0, -1))

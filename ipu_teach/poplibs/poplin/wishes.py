@@ -44,8 +44,8 @@ class Wish:
 
 
 def wish_of(options: object, partials_type: object, proportion: object) -> Wish:
-    """The wish that options and keywords say together. Raises `InvalidOptionError`, also for what
-    both say."""
+    """Return the wish that options and keywords say together. Raises `InvalidOptionError`, also for
+    what both say."""
     values = settled(OPTIONS, options)
     spoken = {
         "partialsType": (partials_type, None),

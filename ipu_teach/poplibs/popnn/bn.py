@@ -125,7 +125,7 @@ def distributed_batch_norm_gradients(
 def _over(
     graph: Graph, x: Tensor, prog: Program, callback: ReduceCallback | None, samples: int | None
 ) -> _n.Over:
-    """(what adds tensors over the replicas, how many these are). Raises `PoplibsError`."""
+    """Return (what adds tensors over the replicas, how many these are). Raises `PoplibsError`."""
     batch = max(x.shape[0], 1)
     replica_count = graph.get_replication_factor()
     total_samples: Any = batch * replica_count if samples is None else samples

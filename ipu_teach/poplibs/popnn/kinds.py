@@ -52,7 +52,7 @@ class NonLinearityType(Enum):
 
 
 def kind_of(kind: object) -> NonLinearityType:
-    """`given`, or the type of that name. Raises `PoplibsError`."""
+    """Return `given`, or the type of that name. Raises `PoplibsError`."""
     if isinstance(kind, NonLinearityType):
         return kind
     known = NonLinearityType.__members__
@@ -88,7 +88,7 @@ def _gelu_slope(x: Any, gradient: Any) -> Any:
 
 
 def _normal_below(x: Any) -> Any:
-    """The share of the normal distribution below x."""
+    """Return the share of the normal distribution below x."""
     away = np.absolute(x) * np.float32(np.sqrt(0.5))
     t = 1 / (1 + _ERF_SCALE * away)
     tail = _ERF[0]

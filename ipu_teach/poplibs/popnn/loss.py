@@ -47,8 +47,8 @@ class LossType(Enum):
 
 
 def cross_entropy(outputs: Any, expected: Any, scale: Any, outputs_scale: Any) -> tuple[Any, Any]:
-    """(loss, deltas) of outputs [rows, classes], `outputs_scale` times probabilities, and expected
-    classes [rows].
+    """Return (loss, deltas) of outputs [rows, classes], `outputs_scale` times probabilities, and
+    expected classes [rows].
 
     loss = -log of the expected class's probability; deltas = scale times (probabilities, less 1 at
     the expected class). Rows of class `MASKED_LABEL_CODE` have neither. In single precision.

@@ -173,7 +173,7 @@ def non_linearity_input_gradient(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """The gradient at the input of f, from `out_gradient` at its output.
+    """Return the gradient at the input of f, from `out_gradient` at its output.
 
     The result has the shape and mapping of `act`, as in PopLibs: `out_gradient` may be a repeating
     view on few tiles, and norms want gradients where the activations are.
@@ -208,13 +208,13 @@ def relu(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Te
 
 @library
 def sigmoid(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """1 / (1 + e^-x); see `non_linearity`."""
+    """Return 1 / (1 + e^-x); see `non_linearity`."""
     return _new(graph, NonLinearityType.SIGMOID, x, prog, debug_context)
 
 
 @library
 def tanh(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """The hyperbolic tangent of x; see `non_linearity`."""
+    """Return the hyperbolic tangent of x; see `non_linearity`."""
     return _new(graph, NonLinearityType.TANH, x, prog, debug_context)
 
 

@@ -89,7 +89,7 @@ class Norm:
         return self.x.num_elements // max(self.count, 1)
 
     def of_groups(self, statistic: Tensor) -> Tensor:
-        """A statistic of each group, seen in x's shape."""
+        """Return a statistic of each group, seen in x's shape."""
         if not self.groups:
             return self.of_channels(statistic)
         batch = self.x.shape[0]
@@ -100,7 +100,7 @@ class Norm:
         return self._seen(broadcast.reshape(self.x.shape[:2]))
 
     def of_channels(self, vector: Tensor) -> Tensor:
-        """A number of each channel, seen in x's shape."""
+        """Return a number of each channel, seen in x's shape."""
         return self._seen(vector.reshape((1, vector.num_elements)))
 
     def _seen(self, matrix: Tensor) -> Tensor:
@@ -108,7 +108,7 @@ class Norm:
         return broadcast_to_match(expanded, self.x.shape)
 
     def narrowed(self, row: Tensor, prog: Program, name: str) -> Tensor:
-        """A statistic or a parameter in x's dtype."""
+        """Return a statistic or a parameter in x's dtype."""
         return narrowed(self.graph, row, self.x.dtype, prog, name)
 
     def map(
@@ -191,8 +191,8 @@ def sums(
     partials: type[DType] = FLOAT,
     dtype: type[DType] = FLOAT,
 ) -> list[Tensor]:
-    """Rows of matrices, reduced side by side to `dtype` by an operation, times scale; and added
-    over replicas by `together`, in FLOAT."""
+    """Return the rows of matrices, reduced side by side to `dtype` by an operation, times scale;
+    and added over replicas by `together`, in FLOAT."""
     jobs = [SingleReduceOp(rows, [1], ReduceParams(op, scale), FLOAT) for rows, op in jobs_of]
     options = {"accumType.interTile": partials}
     totals = reduce_many(graph, jobs, prog, name, options=options)
@@ -201,7 +201,7 @@ def sums(
 
 
 def narrowed(graph: Graph, row: Tensor, dtype: type[DType], prog: Program, name: str) -> Tensor:
-    """A statistic or a parameter in `dtype`."""
+    """Return a statistic or a parameter in `dtype`."""
     return row if row.dtype is dtype else cast(graph, row, dtype, prog, name)
 
 
@@ -262,7 +262,7 @@ def _statistics(
 
 
 def _partials(partials_type: object, x: Tensor) -> type[DType]:
-    """The dtype of partial results for x. Raises `PoplibsError`."""
+    """Return the dtype of partial results for x. Raises `PoplibsError`."""
     if partials_type is FLOAT or partials_type is HALF:
         return HALF if partials_type is HALF and x.dtype is HALF else FLOAT
     raise as_given(partials_type, "partials_type", "give FLOAT or HALF.")

@@ -44,7 +44,7 @@ class PoolPlan:
         return dealt(cuts, self.tiles)
 
     def places(self, ranges: Ranges) -> Array:
-        """int64[elements]: where those of a block lie among all, in its order."""
+        """Return int64[elements]: where those of a block lie among all, in its order."""
         indices: Array = np.zeros(1, np.int64)
         for size, (begin, end) in zip(self.shape, (*ranges, (0, self.shape[-1])), strict=True):
             indices = (indices[:, None] * size + np.arange(begin, end)).reshape(-1)
@@ -77,8 +77,8 @@ def planned(
     dtype: type[DType],
     target: Target,
 ) -> PoolPlan:
-    """The plan of a result [samples, channels, *field]. `kind` as of `vertices.pooling`; `lie`: how
-    many channels lie side by side in what goes in."""
+    """Return the plan of a result [samples, channels, *field]. `kind` as of `vertices.pooling`;
+    `lie`: how many channels lie side by side in what goes in."""
     channels = shape[1]
     width = target.get_vector_width(dtype)
     divisors = [n for n in range(1, channels + 1) if channels % n == 0]
@@ -106,7 +106,7 @@ def _best(
     dtype: type[DType],
     target: Target,
 ) -> tuple[int, PoolPlan]:
-    """(estimated cycles, the best plan) with groups of so many channels."""
+    """Return (estimated cycles, the best plan) with groups of so many channels."""
     sizes = (shape[1] // group, shape[0], *shape[2:])
     parts = np.ones((1, 0), np.int64)
     for size in sizes:  # all cuts that have a tile for each block
@@ -148,16 +148,16 @@ def _best(
 
 
 def channels_side_by_side(x: Tensor) -> int:
-    """How many channels of x [samples, channels, *field] lie side by side in memory, in groups of
-    so many."""
+    """Return how many channels of x [samples, channels, *field] lie side by side in memory, in
+    groups of so many."""
     places = x.dim_shuffle([0, *range(2, x.rank), 1]).positions().reshape(-1, x.shape[1])
     at = np.flatnonzero((np.diff(places) != 1).any(0)) + 1
     return int(np.gcd.reduce([x.shape[1], *at]))
 
 
 def shares(work: Sequence[Array], ranges: Ranges, workers: int) -> tuple[Array, Array, Array]:
-    """int64[workers] each: rows of the block that a worker has a part of, pieces of work in them,
-    and elements of those, for a vector of channels.
+    """Return int64[workers] each: rows of the block that a worker has a part of, pieces of work in
+    them, and elements of those, for a vector of channels.
 
     `work` as of `PoolPlan.cycles`. The workers share the block's elements evenly, row by row.
     """

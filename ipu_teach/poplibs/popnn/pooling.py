@@ -142,16 +142,16 @@ class PoolParams:
         return (self.batch_size, self.channels, *self.output_field)
 
     def _seen(self, d: int) -> Array:
-        """[kernel, windows]: where in dimension d of the field each place of a window lies, or
-        -1."""
+        """Return [kernel, windows]: where in dimension d of the field each place of a window lies,
+        or -1."""
         size, kernel, stride, low, high = self._axes()[d]
         at = np.arange(self.output_field[d]) * stride + np.arange(kernel)[:, None] - low
         inside = (at >= max(-low, 0)) & (at < size - max(-high, 0))
         return np.where(inside, at, -1)
 
     def _seen_by(self, d: int) -> tuple[Array, Array]:
-        """Two of [most windows, input_field]: the windows that an element of dimension d is in, and
-        its place in each; or -1."""
+        """Return two of [most windows, input_field]: the windows that an element of dimension d is
+        in, and its place in each; or -1."""
         size, kernel, stride, low, _ = self._axes()[d]
         at = np.arange(size) + low
         window = at // stride - np.arange(-(-kernel // stride))[:, None]
@@ -160,17 +160,17 @@ class PoolParams:
         return np.where(good, window, -1), np.where(good, place, -1)
 
     def _work(self, d: int) -> Array:
-        """bool[kernel, windows]: whether a place of a window lies within dimension d of the
+        """Return bool[kernel, windows]: whether a place of a window lies within dimension d of the
         field."""
         return self._seen(d) >= 0
 
     def _work_of(self, d: int) -> Array:
-        """bool[kernel, input_field]: whether an element is at that place of a window."""
+        """Return bool[kernel, input_field]: whether an element is at that place of a window."""
         place = self._seen_by(d)[1]
         return np.asarray((place == np.arange(self.kernel[d])[:, None, None]).any(1))
 
     def _inside(self, d: int) -> Array:
-        """[windows]: how many places of each lie within dimension d of the field."""
+        """Return [windows]: how many places of each lie within dimension d of the field."""
         return np.asarray(self._work(d).sum(axis=0))
 
 
@@ -248,7 +248,7 @@ class _Tables:
         self.margin = any(bool((table < 0).any()) for table in each)
 
     def of(self, ranges: Ranges) -> Array:
-        """[wanted, elements]: those of a block, with all channels of its groups."""
+        """Return [wanted, elements]: those of a block, with all channels of its groups."""
         indices: Array = np.zeros((1, 1), np.int64)
         for table, (begin, end) in zip(self._each, (*ranges, (0, None)), strict=True):
             both = indices[:, None, :, None] + table[:, None, begin:end]
@@ -294,7 +294,7 @@ class _Call:
         return grouped.dim_shuffle([1, 0, *range(3, grouped.rank), 2]).flatten()
 
     def seen(self, flat: Tensor, shape: Shape) -> Tensor:
-        """A flat tensor as one of that shape."""
+        """Return a flat tensor as one of that shape."""
         back = flat.reshape(self._shape(shape))
         return back.dim_shuffle([1, 0, back.rank - 1, *range(2, back.rank - 1)]).reshape(shape)
 
@@ -304,7 +304,7 @@ class _Call:
     def new(
         self, name: str, dtype: type[DType] | None = None, values: Array | None = None
     ) -> Tensor:
-        """A new flat tensor, by the plan; a constant, if it has values."""
+        """Return a new flat tensor, by the plan; a constant, if it has values."""
         dtype = dtype or self.params.dtype
         name = f"{self.name}/{name}"
         shape = (prod(self.plan.shape),)
@@ -321,7 +321,7 @@ class _Call:
         self.graph.set_tile_mapping(flat, tiles)
 
     def counts(self) -> tuple[int, Tensor | None]:
-        """(the number of places that every window has within the field, None). Where windows
+        """Return (the number of places that every window has within the field, None). Where windows
         differ, (1, a tensor of their numbers). Of a sum (1, None)."""
         params = self.params
         if params.kind is PoolingType.SUM:
@@ -336,14 +336,14 @@ class _Call:
         return 1, self.new("counts", UNSIGNED_SHORT, values)
 
     def windows(self) -> _Tables:
-        """What each window has of x."""
+        """Return what each window has of x."""
         shape = self.params.input_shape
         params = self.params
         return self._tables(shape, lambda d: params._seen(d))
 
     def windows_of(self, per_window: bool = False) -> _Tables:
-        """What each element of x has of the windows. `apart`: of [places, windows], a row for each
-        place of a window."""
+        """Return what each element of x has of the windows. `apart`: of [places, windows], a row
+        for each place of a window."""
         shape = self.params.output_shape
         params = self.params
         rows = prod(shape) * np.cumprod([1, *params.kernel[:0:-1]])[::-1]
@@ -410,7 +410,8 @@ class _Call:
         self.prog.add(Execute(compute_set))
 
     def _margin(self, flat: Tensor, fill: float) -> Tensor:
-        """An element for each tile, which has it to itself: one for all would be sent to all."""
+        """Return an element for each tile, which has it to itself: one for all would be sent to
+        all."""
         tiles = self.graph.target.num_tiles
         margin = self.graph.add_constant(flat.dtype, (tiles,), fill, f"{self.name}/margin")
         self.graph.set_tile_mapping(margin, np.arange(tiles))
@@ -425,7 +426,8 @@ def pool(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """The windows of x [batch, channels, *field], pooled: [batch, channels, *params.output_field].
+    """Return the windows of x [batch, channels, *field], pooled: [batch, channels,
+    *params.output_field].
 
     Sums and averages of HALF are carried in FLOAT, and rounded to HALF once. Raises `PoplibsError`.
     """
@@ -457,7 +459,7 @@ def pool_input_gradient(
     use_scaled_gradient: bool = False,
     ties: str = "all",
 ) -> Tensor:
-    """The gradient at the input of `pool`, from `dy` at its output: a tensor of x's shape.
+    """Return the gradient at the input of `pool`, from `dy` at its output: a tensor of x's shape.
 
     MAX takes what went in, `x`, and what came out, `pooled`; AVG and SUM take None for both. Where
     several elements are the largest of a window, each gets its gradient, as in PopLibs; by

@@ -116,8 +116,8 @@ class LogSoftmax(Vertex):
 
 @library
 def softmax(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Probabilities of each row of x [batch, classes], FLOAT or HALF. Each row of the result lies
-    on the tile that made it.
+    """Return the probabilities of each row of x [batch, classes], FLOAT or HALF. Each row of the
+    result lies on the tile that made it.
 
     Rows are shared evenly among the workers of all tiles. Modelled cycles: PopLibs' six steps
     (popnn/NonLinearity.cpp). Raises `PoplibsError`.
@@ -128,7 +128,7 @@ def softmax(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) ->
 
 @library
 def log_softmax(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """The logarithm of `softmax`, without its underflow. Modelled cycles: PopLibs' steps
+    """Return the logarithm of `softmax`, without its underflow. Modelled cycles: PopLibs' steps
     (popnn/LogSoftmax.cpp)."""
     check_matrix(graph, "x", x)
     out = graph.add_variable(x.dtype, x.shape, f"{debug_context}/out")
@@ -161,8 +161,8 @@ def softmax_in_place(graph: Graph, x: Tensor, prog: Program, debug_context: str 
 def softmax_input_gradient(
     graph: Graph, out: Tensor, out_gradient: Tensor, prog: Program, debug_context: str = OWN
 ) -> Tensor:
-    """The gradient at the input of softmax, from its output `out` and the gradient there: [batch,
-    classes], FLOAT or HALF.
+    """Return the gradient at the input of softmax, from its output `out` and the gradient there:
+    [batch, classes], FLOAT or HALF.
 
     Not for the gradient that `calc_loss` writes: that is taken before the softmax already. Raises
     `PoplibsError`.

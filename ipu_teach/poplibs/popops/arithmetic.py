@@ -19,7 +19,7 @@ _ERF_TERMS = 44
 
 
 def _erf_coefficients() -> list[float]:
-    """Chebyshev coefficients of erf(x) / x over x squared, from 0 to the square of
+    """Return the chebyshev coefficients of erf(x) / x over x squared, from 0 to the square of
     `_LARGEST_ERF`."""
     nodes = np.cos(np.pi * (np.arange(_ERF_TERMS) + 0.5) / _ERF_TERMS)
     places = np.sqrt((nodes + 1) / 2) * _LARGEST_ERF
@@ -33,7 +33,7 @@ _ERF = _erf_coefficients()
 
 
 def erf(x: Any) -> Any:
-    """The error function of float64 values, to about 1e-13 of the result (Clenshaw's sum of
+    """Return the error function of float64 values, to about 1e-13 of the result (Clenshaw's sum of
     Chebyshev polynomials)."""
     near = np.minimum(np.maximum(x, -_LARGEST_ERF), _LARGEST_ERF)
     t = near * near * (2 / _LARGEST_ERF**2) - 1
@@ -50,12 +50,12 @@ def gelu_erf(x: Any) -> Any:
 
 
 def sigmoid(x: Any) -> Any:
-    """1 / (1 + exp(-x)); float64."""
+    """Return 1 / (1 + exp(-x)); float64."""
     return 1 / (1 + np.exp(-x))
 
 
 def rsqrt(x: Any) -> Any:
-    """1 / sqrt(x); float64."""
+    """Return 1 / sqrt(x); float64."""
     return 1 / np.sqrt(x)
 
 
@@ -68,15 +68,15 @@ def round_away(x: Any) -> Any:
 
 
 def divide(a: Any, b: Any) -> Any:
-    """a / b; of integers cut towards zero, as in C. An integer divided by 0 gives 0."""
+    """Return a / b; of integers cut towards zero, as in C. An integer divided by 0 gives 0."""
     if a.dtype.kind == "f":
         return np.divide(a, b)
     return np.floor_divide(a - np.fmod(a, b), b)
 
 
 def power(a: Any, b: Any) -> Any:
-    """a to the power of b. An integer to a negative power is cut towards zero, so that only 1 and
-    -1 leave anything."""
+    """Return a to the power of b. An integer to a negative power is cut towards zero, so that only
+    1 and -1 leave anything."""
     if a.dtype.kind == "f":
         return np.power(a, b)
     result = np.ones(a.shape, a.dtype) * np.ones(b.shape, b.dtype)
@@ -96,7 +96,7 @@ def power(a: Any, b: Any) -> Any:
 
 
 def bitwise_xnor(a: Any, b: Any) -> Any:
-    """Bits that are equal."""
+    """Return the bits that are equal."""
     return np.invert(np.bitwise_xor(a, b))
 
 
@@ -105,22 +105,22 @@ def _unsigned(x: Any) -> Any:
 
 
 def shift_left(a: Any, b: Any) -> Any:
-    """a shifted by b bits to the left; 0 if b is as many as a has, or more."""
+    """Return a shifted by b bits to the left; 0 if b is as many as a has, or more."""
     return np.left_shift(_unsigned(a), _unsigned(b)).astype(a.dtype)
 
 
 def shift_right(a: Any, b: Any) -> Any:
-    """a shifted by b bits to the right; zeros come in, whatever the sign."""
+    """Return a shifted by b bits to the right; zeros come in, whatever the sign."""
     return np.right_shift(_unsigned(a), _unsigned(b)).astype(a.dtype)
 
 
 def popcount(x: Any) -> Any:
-    """How many bits are set."""
+    """Return how many bits are set."""
     return np.bitwise_count(_unsigned(x)).astype(x.dtype)
 
 
 def count_leading_zeros(x: Any) -> Any:
-    """How many bits, from the highest on, are not set."""
+    """Return how many bits, from the highest on, are not set."""
     bits = 8 * x.dtype.itemsize
     filled = _unsigned(x)
     for step in (1, 2, 4, 8, 16, 32):
@@ -130,17 +130,17 @@ def count_leading_zeros(x: Any) -> Any:
 
 
 def inv_std_dev_to_variance(x: Any, epsilon: Any) -> Any:
-    """1 / x squared, less epsilon; float64."""
+    """Return 1 / x squared, less epsilon; float64."""
     return 1 / (x * x) - epsilon
 
 
 def variance_to_inv_std_dev(x: Any, epsilon: Any) -> Any:
-    """1 / sqrt(x + epsilon); float64."""
+    """Return 1 / sqrt(x + epsilon); float64."""
     return 1 / np.sqrt(x + epsilon)
 
 
 def select(a: Any, b: Any, mask: Array) -> Any:
-    """a where the mask is true, else b."""
+    """Return a where the mask is true, else b."""
     return np.where(mask, a, b)
 
 

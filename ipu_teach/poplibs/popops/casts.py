@@ -69,7 +69,7 @@ class ToQuarter(RegisterVertex):
         self.out = np.where(control & np.uint32(NANOO), to_nan, to_largest)
 
     def _words(self) -> Array:
-        """A random word of 32 bits for each element."""
+        """Return a random word of 32 bits for each element."""
         generators = self.registers.generators
         count = self.out.shape[-1]
         drawn = generator.draw(generators, -(-count // generators.shape[-2])) >> np.uint64(32)

@@ -105,8 +105,8 @@ class CircBuf:
 
     @library
     def prev(self, i: int, prog: Program, debug_context: str = "circ_buf_prev") -> Tensor:
-        """A copy of the entry that i additions followed: 0 is the newest, size - 1 the oldest. Two
-        compute sets."""
+        """Return a copy of the entry that i additions followed: 0 is the newest, size - 1 the
+        oldest. Two compute sets."""
         if not is_whole(i) or not 0 <= i < self.size:
             raise refused(
                 f"was asked for entry {shown(i)} of {self.size:,}.", next_step="0 is the newest."

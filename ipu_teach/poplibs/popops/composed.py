@@ -33,8 +33,8 @@ def walk(
     cast: Callable[[Any, type[DType], int], Any],
     apply: Callable[[str, list[Any], int], Any],
 ) -> Any:
-    """The value of an expression's steps (`Expr.code`), on a stack: of what these make of its
-    numbers, casts and operations. Casts and operations are told the place of their step."""
+    """Return the value of an expression's steps (`Expr.code`), on a stack: of what these make of
+    its numbers, casts and operations. Casts and operations are told the place of their step."""
     stack: list[Any] = []
     for place, step in enumerate(code.split()):
         operation, _, _ = step.partition("@")
@@ -55,8 +55,8 @@ def walk(
 
 
 def compose(graph: Graph, code: str, tensors: Sequence[Tensor], prog: Program, name: str) -> Tensor:
-    """The value of an expression's steps, made by a compute set for each; of numbers alone it is a
-    constant."""
+    """Return the value of an expression's steps, made by a compute set for each; of numbers alone
+    it is a constant."""
 
     def converted(operand: Any, dtype: type[DType], place: int) -> Tensor | _Number:
         return _cast(graph, operand, dtype, prog, f"{name}/Op/Cast:{dtype.__name__.lower()}{place}")
@@ -87,7 +87,7 @@ def new(
     prog: Program,
     name: str,
 ) -> Tensor:
-    """The value of an expression's steps in a new tensor of `shape` and `dtype`."""
+    """Return the value of an expression's steps in a new tensor of `shape` and `dtype`."""
     result = compose(graph, code, tensors, prog, name)
     if result.shape == shape and "@" in code:
         return result

@@ -55,8 +55,8 @@ def create_sliceable_tensor(
     debug_context: str = "sliceable",
     plan: SlicePlan | None = None,
 ) -> Tensor:
-    """A variable of `shape`, mapped for slices along `dims`: what differs in nothing but those lies
-    on one tile.
+    """Return a variable of `shape`, mapped for slices along `dims`: what differs in nothing but
+    those lies on one tile.
 
     The positions in the other dimensions are dealt out linearly; with a `plan` of `embedding_plan`,
     as that cuts the table.
@@ -90,8 +90,8 @@ def create_slice_tensor(
     num_slices: int,
     debug_context: str = "slices",
 ) -> Tensor:
-    """A variable for `num_slices` slices of `tensor`: [num_slices, *shape with `sizes` in `dims`],
-    mapped as it is sliced."""
+    """Return a variable for `num_slices` slices of `tensor`: [num_slices, *shape with `sizes` in
+    `dims`], mapped as it is sliced."""
     along = dims_of(tensor, dims)
     lengths = sizes_of(tensor, along, sizes)
     if not is_whole(num_slices) or num_slices < 0:
@@ -114,8 +114,8 @@ def dynamic_slice(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """The part of x that begins at offset[i] in dimension dims[i] and is sizes[i] long there; whole
-    in the others.
+    """Return the part of x that begins at offset[i] in dimension dims[i] and is sizes[i] long
+    there; whole in the others.
 
     `offset`: UNSIGNED_INT, one element for each of `dims`. A slice that runs over the end goes on
     at the beginning, and an offset beyond the end counts as 0, as in PopLibs' codelet. One compute

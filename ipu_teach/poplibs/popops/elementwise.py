@@ -83,7 +83,7 @@ class BinaryWithOutput(Protocol):
 
 
 def _named(function: Callable[..., Any], name: str, text: str) -> Any:
-    """A function that was made here, under the name by which it is called."""
+    """Return a function that was made here, under the name by which it is called."""
     function.__name__ = function.__qualname__ = name
     function.__doc__ = text
     return library(function)
@@ -95,7 +95,7 @@ def _dtypes(operation: ElementwiseOperation) -> str:
 
 
 def _unary(name: str, op: str) -> tuple[UnaryFunction, UnaryInPlace, UnaryWithOutput]:
-    """The three forms of an operation of one operand."""
+    """Return the three forms of an operation of one operand."""
     operation = UNARY[op]
     place = f"{name}_in_place"
     fill = f"{name}_with_output"
@@ -133,7 +133,7 @@ def _unary(name: str, op: str) -> tuple[UnaryFunction, UnaryInPlace, UnaryWithOu
 
 
 def _binary(name: str, op: str) -> tuple[BinaryFunction, BinaryInPlace, BinaryWithOutput]:
-    """The three forms of an operation of two operands."""
+    """Return the three forms of an operation of two operands."""
     operation = BINARY[op]
     place = f"{name}_in_place"
     fill = f"{name}_with_output"

@@ -178,7 +178,8 @@ def refuse_quarter(vertex: str, dtype: type[DType]) -> None:
 def codelet(
     base: type[Vertex], dtype: type[DType], op: str = "", result: type[DType] | None = None
 ) -> type[Vertex]:
-    """`base` for operands of `dtype`, results of `result` (default: `dtype`) and an operation.
+    """Return `base` for operands of `dtype`, results of `result` (default: `dtype`) and an
+    operation.
 
     Raises `PoplibsError` for QUARTER.
     """
@@ -189,8 +190,8 @@ def codelet(
 
 
 def vertex_of(operation: ElementwiseOperation, scalar: bool = False, in_place: bool = False) -> Any:
-    """The vertex of an operation: on elements alone or, of two operands, with a `scalar`; into
-    `out`, or into its first field.
+    """Return the vertex of an operation: on elements alone or, of two operands, with a `scalar`;
+    into `out`, or into its first field.
 
     Its fields are the operands, in their order, and `out`.
     """

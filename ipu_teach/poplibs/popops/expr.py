@@ -51,13 +51,13 @@ class Expr(ABC):
 
     @abstractmethod
     def dtype(self, inputs: Sequence[type[DType]]) -> type[DType] | None:
-        """What it gives for tensors of these dtypes; None for a constant that takes any. Raises
-        `PoplibsError`."""
+        """Return what it gives for tensors of these dtypes; None for a constant that takes any.
+        Raises `PoplibsError`."""
 
     @abstractmethod
     def code(self, inputs: Sequence[type[DType]], wanted: type[DType]) -> list[str]:
-        """Its steps for a machine with a stack: `_1` a tensor, `FLOAT:2` a number, `CAST:HALF`,
-        `ADD@FLOAT`."""
+        """Return its steps for a machine with a stack: `_1` a tensor, `FLOAT:2` a number,
+        `CAST:HALF`, `ADD@FLOAT`."""
 
     def __add__(self, other: ExprLike) -> Expr:
         return Add(self, other)
@@ -185,7 +185,8 @@ class Const(Expr):
 
 
 def _kind(value: object) -> type[DType]:
-    """The dtype of a number that meets nothing: BOOL, FLOAT, or the first integer that holds it."""
+    """Return the dtype of a number that meets nothing: BOOL, FLOAT, or the first integer that holds
+    it."""
     if not is_whole(value):
         return BOOL if isinstance(value, bool) else FLOAT
     return INT if -(2**31) <= value < 2**31 else LONGLONG if value < 2**63 else UNSIGNED_LONGLONG
@@ -227,7 +228,7 @@ class Operator(Expr):
         self.operands = tuple(as_expr(x, f"{node}()") for x in operands)
 
     def _operands(self) -> tuple[Expr, ...]:
-        """Those that must agree in dtype: all but the mask of a Select."""
+        """Return those that must agree in dtype: all but the mask of a Select."""
         return self.operands[:2] if self.operation.name == "SELECT" else self.operands
 
     @property
@@ -236,7 +237,7 @@ class Operator(Expr):
         return BOOL if self.operation.asks else FLOAT if FLOAT in dtypes else dtypes[0]
 
     def _common(self, inputs: Sequence[type[DType]]) -> type[DType] | None:
-        """The dtype of the operands; None if they are all constants that take any."""
+        """Return the dtype of the operands; None if they are all constants that take any."""
         known = [(x, d) for x in self._operands() if (d := x.dtype(inputs)) is not None]
         for name, kind in known[1:]:
             if kind is not known[0][1]:
@@ -280,7 +281,7 @@ class Operator(Expr):
 
 
 def as_expr(value: Any, subject: str) -> Expr:
-    """`given`, or the constant it stands for. Raises `PoplibsError`."""
+    """Return `given`, or the constant it stands for. Raises `PoplibsError`."""
     if isinstance(value, Expr):
         return value
     if is_whole(value) or isinstance(value, (bool, float)):

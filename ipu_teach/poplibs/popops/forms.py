@@ -47,8 +47,8 @@ COMMUTATIVE = {
 
 
 def checked(graph: Graph, operation: ElementwiseOperation, *operands: Any) -> list[Any]:
-    """The operands, of which one at least is a tensor, all of one dtype that the operation takes;
-    numbers of that dtype."""
+    """Return the operands, of which one at least is a tensor, all of one dtype that the operation
+    takes; numbers of that dtype."""
     if operation.arity == 1:
         return [check_operand(graph, "its operand", operands[0], operation)]
     tensors = [
@@ -71,14 +71,14 @@ def checked(graph: Graph, operation: ElementwiseOperation, *operands: Any) -> li
 
 
 def tensors_of(operands: Sequence[Any]) -> list[Tensor]:
-    """Those of the operands that are no numbers."""
+    """Return those of the operands that are no numbers."""
     return [x for x in operands if isinstance(x, Tensor)]
 
 
 def new(
     graph: Graph, operation: ElementwiseOperation, operands: Sequence[Any], prog: Program, name: str
 ) -> Tensor:
-    """The result in a new tensor; `result_like` says where."""
+    """Return the result in a new tensor; `result_like` says where."""
     tensors = tensors_of(operands)
     shape = common_shape(tensors)
     dtype = tensors[0].dtype

@@ -52,7 +52,7 @@ _SUPERVISOR, _WORKER = 20, 17  # as UnaryOp1D: around the vertex, and around a w
 
 
 def run(code: str, inputs: Sequence[Any]) -> Any:
-    """The value of an expression's steps (`Expr.code`, with spaces between) for arrays."""
+    """Return the value of an expression's steps (`Expr.code`, with spaces between) for arrays."""
     return composed.walk(
         code,
         inputs,
@@ -65,7 +65,7 @@ def run(code: str, inputs: Sequence[Any]) -> Any:
 def loop_cycles(
     code: str, inputs: Sequence[type[DType]], out: type[DType], n: int, target: Target
 ) -> int:
-    """Worker cycles of the loop over `n` elements: see the head of this module."""
+    """Return the worker cycles of the loop over `n` elements: see the head of this module."""
     steps = code.split()
     starts = [0]
     loops = [0]
@@ -99,7 +99,8 @@ def loop_cycles(
 
 
 def _operation_cycles(operation: str, dtype: type[DType], n: int, target: Target) -> int:
-    """Worker cycles of an operation on `n` elements of `dtype`, without loads and stores."""
+    """Return the worker cycles of an operation on `n` elements of `dtype`, without loads and
+    stores."""
     if operation == "SELECT":
         return 5 * n  # as PopLibs' Select
     if operation == "CLAMP":
@@ -146,7 +147,8 @@ _RESULT = _open("Result")
 
 
 def _base(count: int, in_place: bool) -> type[Vertex]:
-    """The vertex class for an expression of `count` tensors, with a dtype for each left open."""
+    """Return the vertex class for an expression of `count` tensors, with a dtype for each left
+    open."""
     vector: Any = Vector
     fields: dict[str, Any] = {f"x{n + 1}": Input[vector[_DTYPES[n]]] for n in range(count)}
     if in_place:
@@ -171,7 +173,7 @@ _BASES = {
 def _codelet(
     code: str, says: str, inputs: tuple[type[DType], ...], out: type[DType] | None
 ) -> type[Vertex]:
-    """The vertex class of an expression; in place if `out` is None."""
+    """Return the vertex class of an expression; in place if `out` is None."""
     dtypes: dict[Any, type[DType]] = dict(zip(_DTYPES, inputs, strict=False))
     if out is not None:
         dtypes[_RESULT] = out
@@ -188,8 +190,8 @@ def map(
     debug_context: str = OWN,
     options: Options | None = None,
 ) -> Tensor:
-    """The expression of the tensors, element by element, in a new tensor; one compute set, one
-    vertex a tile.
+    """Return the expression of the tensors, element by element, in a new tensor; one compute set,
+    one vertex a tile.
 
     `expression`: see `popops.expr`; `tensors`: up to 8, broadcast to one shape. The result has the
     dtype that the expression gives, and the mapping of a tensor of its shape: as in PopLibs, of the
@@ -248,7 +250,7 @@ def map_with_output(
 
 
 def _checked(graph: Graph, expression: object, tensors: object) -> tuple[type[DType], Shape, str]:
-    """(dtype of the result, its shape, the steps), if all arguments are right."""
+    """Return (dtype of the result, its shape, the steps), if all arguments are right."""
     expression_given = as_expr(expression, f"{calling()}()")
     if not isinstance(tensors, (list, tuple)) or not 1 <= len(tensors) <= MOST_TENSORS:
         raise refused(f"""was given the tensors {shown(tensors)}.

@@ -60,7 +60,7 @@ def gather(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Slices of x, of `slice_sizes`, that begin where `indices` says: XLA's gather.
+    """Return the slices of x, of `slice_sizes`, that begin where `indices` says: XLA's gather.
 
     `indices` (INT or UNSIGNED_INT) has in dimension `index_vector_dim` (which may be its rank: then
     each number stands alone) the starts in x's dimensions `start_index_map`; a start from which the
@@ -173,11 +173,11 @@ class _Window:
         return list(sliced(self.x, self.along, self.lengths))
 
     def slice(self, rows: Tensor) -> Tensor:
-        """The rows of a slice as a slice."""
+        """Return the rows of a slice as a slice."""
         return as_slices(rows, self.x, self.along, self.lengths).reshape(self.shape)
 
     def rows(self, part: Tensor) -> Tensor:
-        """A slice as its rows."""
+        """Return a slice as its rows."""
         return fold(part.reshape([1, *self.sizes]), self.along).reshape(
             (prod(self.lengths), part.num_elements // prod(self.lengths))
         )
@@ -235,8 +235,8 @@ def _one_by_one(
 def select_scalar_from_rows(
     graph: Graph, x: Matrix, indices: Row, prog: Program, debug_context: str = OWN
 ) -> Tensor:
-    """[rows]: of each row of x [rows, columns] the element that `indices` [rows] (UNSIGNED_INT)
-    names; NaN beyond the last.
+    """Return [rows]: of each row of x [rows, columns] the element that `indices` [rows]
+    (UNSIGNED_INT) names; NaN beyond the last.
 
     `indices` of `MASKED_LABEL_CODE` give 0. FLOAT or HALF. One compute set to keep what was named,
     and a reduction; PopLibs' SelectFromInterval reads the named elements alone, and is cheaper
@@ -283,7 +283,7 @@ def _check_rows(x: Tensor, indices: Tensor) -> None:
 
 
 def _index_rows(indices: Tensor, dim: Any, count: int) -> tuple[tuple[int, ...], Tensor]:
-    """(the batch dimensions, the indices as [slices, dims])."""
+    """Return (the batch dimensions, the indices as [slices, dims])."""
     if indices.dtype not in (INT, UNSIGNED_INT):
         raise refused(f"""works on indices of INT and UNSIGNED_INT; they are
             {indices.dtype.__name__}.

@@ -30,8 +30,8 @@ def create_host_sliceable_tensor(
     is_read: bool,
     debug_context: str = "host_sliceable",
 ) -> IndicesAndTensor:
-    """Variables for a copy of rows of a remote buffer: `indices` [rows], UNSIGNED_INT, and `tensor`
-    of `shape` (rows, length).
+    """Return the variables for a copy of rows of a remote buffer: `indices` [rows], UNSIGNED_INT,
+    and `tensor` of `shape` (rows, length).
 
     `is_read`: rows are read from the host, and come in whole packets to a tile
     (`Target.host_packet_bytes`); rows that are written are dealt out as evenly as 64-bit words
@@ -56,7 +56,7 @@ def create_host_transferable_tensor(
     is_read: bool,
     debug_context: str = "host_transferable",
 ) -> Tensor:
-    """A variable of `shape` for a copy from or to the host as a whole. Otherwise as
+    """Return a variable of `shape` for a copy from or to the host as a whole. Otherwise as
     `create_host_sliceable_tensor`."""
     sizes = check_shape(shape)
     tensor = graph.add_variable(as_dtype(dtype, f"{calling()}()"), sizes, debug_context)

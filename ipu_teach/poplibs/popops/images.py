@@ -24,8 +24,8 @@ def normalise_image(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """(image * scale - offsets) * scales, channel by channel, with a fourth channel of zeros: […,
-    4].
+    """Return (image * scale - offsets) * scales, channel by channel, with a fourth channel of
+    zeros: […, 4].
 
     `image` […, 3]: UNSIGNED_CHAR, FLOAT or HALF; `offsets` and `scales` [3]: FLOAT or HALF, which
     the result is, and as the image is if that is no UNSIGNED_CHAR. A fused expression, after a cast

@@ -13,8 +13,8 @@ from ipu_teach.types import FLOAT, DType
 def in_float(
     expression: Callable[..., Any], *operands: Any, out: type[DType] = FLOAT
 ) -> tuple[Any, list[Tensor]]:
-    """(what `expression` makes of tensors and numbers, each tensor in FLOAT, as `out`; those given
-    that are tensors)."""
+    """Return (what `expression` makes of tensors and numbers, each tensor in FLOAT, as `out`; those
+    given that are tensors)."""
     tensors = [operand for operand in operands if isinstance(operand, Tensor)]
     places = (expr.PlaceHolder(number + 1) for number in range(len(tensors)))
     widened = [

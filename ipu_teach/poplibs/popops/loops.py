@@ -22,8 +22,8 @@ Body = Callable[[Tensor], Program]
 def counted_loop(
     graph: Graph, begin: int, end: int, step: int, body: Body, debug_context: str = OWN
 ) -> Steps:
-    """A program that runs `body(counter)` for the counter begin, begin + step, … as long as it has
-    not reached end.
+    """Return a program that runs `body(counter)` for the counter begin, begin + step, … as long as
+    it has not reached end.
 
     `counter`: one INT on tile 0, which the body may read and must not write. `body` is called once,
     here, and returns a program. `step` may be negative, then end lies below begin. Each turn costs
@@ -57,8 +57,8 @@ def counted_for_loop(
     body: Program,
     debug_context: str = OWN,
 ) -> Steps:
-    """A program that runs `body` for the counter begin, begin + step, … as long as it has not
-    reached `limit`.
+    """Return a program that runs `body` for the counter begin, begin + step, … as long as it has
+    not reached `limit`.
 
     `counter` and `limit`: one element each, both INT or both UNSIGNED_INT; the limit is read before
     every turn, so it may be made on the device, and even change. A negative `step` counts down.

@@ -42,8 +42,8 @@ def multi_slice(
     plan: SlicePlan | None = None,
     options: Options | None = None,
 ) -> Tensor:
-    """Many slices of x at once, such as the rows of an embedding: [slices, *shape with sizes[i] in
-    dims[i]].
+    """Return the many slices of x at once, such as the rows of an embedding: [slices, *shape with
+    sizes[i] in dims[i]].
 
     `offsets` [slices, len(dims)]: UNSIGNED_INT or INT. Where a slice does not lie in x as a whole,
     the result is 0. The result lies where its columns of x do, and looks them up in one compute

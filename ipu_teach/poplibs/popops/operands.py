@@ -35,7 +35,7 @@ ORDINALS = ("its first operand", "its second operand", "its third operand")
 def check_operand(
     graph: Graph, argument: str, tensor: object, operation: ElementwiseOperation | None = None
 ) -> Tensor:
-    """`tensor`, if it is a mapped tensor of what the operation takes."""
+    """Return `tensor`, if it is a mapped tensor of what the operation takes."""
     check_tensor(graph, argument, tensor)
     assert isinstance(tensor, Tensor)
     check_takes(argument, tensor, operation)
@@ -60,7 +60,8 @@ def check_takes(
 
 
 def common_shape(tensors: Sequence[Tensor]) -> Shape:
-    """The shape that all tensors broadcast to. Raises `PoplibsError`, which names the shapes."""
+    """Return the shape that all tensors broadcast to. Raises `PoplibsError`, which names the
+    shapes."""
     try:
         return np.broadcast_shapes(*(t.shape for t in tensors))
     except ValueError:
@@ -74,8 +75,8 @@ def common_shape(tensors: Sequence[Tensor]) -> Shape:
 def result_like(
     graph: Graph, tensors: Sequence[Tensor], shape: Shape, dtype: type[DType], name: str
 ) -> Tensor:
-    """A new tensor of `shape` for a result, laid out and mapped as the operand of that shape that
-    is spread best.
+    """Return a new tensor of `shape` for a result, laid out and mapped as the operand of that shape
+    that is spread best.
 
     The order of preference is PopLibs' (popops/ElementWiseUtil.cpp): the fewest elements on the
     fullest tile, then the most tiles, then the fewest regions, then the first operand. An operand
@@ -95,8 +96,8 @@ def result_like(
 
 
 def _spread(graph: Graph, tensor: Tensor) -> tuple[bool, int, int, int]:
-    """How badly a tensor is spread: whether it is partly outside the graph's tiles, the elements on
-    the fullest tile, the tiles counted negatively, and the regions."""
+    """Return how badly a tensor is spread: whether it is partly outside the graph's tiles, the
+    elements on the fullest tile, the tiles counted negatively, and the regions."""
     ordered = tensor.dim_shuffle(in_memory_order(tensor))
     _, count, tile = pieces_by_tile(ordered, graph.tile_map())
     is_mapped = tile >= 0
@@ -119,8 +120,8 @@ def check_output(out: Tensor, shape: Shape, dtype: type[DType]) -> None:
 def check_factor(
     graph: Graph, argument: str, k: object, dtype: type[DType], *wider: type[DType]
 ) -> Any:
-    """A factor: a number of `dtype`, or a mapped tensor of one element of `dtype` (or of one of
-    `wider`), as a scalar.
+    """Return a factor: a number of `dtype`, or a mapped tensor of one element of `dtype` (or of one
+    of `wider`), as a scalar.
 
     Raises `PoplibsError`, and `TensorCreationError` for a number that does not fit.
     """

@@ -63,7 +63,7 @@ class ElementwiseOperation:
         }.get(self.takes, True)
 
     def result(self, dtype: type[DType]) -> type[DType]:
-        """The dtype of the result for operands of `dtype`."""
+        """Return the dtype of the result for operands of `dtype`."""
         return BOOL if self.asks else dtype
 
 
@@ -223,8 +223,8 @@ OPERATIONS = UNARY | BINARY | TERNARY
 
 
 def evaluate(name: str, *operands: Any) -> Any:
-    """The operation's results, in the operands' dtype (BOOL where it asks): for arrays, and for
-    what stands for them."""
+    """Return the operation's results, in the operands' dtype (BOOL where it asks): for arrays, and
+    for what stands for them."""
     operation = OPERATIONS[name]
     dtype = operands[0].dtype
     rounded = (
@@ -240,8 +240,8 @@ def evaluate(name: str, *operands: Any) -> Any:
 def rated(
     rates: Rates, operation: ElementwiseOperation, dtype: type[DType]
 ) -> tuple[str, type[DType]]:
-    """The operation and dtype whose estimate holds for `operation` on `dtype`: its own if PopLibs
-    has one.
+    """Return the operation and dtype whose estimate holds for `operation` on `dtype`: its own if
+    PopLibs has one.
 
     Else, assumed: that of the operation it is `like`, and for an integer or BOOL that of an INT, or
     of a FLOAT.

@@ -95,7 +95,7 @@ def _check_room(x: Tensor, axis: int, before: int, behind: int, padding: Padding
 def _margin(
     graph: Graph, x: Tensor, axis: int, count: int, before: bool, padding: PaddingType, number: Any
 ) -> Tensor | None:
-    """The elements to put before, or behind, x along an axis; None if there are none."""
+    """Return the elements to put before, or behind, x along an axis; None if there are none."""
     if count <= 0:
         return None
     length = x.shape[axis]

@@ -66,13 +66,13 @@ class Lying:
     counts: Array
 
     def elsewhere(self, owners: Array) -> int:
-        """The most elements that a tile has to fetch to reduce the columns that it owns."""
+        """Return the most elements that a tile has to fetch to reduce the columns that it owns."""
         owner: Array = owners[self.columns]
         away = np.where(owner == self.tiles, 0, self.lengths)
         return int(np.bincount(owner + 1, away).max())  # one that lies nowhere is told of later
 
     def of_columns(self, begin: int, end: int) -> Array:
-        """[partial results, columns]: those of columns that have equally many."""
+        """Return [partial results, columns]: those of columns that have equally many."""
         first = int(self.counts[:begin].sum())
         width = end - begin
         count = int(self.counts[begin])
@@ -80,7 +80,7 @@ class Lying:
         return columns
 
     def even(self, width: int) -> list[tuple[int, int]]:
-        """The columns in (begin, end) of `width` at most, that have equally many partial
+        """Return the columns in (begin, end) of `width` at most, that have equally many partial
         results."""
         ends = [*(np.flatnonzero(np.diff(self.counts)) + 1).tolist(), len(self.counts)]
         return [
@@ -159,7 +159,7 @@ def placed_plan(
     inter_tile: type[DType],
     target: Target,
 ) -> PlacedPlan:
-    """The cheapest way on from `found`, with the cycles of all stages."""
+    """Return the cheapest way on from `found`, with the cycles of all stages."""
     busy, alone = _first_stage(placement, operation, dtype, inter_tile, target)
     again = after(operation)
     width = len(placement.counts)
@@ -167,7 +167,8 @@ def placed_plan(
 
     @cache
     def step(columns: int, rows: int, to: type[DType]) -> int:
-        """Cycles of a vertex over partial results of other tiles, and of their coming."""
+        """Return the cycles of a vertex over partial results of other tiles, and of their
+        coming."""
         shares = shares_of(again, columns, rows, inter_tile)
         return int(exchange_cycles(rows * columns * inter_tile.size, target)) + stage_cycles(
             again, columns, rows, inter_tile, to, target, shares
@@ -196,8 +197,8 @@ def placed_plan(
 def _first_stage(
     placement: Lying, operation: str, dtype: type[DType], out: type[DType], target: Target
 ) -> tuple[int, Array]:
-    """The cycles of the busiest tile, and for each group in how many parts single workers take it:
-    where that is quicker for its tile."""
+    """Return the cycles of the busiest tile, and for each group in how many parts single workers
+    take it: where that is quicker for its tile."""
     workers = target.num_worker_contexts
     groups = placement.groups
     owners = groups.tile

@@ -39,8 +39,8 @@ class AccumTypes:
 
 
 def accum_types(operation: str, dtype: type[DType], options: object) -> AccumTypes:
-    """The types of the options: by default FLOAT for sums of HALF, and `dtype` for all else. Raises
-    `InvalidOptionError`."""
+    """Return the types of the options: by default FLOAT for sums of HALF, and `dtype` for all else.
+    Raises `InvalidOptionError`."""
     chosen = settled(OPTIONS, options)
     usual = partials_dtype(operation, dtype)
     inter_tile, in_vertex = (chosen[option.name] or usual for option in OPTIONS)
@@ -129,8 +129,9 @@ def plan_reduce(
     operation: str = "ADD",
     options: Options | None = None,
 ) -> ReducePlan:
-    """The number of row blocks that the cost model likes best for reducing `rows` x `columns` of
-    `dtype` to one row, wherever they lie. `reduce` knows where, and may find something cheaper.
+    """Return the number of row blocks that the cost model likes best for reducing `rows` x
+    `columns` of `dtype` to one row, wherever they lie. `reduce` knows where, and may find something
+    cheaper.
 
     `options`: as of `reduce`. Raises `PoplibsError` and `InvalidOptionError`.
     """
@@ -159,7 +160,7 @@ def planned(
     operation: str,
     inter_tile: type[DType],
 ) -> ReducePlan:
-    """The cheapest of all plans; of equals that with the fewest blocks."""
+    """Return the cheapest of all plans; of equals that with the fewest blocks."""
     max_parts = min(rows, target.num_tiles) if columns else 1
     plans = (
         reduce_stages(rows, columns, blocks, dtype, target, operation, inter_tile)
@@ -169,7 +170,7 @@ def planned(
 
 
 def share_of(columns: int, dtype: type[DType], target: Target) -> int:
-    """The results that a tile holds at most, mapped linearly."""
+    """Return the results that a tile holds at most, mapped linearly."""
     return max(-(-columns // target.num_tiles), min(columns, MIN_BYTES_PER_TILE // dtype.size))
 
 
@@ -182,7 +183,7 @@ def reduce_stages(
     operation: str = "ADD",
     inter_tile: type[DType] | None = None,
 ) -> ReducePlan:
-    """The plan with that many blocks, and its modelled cycles: as if every element came from
+    """Return the plan with that many blocks, and its modelled cycles: as if every element came from
     another tile."""
     carried = inter_tile or partials_dtype(operation, dtype)
     share = share_of(columns, dtype, target)

@@ -48,14 +48,14 @@ R = TypeVar("R")
 
 
 def partials_dtype(operation: str, dtype: type[DType]) -> type[DType]:
-    """The dtype in which a reduction of `dtype` is carried on: FLOAT for sums of HALF, else
+    """Return the dtype in which a reduction of `dtype` is carried on: FLOAT for sums of HALF, else
     `dtype`."""
     return FLOAT if dtype is HALF and operation in _SUMS else dtype
 
 
 def shares_of(operation: str, columns: int, rows: int, dtype: type[DType]) -> int:
-    """How many shares of the rows a vertex reduces side by side: six of few long columns, else
-    one."""
+    """Return how many shares of the rows a vertex reduces side by side: six of few long columns,
+    else one."""
     scalar = columns == 1 and operation in ("ADD", "SQUARE_ADD", "MAX", "MIN")
     few = 1 < columns <= FEW and operation in _FEW and dtype in (FLOAT, HALF)
     # its squares are made a path at a time, whatever the columns
@@ -66,8 +66,8 @@ def shares_of(operation: str, columns: int, rows: int, dtype: type[DType]) -> in
 def reduced(
     operation: str, x: Any, carried: type[DType], shares: int = 1, across: bool = False
 ) -> Any:
-    """The rows of x [rows, columns] reduced in the dtype `carried`: each of `shares`, first to
-    last, then their results. `across`: x is [columns, rows]."""
+    """Return the rows of x [rows, columns] reduced in the dtype `carried`: each of `shares`, first
+    to last, then their results. `across`: x is [columns, rows]."""
     if shares > 1:
         length = x.shape[1] if across else len(x)
         parts = [
@@ -88,7 +88,7 @@ def reduced(
 
 
 def after(operation: str) -> str:
-    """What is done with the partial results of an operation."""
+    """Return what is done with the partial results of an operation."""
     return "ADD" if operation == "SQUARE_ADD" else operation
 
 
@@ -130,8 +130,8 @@ def worker_cycles(
     across: bool = False,
     stride: int = 0,
 ) -> int:
-    """Worker cycles of PopLibs' Reduce, in the specialisation that fits: `columns` of rows that are
-    `stride` elements apart, or of which each has its rows side by side."""
+    """Return the worker cycles of PopLibs' Reduce, in the specialisation that fits: `columns` of
+    rows that are `stride` elements apart, or of which each has its rows side by side."""
     dtype, out = (FLOAT if kind is BOOL else kind for kind in (dtype, out))
     if columns == 1 and operation in _FEW and stride < 2:
         return int(vertices.reduce_to_scalar(rows, dtype, out, target))
@@ -175,7 +175,7 @@ class _Reduction(SupervisorVertex, Generic[P, R]):
         )
 
     def reduced(self: Any) -> Any:
-        """The row of results."""
+        """Return the row of results."""
         return reduced(self.operation, self.x, self.carried, self.shares, self.across)
 
 
@@ -251,7 +251,7 @@ def reduction_codelet(
     shares: int,
     across: bool = False,
 ) -> type[Vertex]:
-    """`base` for an operation and the dtypes of the rows, the result and what is carried:
+    """Return `base` for an operation and the dtypes of the rows, the result and what is carried:
     popops::ReduceRows<ADD,float>.
 
     The last is named where it is not the usual one; `shares` of the rows, where there are several:

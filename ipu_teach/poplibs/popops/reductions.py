@@ -179,8 +179,8 @@ def reduce_many(
     outputs: Sequence[Tensor] | None = None,
     options: Options | None = None,
 ) -> list[Tensor]:
-    """Several reductions side by side, in the compute sets of one: at most three, however many
-    there are.
+    """Return the several reductions side by side, in the compute sets of one: at most three,
+    however many there are.
 
     `operations`: a list of `SingleReduceOp`, or of tuples of what makes one. `outputs`: a tensor
     for each, as `out` of `reduce_with_output`; by default they are made. Returns them. `prog` and
@@ -354,8 +354,8 @@ def _run(graph: Graph, jobs: list[_Job], prog: Into, name: str) -> None:
 
 
 def _plan(graph: Graph, job: _Job) -> ReducePlan | PlacedPlan:
-    """The cheaper of two: blocks of rows, wherever they lie; and what each tile has, then the
-    rest."""
+    """Return the cheaper of two: blocks of rows, wherever they lie; and what each tile has, then
+    the rest."""
     operation = job.params.operation
     kind = job.matrix.dtype
     types = job.types
@@ -376,8 +376,9 @@ def _plan(graph: Graph, job: _Job) -> ReducePlan | PlacedPlan:
 def _reduce_where_it_lies(
     graph: Graph, into: list[ComputeSet], job: _Job, plan: PlacedPlan, name: str
 ) -> list[tuple[int, Tensor]]:
-    """The rows of each column reduced on the tiles that have them, and the results in blocks if the
-    plan says so: (first column, [results, columns]) of the columns that have equally many."""
+    """Return the rows of each column reduced on the tiles that have them, and the results in blocks
+    if the plan says so: (first column, [results, columns]) of the columns that have equally
+    many."""
     placement = plan.lying
     again = after(job.params.operation)
     kind = job.types.inter_tile
@@ -457,8 +458,8 @@ def _add_by_group(
 
 
 def _elements(places: Array, first: Array, columns: int, rows: int, across: int) -> Array:
-    """The positions of columns from place `first` on: [vertices, rows, columns], or [vertices,
-    columns, rows] if `across`."""
+    """Return the positions of columns from place `first` on: [vertices, rows, columns], or
+    [vertices, columns, rows] if `across`."""
     flat = places[first[:, None] + np.arange(columns * rows)]
     positions: Array = flat.reshape(-1, columns, rows)
     return positions if across else positions.transpose(0, 2, 1)
@@ -470,8 +471,8 @@ def _size(matrix: Tensor) -> tuple[int, int]:
 
 
 def _reduce_blocks(graph: Graph, into: ComputeSet, job: _Job, blocks: int, name: str) -> Tensor:
-    """Each block of rows reduced on a tile of its own, if possible that which holds its first
-    element: (blocks, columns)."""
+    """Return each block of rows reduced on a tile of its own, if possible that which holds its
+    first element: (blocks, columns)."""
     matrix = job.matrix
     kind = job.types.inter_tile
     partials = graph.add_variable(kind, (blocks, matrix.shape[1]), f"{name}/partials")

@@ -59,12 +59,13 @@ class RowBlock(NamedTuple):
     lookups: slice
 
     def of(self, rows: Tensor) -> Tensor:
-        """Its part of [rows, columns]."""
+        """Return its part of [rows, columns]."""
         return columns_of(rows[self.rows[0] : self.rows[1]], self.columns)
 
 
 def blocks_of(graph: Graph, rows: Tensor, plan: SlicePlan | None, lookups: int) -> list[RowBlock]:
-    """All blocks of [rows, columns]: by the plan; without one, whole columns where they lie."""
+    """Return all blocks of [rows, columns]: by the plan; without one, whole columns where they
+    lie."""
     if plan is None:
         all_rows = (0, rows.shape[0])
         return [
@@ -79,8 +80,8 @@ def blocks_of(graph: Graph, rows: Tensor, plan: SlicePlan | None, lookups: int) 
 def plan_for(
     graph: Graph, rows: Tensor, lookups: int, operation: str | None = None
 ) -> SlicePlan | None:
-    """The plan that is quickest for [rows, columns] as they lie, for a slice, or for an update by
-    `operation`; None where whole columns, each on its tile, are as quick."""
+    """Return the plan that is quickest for [rows, columns] as they lie, for a slice, or for an
+    update by `operation`; None where whole columns, each on its tile, are as quick."""
     target = graph.target
     dtype = rows.dtype
     if not rows.num_elements or not lookups or operation not in (None, "ADD"):
@@ -103,8 +104,8 @@ def slice_rows(
     name: str,
     plan: SlicePlan | None = None,
 ) -> Tensor:
-    """[numbers, columns]: the rows of [rows, columns] of these numbers; zeros where there is no
-    such row.
+    """Return [numbers, columns]: the rows of [rows, columns] of these numbers; zeros where there is
+    no such row.
 
     Where a plan cuts the rows, each part looks all numbers up; the parts' results are then added as
     whole numbers, bit by bit: all but one are zero.
@@ -203,7 +204,7 @@ def row_numbers(
     name: str,
     clamped: bool = False,
 ) -> Tensor:
-    """[slices]: one number for each row of `offsets` [slices, dims], in a grid of `counts`
+    """Return [slices]: one number for each row of `offsets` [slices, dims], in a grid of `counts`
     positions.
 
     An offset outside the grid gives a number outside it; if `clamped`, that of the nearest
@@ -238,8 +239,8 @@ def spread_numbers(
     prog: Program,
     name: str,
 ) -> Tensor:
-    """[slices, rows of a slice]: the numbers of all rows that slices cover, from the position of
-    each in a grid of `counts`."""
+    """Return [slices, rows of a slice]: the numbers of all rows that slices cover, from the
+    position of each in a grid of `counts`."""
     if prod(lengths) == 1 or not counts:
         return numbers.reshape((numbers.num_elements, 1))
     total = prod(shape)
@@ -268,7 +269,7 @@ def made(
     scale: type[DType] | None = None,
     updates: type[DType] | None = None,
 ) -> type[Vertex]:
-    """`base` for rows of `dtype`, row numbers of `numbers`, a factor and updates:
+    """Return `base` for rows of `dtype`, row numbers of `numbers`, a factor and updates:
     popops::MultiUpdateOp<ADD,float,int>."""
     words: list[Any] = [operation, dtype, None if numbers is UNSIGNED_INT else numbers]
     for name, operand in (("scale", scale), ("updates", updates)):
@@ -282,13 +283,13 @@ def made(
 
 
 def fold(x: Tensor, along: Sequence[int]) -> Tensor:
-    """[slices, *shape] with the dimensions `along` of shape moved to the front of it."""
+    """Return [slices, *shape] with the dimensions `along` of shape moved to the front of it."""
     rest = [d for d in range(x.rank - 1) if d not in along]
     return x.dim_shuffle([0, *(d + 1 for d in along), *(d + 1 for d in rest)])
 
 
 def unfold(x: Tensor, along: Sequence[int], rank: int) -> Tensor:
-    """The inverse of `fold`."""
+    """Return the inverse of `fold`."""
     order = [*along, *(d for d in range(rank) if d not in along)]
     return x.dim_shuffle([0, *(order.index(d) + 1 for d in range(rank))])
 
@@ -306,8 +307,8 @@ def rows_of(x: Tensor, along: Sequence[int]) -> Tensor:
 
 
 def windows(x: Tensor, along: Sequence[int], lengths: Sequence[int]) -> tuple[Tensor, list[int]]:
-    """(x as [positions of a slice, its elements], how many positions there are in each dimension):
-    a view that repeats elements."""
+    """Return (x as [positions of a slice, its elements], how many positions there are in each
+    dimension): a view that repeats elements."""
     rest = [d for d in range(x.rank) if d not in along]
     view = x.dim_shuffle([*along, *rest])
     counts = []
@@ -327,7 +328,8 @@ def windows(x: Tensor, along: Sequence[int], lengths: Sequence[int]) -> tuple[Te
 
 
 def as_slices(rows: Tensor, x: Tensor, along: Sequence[int], lengths: Sequence[int]) -> Tensor:
-    """Rows of `windows`, or all rows of slices one after the other, as [slices, *shape of one]."""
+    """Return the rows of `windows`, or all rows of slices one after the other, as [slices, *shape
+    of one]."""
     rest = [n for d, n in enumerate(x.shape) if d not in along]
     slice_size = prod(lengths) * prod(rest)
     count = rows.num_elements // slice_size if slice_size else rows.shape[0]
@@ -344,8 +346,8 @@ def aimed(
     prog: Program,
     name: str,
 ) -> tuple[Tensor, Tensor]:
-    """([slices, rows of each], [all rows, columns]): the rows of x that slices at these offsets
-    cover, by number, and what `updates` [slices, *shape of one] has for them."""
+    """Return ([slices, rows of each], [all rows, columns]): the rows of x that slices at these
+    offsets cover, by number, and what `updates` [slices, *shape of one] has for them."""
     shape = [x.shape[d] for d in along]
     counts = [n - length + 1 for n, length in zip(shape, lengths, strict=True)]
     numbers = row_numbers(graph, offsets, counts, prog, name)
@@ -417,12 +419,12 @@ def sizes_of(x: Tensor, along: list[int], sizes: Any) -> list[int]:
 
 
 def sliced(x: Tensor, along: list[int], lengths: list[int]) -> Shape:
-    """The shape of x with `lengths` in the dimensions `along`."""
+    """Return the shape of x with `lengths` in the dimensions `along`."""
     return tuple(lengths[along.index(d)] if d in along else n for d, n in enumerate(x.shape))
 
 
 def check_slice(x: Tensor, offset: Tensor, dims: Any, sizes: Any) -> tuple[list[int], list[int]]:
-    """(dimensions, sizes) of a slice at one offset."""
+    """Return (dimensions, sizes) of a slice at one offset."""
     along, lengths = _check_sliced(x, dims, sizes)
     if offset.dtype is not UNSIGNED_INT or offset.shape[0] != len(along):
         raise refused(f"""wants offset as {counted(len(along), "element")} of UNSIGNED_INT, one for
@@ -433,7 +435,7 @@ def check_slice(x: Tensor, offset: Tensor, dims: Any, sizes: Any) -> tuple[list[
 
 
 def check_slices(x: Tensor, offsets: Tensor, dims: Any, sizes: Any) -> tuple[list[int], list[int]]:
-    """(dimensions, sizes) of slices at many offsets."""
+    """Return (dimensions, sizes) of slices at many offsets."""
     along, lengths = _check_sliced(x, dims, sizes)
     if offsets.dtype not in OFFSETS or offsets.shape[1] != len(along):
         raise refused(f"""wants offsets [slices, {len(along)}] of UNSIGNED_INT or INT, a number for

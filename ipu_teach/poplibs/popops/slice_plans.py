@@ -75,7 +75,7 @@ class SlicePlan:
         return sum(cycles for _, cycles in self.parts)
 
     def rows(self) -> list[tuple[int, int]]:
-        """The (begin, end) of each block of rows."""
+        """Return the (begin, end) of each block of rows."""
         return balanced_partition(self.entries, self.row_parts)
 
     def blocks(
@@ -131,8 +131,8 @@ def embedding_plan(
     num_lookups: Sequence[int],
     options: Options | None = None,
 ) -> SlicePlan:
-    """The best cut of a table [num_entries, output_size] of `dtype` for slices and updates of
-    `num_lookups` rows at a time.
+    """Return the best cut of a table [num_entries, output_size] of `dtype` for slices and updates
+    of `num_lookups` rows at a time.
 
     `num_lookups`: a list; the plan is for the largest. `options`: "usedForSlice" and
     "usedForUpdate" (True), what is costed; "operationForUpdate" ("add", "max" or "none");
@@ -188,8 +188,8 @@ def _best(
 
 
 def _cuts(sizes: tuple[int, int, int], tiles: int) -> Iterator[tuple[int, int, int]]:
-    """(parts of the columns, of the rows, of the lookups) that have a tile for each block: of the
-    lookups some, each a tenth more than the one before."""
+    """Yield (parts of the columns, of the rows, of the lookups) that have a tile for each block: of
+    the lookups some, each a tenth more than the one before."""
     counts = [1]
     for parts in _counts(sizes[2], tiles):
         if parts >= 1.1 * counts[-1]:
@@ -210,9 +210,9 @@ def quicker_plan(
     cycles: int,
     bytes_held: int,
 ) -> SlicePlan | None:
-    """The quickest plan for slices, or else for updates by "add", of a table that lies anyhow,
-    `held` elements of it on one tile; in a quarter of a tile's memory. None if none takes less than
-    `cycles`."""
+    """Return the quickest plan for slices, or else for updates by "add", of a table that lies
+    anyhow, `held` elements of it on one tile; in a quarter of a tile's memory. None if none takes
+    less than `cycles`."""
     chosen: dict[str, object] = {
         "usedForSlice": slices,
         "usedForUpdate": not slices,
@@ -238,7 +238,7 @@ def _counts(size: int, maximum: int) -> list[int]:
 
 @lru_cache(maxsize=64)
 def _superstep(target: Target) -> int:
-    """Cycles before the first word arrives on the last tile."""
+    """Return the cycles before the first word arrives on the last tile."""
     return target.internal_sync_cycles + int(arrival_cycles(target).max())
 
 
@@ -252,8 +252,8 @@ def planned(
     lookup_parts: int = 1,
     own_step: int = 0,
 ) -> SlicePlan:
-    """The plan with these numbers of parts, and its costs: as if every element came from another
-    tile. `apart`: so does the table, of which one tile holds so many elements."""
+    """Return the plan with these numbers of parts, and its costs: as if every element came from
+    another tile. `apart`: so does the table, of which one tile holds so many elements."""
     entries, columns, lookups = sizes
     rows = -(-entries // row_parts)
     wide = -(-columns // column_parts)
@@ -350,7 +350,7 @@ def create_indices_tensor(
     plan: SlicePlan | None = None,
     name: str = "indices",
 ) -> Tensor:
-    """A variable [num_indices, len(dims)] of UNSIGNED_INT for the numbers of slices, mapped
+    """Return a variable [num_indices, len(dims)] of UNSIGNED_INT for the numbers of slices, mapped
     linearly, whatever the plan."""
     if not isinstance(dims, (list, tuple)) or not is_whole(num_indices) or num_indices < 0:
         raise refused(f"""was given the dimensions {shown(dims)} and {shown(num_indices)} as

@@ -22,8 +22,8 @@ WORDS = {True: "largest", False: "smallest"}  # in the names of codelets, by the
 
 
 def order_of(keys: Any, k: int, largest: bool, descending: bool) -> Any:
-    """[rows, k]: the places in each row of keys [rows, n] of its k largest or smallest elements, in
-    that order."""
+    """Return [rows, k]: the places in each row of keys [rows, n] of its k largest or smallest
+    elements, in that order."""
     n = keys.shape[1]
     up = np.argsort(keys, axis=1, kind="stable")
     down = (n - 1) - np.argsort(keys[:, ::-1], axis=1, kind="stable")[:, ::-1]

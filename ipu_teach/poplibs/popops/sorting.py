@@ -70,8 +70,8 @@ class TopKParams:
 def top_k(
     graph: Graph, params: TopKParams, x: Tensor, prog: Program, debug_context: str = OWN
 ) -> Tensor:
-    """[…, k]: of each row of x, along its last dimension, the k largest or smallest elements.
-    Numbers of any dtype.
+    """Return […, k]: of each row of x, along its last dimension, the k largest or smallest
+    elements. Numbers of any dtype.
 
     The result is mapped to the tiles that merged the rows last. Raises `PoplibsError`.
     """
@@ -123,8 +123,8 @@ def sort_in_place(
 def sort_key_value(
     graph: Graph, keys: Tensor, values: Tensor, dim: int, prog: Program, debug_context: str = OWN
 ) -> Tensor:
-    """`values` in the order that makes `keys`, of the same shape, ascend along `dim`; a new tensor.
-    Otherwise as `sort`."""
+    """Return `values` in the order that makes `keys`, of the same shape, ascend along `dim`; a new
+    tensor. Otherwise as `sort`."""
     return _ascended(graph, "keys", keys, values, dim, prog, debug_context)[1]
 
 
@@ -140,14 +140,14 @@ def sort_key_value_in_place(
 
 @library
 def arg_max(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """[…]: where in each row of x, along its last dimension, the largest element stands
+    """Return […]: where in each row of x, along its last dimension, the largest element stands
     (UNSIGNED_INT)."""
     return _extreme(graph, x, True, prog, debug_context)[0]
 
 
 @library
 def arg_min(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """[…]: where in each row of x, along its last dimension, the smallest element stands
+    """Return […]: where in each row of x, along its last dimension, the smallest element stands
     (UNSIGNED_INT)."""
     return _extreme(graph, x, False, prog, debug_context)[0]
 
@@ -156,7 +156,7 @@ def arg_min(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) ->
 def max_and_arg_max(
     graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN
 ) -> tuple[Tensor, Tensor]:
-    """The largest element of each row of x, along its last dimension, and where it stands
+    """Return the largest element of each row of x, along its last dimension, and where it stands
     (UNSIGNED_INT)."""
     place, best = _extreme(graph, x, True, prog, debug_context)
     return best, place
@@ -166,7 +166,7 @@ def max_and_arg_max(
 def min_and_arg_min(
     graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN
 ) -> tuple[Tensor, Tensor]:
-    """The smallest element of each row of x, along its last dimension, and where it stands
+    """Return the smallest element of each row of x, along its last dimension, and where it stands
     (UNSIGNED_INT)."""
     place, best = _extreme(graph, x, False, prog, debug_context)
     return best, place
@@ -181,7 +181,8 @@ def _ascended(
     prog: Program,
     name: str,
 ) -> tuple[Tensor, Tensor]:
-    """(keys, values) in ascending order of keys along `dim`; the keys twice without values."""
+    """Return (keys, values) in ascending order of keys along `dim`; the keys twice without
+    values."""
     axis = keys._axis(dim)
     last = keys.rank - 1
     _check_order(argument, keys)
@@ -202,8 +203,8 @@ def _sorted(
     name: str,
     with_places: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """(keys, values) of the first k places; the places themselves, or the keys twice, if there are
-    no values."""
+    """Return (keys, values) of the first k places; the places themselves, or the keys twice, if
+    there are no values."""
     rows = {"keys": keys.reshape((_rows(keys), keys.shape[-1]))}
     if values is not None:
         rows["values"] = values.reshape((_rows(keys), keys.shape[-1]))

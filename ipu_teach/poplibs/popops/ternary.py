@@ -37,11 +37,11 @@ __all__ = [
 def select(
     graph: Graph, a: Operand, b: Operand, mask: Free, prog: Program, debug_context: str = OWN
 ) -> Tensor:
-    """a where `mask` (BOOL) is true, else b, in a new tensor; numpy's broadcasting.
+    """Return a where `mask` (BOOL) is true, else b, in a new tensor; numpy's broadcasting.
 
-    a and b are of one dtype; one of them may be a number. The result is mapped as
-    the best spread operand of its shape, as by `map`. One compute set; costs PopLibs' Select, with
-    numbers a fused expression.
+    a and b are of one dtype; one of them may be a number. The result is mapped as the best spread
+    operand of its shape, as by `map`. One compute set; costs PopLibs' Select, with numbers a fused
+    expression.
     """
     return _new(graph, "SELECT", (a, b, mask), prog, debug_context)
 
@@ -108,8 +108,8 @@ def clamp_with_output(
 def _checked(
     graph: Graph, op: str, arguments: tuple[Any, Any, Any]
 ) -> tuple[list[Any], list[Tensor], Any]:
-    """(the operands, those that are tensors, the expression with numbers in it or None if all are),
-    if they are right."""
+    """Return (the operands, those that are tensors, the expression with numbers in it or None if
+    all are), if they are right."""
     operation = TERNARY[op]
     mask = arguments[2:] if op == "SELECT" else ()
     if mask:

@@ -50,14 +50,15 @@ class MatMulParams:
     def create_with_nz_ratio(
         cls, m: int, k: int, n: int, nz_ratio: float, block: Sequence[int] = (1, 1)
     ) -> MatMulParams:
-        """Room for this share of all m x k values, above 0 and up to 1. Raises `PoplibsError`."""
+        """Return the room for this share of all m x k values, above 0 and up to 1. Raises
+        `PoplibsError`."""
         return _params(m, k, n, nz_ratio, None, block)
 
     @classmethod
     def create_with_num_non_zero_values(
         cls, m: int, k: int, n: int, num_nz: int, block: Sequence[int] = (1, 1)
     ) -> MatMulParams:
-        """Room for so many values, in whole blocks. Raises `PoplibsError`."""
+        """Return the room for so many values, in whole blocks. Raises `PoplibsError`."""
         return _params(m, k, n, None, num_nz, block)
 
 
@@ -132,8 +133,8 @@ class Cut:
 def cut_for(
     params: MatMulParams, dtype: type[DType], target: Target, proportion: float = MEMORY_PROPORTION
 ) -> Cut:
-    """The cheapest cut of a product with sums of FLOAT: every way that gives each part a tile is
-    costed, for a full bucket on each."""
+    """Return the cheapest cut of a product with sums of FLOAT: every way that gives each part a
+    tile is costed, for a full bucket on each."""
     b = params.block[0]
     tiles = target.num_tiles
     rate = target.exchange_bytes_per_cycle
@@ -228,8 +229,8 @@ class Partitioner:
 
     @library
     def encode(self, csr: CSRMatrix) -> SparsityData:
-        """A pattern with its values as both tensors of a product. Raises `PoplibsError` for more
-        blocks than the budget, and another shape or block."""
+        """Return a pattern with its values as both tensors of a product. Raises `PoplibsError` for
+        more blocks than the budget, and another shape or block."""
         owner, local = self._owners(csr)
         cut = self.cut
         count = np.bincount(owner, minlength=self.cut.num_buckets)
@@ -261,7 +262,7 @@ class Partitioner:
         return SparsityData(np.append(np.uint16(rounds), places.ravel()), values)
 
     def _owners(self, csr: CSRMatrix) -> tuple[Array, tuple[Array, Array]]:
-        """The part of each block, and its row and column there."""
+        """Return the part of each block, and its row and column there."""
         params = self.cut.params
         if (csr.shape, csr.block) != ((params.m, params.k), params.block):
             raise refused(f"""was given {csr} for a product of {params.m:,} x {params.k:,} in
@@ -281,7 +282,8 @@ class Partitioner:
 
     @library
     def decode(self, meta_info: ArrayLike, nz_values: ArrayLike) -> CSRMatrix:
-        """What `encode` made, or a gradient in the place of its values, as a matrix again."""
+        """Return what `encode` made, or a gradient in the place of its values, as a matrix
+        again."""
         cut = self.cut
         b = self.cut.b
         places, values = np.asarray(meta_info), np.asarray(nz_values)
@@ -301,7 +303,7 @@ class Partitioner:
 
     @library
     def buckets(self, csr: CSRMatrix) -> tuple[Bucket, ...]:
-        """What each bucket holds of a pattern: for pictures."""
+        """Return what each bucket holds of a pattern: for pictures."""
         cut = self.cut
         meta_info = self.encode(csr).meta_info[1:].reshape(-1, self.cut.slots, PLACES)
         buckets_made = []

@@ -87,7 +87,7 @@ class _OfBucket(SupervisorVertex):
     first: ClassVar[bool] = True
 
     def mine(self, part: int) -> tuple[Array, Array, Array]:
-        """(slots, rows, columns) of the blocks of a part."""
+        """Return (slots, rows, columns) of the blocks of a part."""
         places = self.meta.reshape(-1, PLACES).astype(np.int64)
         slots = np.flatnonzero(places[:, 0] == part)
         return slots, places[slots, 1], places[slots, 2]
@@ -180,7 +180,7 @@ class DynamicSparseGradWMore(DynamicSparseGradW):
 
 
 def _codelet(base: type[Vertex], dtype: type[DType], **options: Any) -> type[Vertex]:
-    """The vertex for operands of a type; sums are FLOAT."""
+    """Return the vertex for operands of a type; sums are FLOAT."""
     words = [dtype, *(f"{name}={value:d}" for name, value in options.items())]
     return typed(base, words, {FLOAT: dtype, HALF: FLOAT}, **options)
 
@@ -192,8 +192,8 @@ def create_sparse_dense_mat_mul_lhs(
     params: MatMulParams,
     name: str = "create_sparse_dense_mat_mul_lhs",
 ) -> SparseTensor:
-    """The sparse side of a product, FLOAT or HALF, with room for `params.num_blocks` blocks and
-    nothing in it: write it before it is read. Raises `PoplibsError`."""
+    """Return the sparse side of a product, FLOAT or HALF, with room for `params.num_blocks` blocks
+    and nothing in it: write it before it is read. Raises `PoplibsError`."""
     cut = Partitioner(params, dtype, graph.target).cut
     words_per_bucket = PLACES * cut.slots
     meta = graph.add_variable(
@@ -214,8 +214,8 @@ def create_sparse_dense_mat_mul_rhs(
     params: MatMulParams,
     name: str = "create_sparse_dense_mat_mul_rhs",
 ) -> Tensor:
-    """A variable [k, n] for the dense side: what the parts of a column of parts share lies on them
-    in turn. Raises `PoplibsError`."""
+    """Return a variable [k, n] for the dense side: what the parts of a column of parts share lies
+    on them in turn. Raises `PoplibsError`."""
     cut = Partitioner(params, dtype, graph.target).cut
     tensor = graph.add_variable(dtype, (params.k, params.n), name)
     for column, (begin, end) in enumerate(cut.columns):
@@ -280,8 +280,8 @@ def fully_connected_sparse_grad_w(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """The gradients of the weights that are there, in the place of `weights.nz_values`, 0 in empty
-    slots: of the result's gradients [n, m] and the layer's activations [n, k].
+    """Return the gradients of the weights that are there, in the place of `weights.nz_values`, 0 in
+    empty slots: of the result's gradients [n, m] and the layer's activations [n, k].
 
     The buckets stay; what they are multiplied with goes round, the other way. Priced as PopLibs'
     vertices without AMP. Raises `PoplibsError`.
@@ -362,12 +362,12 @@ def _multiplied(
 
 
 def _most(parts: list[tuple[int, int]]) -> int:
-    """The size of the largest part."""
+    """Return the size of the largest part."""
     return max(end - begin for begin, end in parts)
 
 
 def _steps(graph: Graph, cut: Cut, name: str) -> dict[bool, ComputeSet]:
-    """The compute sets of the first step and, where there is a ring, of the others."""
+    """Return the compute sets of the first step and, where there is a ring, of the others."""
     words = {True: "multiply", False: "propagate"}
     needed = [first for first in words if first or cut.num_buckets > 1]
     return {first: graph.add_compute_set(f"{name}/{words[first]}") for first in needed}
@@ -376,7 +376,8 @@ def _steps(graph: Graph, cut: Cut, name: str) -> dict[bool, ComputeSet]:
 def _on_tiles(
     graph: Graph, cut: Cut, dtype: type[DType], shape: tuple[int, ...], name: str
 ) -> Tensor:
-    """A variable [buckets, parts of n, *shape], each entry on the tile that multiplies there."""
+    """Return a variable [buckets, parts of n, *shape], each entry on the tile that multiplies
+    there."""
     tensor = graph.add_variable(dtype, (*cut.tiles.shape, *shape), name)
     graph.set_tile_mapping(tensor.flatten(0, 2), cut.tiles.ravel())
     return tensor
@@ -385,7 +386,7 @@ def _on_tiles(
 def _ring(
     graph: Graph, cut: Cut, dtype: type[DType], shape: tuple[int, ...], name: str
 ) -> tuple[Tensor, Tensor]:
-    """What goes round, and where it arrives."""
+    """Return what goes round, and where it arrives."""
     bucket = _on_tiles(graph, cut, dtype, shape, f"{name}/bucket")
     return bucket, _on_tiles(graph, cut, dtype, shape, f"{name}/inbox")
 

@@ -134,7 +134,7 @@ class SparseMatrix:
         )
 
     def to_dense(self) -> Array:
-        """The whole matrix, with zeros where no block is."""
+        """Return the whole matrix, with zeros where no block is."""
         blocks = np.zeros((self.block_rows, self.block_columns, *self.block), self.values.dtype)
         blocks[self.rows, self.columns] = self.values
         dense: Array = blocks.transpose(0, 2, 1, 3).reshape(self.shape)
@@ -162,12 +162,12 @@ class COOMatrix(SparseMatrix):
 
     @classmethod
     def from_dense(cls, array: ArrayLike, block: Sequence[int] = (1, 1)) -> COOMatrix:
-        """The blocks of a matrix in which any value is not 0."""
+        """Return the blocks of a matrix in which any value is not 0."""
         dense = np.asarray(array)
         return COOMatrix(dense.shape, *_found(dense, block), block)
 
     def to_csr(self) -> CSRMatrix:
-        """The same blocks with a count for each row."""
+        """Return the same blocks with a count for each row."""
         counts = np.bincount(self.rows, minlength=self.block_rows)
         offsets = np.concatenate(([0], np.cumsum(counts)))
         return CSRMatrix(self.shape, offsets, self.columns, self.values, self.block)
@@ -206,15 +206,15 @@ class CSRMatrix(SparseMatrix):
 
     @classmethod
     def from_dense(cls, array: ArrayLike, block: Sequence[int] = (1, 1)) -> CSRMatrix:
-        """The blocks of a matrix in which any value is not 0."""
+        """Return the blocks of a matrix in which any value is not 0."""
         return COOMatrix.from_dense(array, block).to_csr()
 
     def to_coo(self) -> COOMatrix:
-        """The same blocks with a row for each."""
+        """Return the same blocks with a row for each."""
         return COOMatrix(self.shape, self.rows, self.columns, self.values, self.block)
 
     def with_values(self, values: ArrayLike) -> CSRMatrix:
-        """The same blocks with other values."""
+        """Return the same blocks with other values."""
         return CSRMatrix(self.shape, self.row_offsets, self.columns, values, self.block)
 
 
@@ -230,7 +230,7 @@ def _numbers(name: str, values: ArrayLike) -> Array:
 
 
 def _sizes(shape: object, block: Any) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Both as pairs. Raises `PoplibsError`."""
+    """Return both as pairs. Raises `PoplibsError`."""
     sizes = check_shape(shape)
     pair = isinstance(block, (list, tuple)) and len(block) == 2
     if not pair or not all(is_count(n, 1) and n <= MOST_BLOCK for n in block):
@@ -247,7 +247,7 @@ def _sizes(shape: object, block: Any) -> tuple[tuple[int, int], tuple[int, int]]
 
 @library
 def _found(array: Array, block: Any) -> tuple[Array, Array, Array]:
-    """(rows, columns, values) of the blocks of a matrix that hold anything."""
+    """Return (rows, columns, values) of the blocks of a matrix that hold anything."""
     (rows, columns), (high, wide) = _sizes(array.shape, block)
     blocks = array.reshape(rows // high, high, columns // wide, wide).transpose(0, 2, 1, 3)
     places = np.nonzero((blocks != 0).any(axis=(2, 3)))
@@ -255,7 +255,7 @@ def _found(array: Array, block: Any) -> tuple[Array, Array, Array]:
 
 
 def square(block: tuple[int, int]) -> int:
-    """The length of a block that the products know. Raises `PoplibsError`."""
+    """Return the length of a block that the products know. Raises `PoplibsError`."""
     if block[0] != block[1] or block[0] not in BLOCKS:
         sizes = ", ".join(f"{b} x {b}" for b in BLOCKS)
         raise refused(f"""multiplies blocks of {sizes}; it was given {block[0]} x {block[1]}.

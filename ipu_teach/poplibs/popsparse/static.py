@@ -111,7 +111,7 @@ class Pieces(NamedTuple):
 
 
 def pieces_of(plan: SparsePlan) -> Pieces:
-    """The pieces of a plan's rows."""
+    """Return the pieces of a plan's rows."""
     row = plan.pattern.rows[plan.order]
     run = plan.run_of_block
     new = np.ones(len(row), bool)
@@ -129,8 +129,8 @@ def pieces_of(plan: SparsePlan) -> Pieces:
 def create_sparse_dense_mat_mul_lhs(
     graph: Graph, plan: SparsePlan, name: str = "create_sparse_dense_mat_mul_lhs"
 ) -> Tensor:
-    """A variable [blocks, b, b] for the values of the plan's pattern, in its order: each block on a
-    tile that multiplies it."""
+    """Return a variable [blocks, b, b] for the values of the plan's pattern, in its order: each
+    block on a tile that multiplies it."""
     _check_plan(plan, graph)
     blocks = plan.pattern.num_blocks
     b = plan.pattern.block[0]
@@ -150,8 +150,8 @@ def create_sparse_dense_mat_mul_lhs(
 def create_sparse_dense_mat_mul_rhs(
     graph: Graph, plan: SparsePlan, name: str = "create_sparse_dense_mat_mul_rhs"
 ) -> Tensor:
-    """A tensor [k, n] for the dense operand, spread over all tiles, with the plan's parts of the
-    columns one after the other: what a tile is sent of a row of blocks lies in one piece."""
+    """Return a tensor [k, n] for the dense operand, spread over all tiles, with the plan's parts of
+    the columns one after the other: what a tile is sent of a row of blocks lies in one piece."""
     _check_plan(plan, graph)
     k = plan.pattern.shape[1]
     tensor = linear(graph, plan.dtype, (k * plan.n,), name)
@@ -323,8 +323,8 @@ def _add_sums(
     reduction: ComputeSet,
     part: int,
 ) -> Mapping:
-    """Vertices that add the pieces of each row, shared out among the tiles that have them. Returns
-    where the result lies."""
+    """Return the vertices that add the pieces of each row, shared out among the tiles that have
+    them. Returns where the result lies."""
     codelet = adder(plan.partials, plan.dtype, False)
     tiles = plan.tiles(part)
     length = out.shape[1]

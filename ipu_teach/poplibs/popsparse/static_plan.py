@@ -46,8 +46,8 @@ def expected(
     target: Target,
     proportion: float = MEMORY_PROPORTION,
 ) -> Expected:
-    """The best plan of [m, k] x [k, n] with so many blocks, evenly at random. `types`: of the
-    operands, and of the sums."""
+    """Return the best plan of [m, k] x [k, n] with so many blocks, evenly at random. `types`: of
+    the operands, and of the sums."""
     (m, k, n), (dtype, sums), tiles = sizes, types, target.num_tiles
     rows = m // block
     columns = k // block
@@ -174,7 +174,7 @@ class SparsePlan:
         return int(self.run_of_block[-1]) + 1 if self.pattern.num_blocks else 0
 
     def tiles(self, part: int) -> Array:
-        """The tile of each run for a part of the columns: int64[runs]."""
+        """Return the tile of each run for a part of the columns: int64[runs]."""
         number = np.arange(self.num_runs) * len(self.parts) + part
         return number * self.num_tiles // max(1, self.num_runs * len(self.parts))
 
@@ -189,7 +189,7 @@ def plan_sparse_dense(
     partials_type: type[DType] = FLOAT,
     available_memory_proportion: float = MEMORY_PROPORTION,
 ) -> SparsePlan:
-    """The plan of csr [m, k] x [k, n] on `target`: for this pattern, whatever its values.
+    """Return the plan of csr [m, k] x [k, n] on `target`: for this pattern, whatever its values.
 
     `dtype`: of the operands and the result, FLOAT or HALF; `partials_type`: of the sums, FLOAT, or
     HALF where the operands are. Raises `PoplibsError`.
@@ -218,8 +218,8 @@ def spread(n: int, parts: int, grain: int) -> list[tuple[int, int]]:
 
 
 def fitting(cycles: Array, temporary: Array, limit: float) -> int:
-    """The number of the cheapest of some plans within a limit of bytes; else of that which needs
-    least."""
+    """Return the number of the cheapest of some plans within a limit of bytes; else of that which
+    needs least."""
     fits = temporary <= limit
     return int(np.where(fits, cycles, np.inf).argmin() if fits.any() else temporary.argmin())
 

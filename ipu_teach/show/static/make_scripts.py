@@ -46,7 +46,7 @@ NUMBER = re.compile(r"^  ([A-Z_]+) = ([\d.]+)[,;]$", re.MULTILINE)  # of measure
 
 
 def stripped(name: str) -> str:
-    """A script without comments, blank lines, and spaces beside what parts words anyway. The
+    """Return a script without comments, blank lines, and spaces beside what parts words anyway. The
     numbers of measures.js travel where they are used, not by their names."""
     numbers = dict(NUMBER.findall((HERE / "measures.js").read_text(encoding="utf-8")))
     text = (HERE / name).read_text(encoding="utf-8")
@@ -89,7 +89,7 @@ def squeezed(text: str) -> str:
 
 
 def measures_js() -> str:
-    """measures.py, and the inks of both themes, as JavaScript."""
+    """Return measures.py, and the inks of both themes, as JavaScript."""
     sys.path.insert(0, str(HERE.parents[2]))
     from ipu_teach.show import measures, palette
 
@@ -105,7 +105,7 @@ def measures_js() -> str:
 
 
 def scripts() -> dict[str, str]:
-    """The text of every file that is made."""
+    """Return the text of every file that is made."""
     script_names = sorted(
         path.name
         for path in HERE.glob("*.js")
