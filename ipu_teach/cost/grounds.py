@@ -1,8 +1,8 @@
-"""Where a cycle comes from: on what each part of a step rests.
+"""The grounds of modelled cycles: a published formula, a count, an assumption.
 
-A phase rests on the weakest of the constants that it is made of (`target.ground`); what vertices
-compute, on how their cycles were found: a formula of PopLibs, our counting of a codelet's
-operations, or a figure given with the program.
+A phase rests on the weakest of the constants in it (`target.ground`). The cycles of vertices rest
+on the way they were found: a formula of PopLibs, our count of a codelet's operations, or a figure
+given with the program.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _EXCHANGE = (
 
 
 def codelet_ground(groups: Iterable[Group]) -> str:
-    """On what the cycles of one codelet's vertices rest: the weakest of it all."""
+    """Return the ground of the cycles of one codelet's vertices: the weakest of all of them."""
     grounds: set[str] = set()
     for group in groups:
         codelet = group.table.codelet
@@ -40,7 +40,7 @@ def codelet_ground(groups: Iterable[Group]) -> str:
 
 
 def weakest(grounds: Iterable[str]) -> str:
-    """Of several grounds that on which the least can be built."""
+    """Return the weakest of several grounds."""
     return max(grounds, key=GROUNDS.index)
 
 
@@ -51,8 +51,8 @@ def step_grounds(
     resting: Mapping[str, str],
     target: Target,
 ) -> Counter[str]:
-    """Return the cycles of one step by what they rest on. `codelets`: cycles by codelet, whose
-    grounds `resting` holds."""
+    """Return the cycles of one step by ground. `codelets` has the cycles by codelet, `resting` the
+    ground of each codelet."""
 
     def of(*names: str) -> str:
         return weakest(ground(target, name) for name in names)
@@ -86,8 +86,8 @@ StepRan = tuple[int, StepCost, bool, Mapping[str, int], Mapping[str, int]]
 def shares(
     steps_run: Iterable[StepRan], resting: Mapping[str, str], target: Target
 ) -> dict[str, float]:
-    """Return what share of the cycles of a run rests on what; and of the vertices that ran, what
-    share has "no estimate"."""
+    """Return the share of a run's cycles by ground; under "no estimate", the share of its vertices
+    that have none."""
     cycles_by_ground: Counter[str] = Counter()
     missing = every = 0
     for times, cost, external, cycles, vertices in steps_run:

@@ -1,14 +1,13 @@
-"""What the host's data costs on the tiles: where it lands, and the exchange that brings it to its
-place.
+"""The cost of host data on the tiles: where packets land, and the exchange that moves them on.
 
-The host link moves packets of `host_packet_bytes`, in the host's order. A packet that belongs to
-one tile goes straight there. One that holds parts of several tiles lands whole on some tile, such
-packets spread evenly in their order, and an exchange on the IPU puts its parts where the tensor is
-mapped; on the way out the same happens in reverse. So does Poplar, whose `Copy` rearranges on the
-device unless asked to save memory (API reference, program::Copy, `optimiseMemory`), and whose
-PopLibs offers a layout that needs none: whole packets on each tile (popops/HostSliceTensor.cpp).
-Each IPU has a host link of its own, so nothing crosses between IPUs. Remote buffers are reached in
-the same way.
+The host link moves packets of `host_packet_bytes`, in the host's order. A packet with data of one
+tile goes straight to that tile. A packet with data of several tiles lands as a whole on some tile;
+such packets are spread evenly in their order. An exchange on the IPU then moves the parts to the
+tiles to which the tensor is mapped; on the way out the same happens in reverse. Poplar does the
+same: its `Copy` rearranges on the device unless asked to save memory (API reference, program::Copy,
+`optimiseMemory`), and PopLibs offers a layout that needs no rearrangement, with whole packets on
+each tile (popops/HostSliceTensor.cpp). Each IPU has a host link of its own, so no data moves
+between IPUs. Remote buffers are reached in the same way.
 """
 
 from __future__ import annotations
@@ -30,10 +29,11 @@ from ipu_teach.types import Array
 
 @dataclass(frozen=True, eq=False)
 class Landing:
-    """A tensor's bytes in the host's order, in pieces that lie on one tile and in one packet.
+    """A tensor's bytes in the host's order, in pieces that belong to one tile and one packet.
 
-    `begin` and `end`: addresses; `owner`: the tile on which a piece is mapped, `landed`: that on
-    which its packet lands. `packets` (int64[tiles]): how many land on each tile.
+    `begin` and `end` are addresses, `owner` is the tile to which a piece is mapped, `landed` the
+    tile on which its packet lands. `packets` (int64[tiles]) counts the packets that land on each
+    tile.
     """
 
     begin: Array
@@ -44,7 +44,8 @@ class Landing:
 
 
 def landing(graph: FrozenGraph, *tensors: Tensor) -> Landing:
-    """Where the packets of transfers between `tensors` and the host land, each by itself."""
+    """Return where the packets of transfers between `tensors` and the host land, each tensor by
+    itself."""
     if len(tensors) == 1:
         return _landing(graph, tensors[0])
     landings = [_landing(graph, tensor) for tensor in tensors]

@@ -1,10 +1,10 @@
-"""Which line of a codelet takes how many cycles.
+"""The cycles of each line of a codelet.
 
 A line is a statement of `compute()`, or of a method or function that it calls; `times` is how often
-it ran. Work on single elements belongs to its line, and as compiled all other work does. By hand,
-work on vectors goes beside loads and stores, so a codelet's vector part takes the longest of the
-three, and belongs to the lines of that one. The start of a vertex is no line's; what the whole is
-rounded up by is the last's.
+it ran. Work on single elements belongs to its line, and so does all other work with compiled
+prices. With prices by hand, work on vectors overlaps with loads and stores: a codelet's vector part
+takes the longest of the three, and its cycles belong to the lines of that one. The start of a
+vertex belongs to no line. Cycles added by rounding up belong to the last line.
 """
 
 from __future__ import annotations
@@ -49,8 +49,7 @@ Charge = tuple[str, Spot, int]  # which counter, where, and how many units of `U
 
 
 class Statement(NamedTuple):
-    """A statement: the method that it stands in, its line there, from 1 on, and the text of that
-    line."""
+    """A statement: its method, its line in that method, from 1 on, and the text of that line."""
 
     method: str
     number: int
@@ -58,7 +57,7 @@ class Statement(NamedTuple):
 
 
 class LineCycles(NamedTuple):
-    """How often a line ran in one vertex, and its modelled cycles all in all."""
+    """The number of executions of a line in one vertex, and its modelled cycles in all."""
 
     line: Statement
     times: int
@@ -80,12 +79,13 @@ class LineCosts(list[LineCycles]):
 
 @dataclass(eq=False)
 class Turn:
-    """A turn of a loop, its number counted from 1 on each time the loop is come to. `depth`: loops
-    around this one.
+    """An iteration of a loop. Its number counts from 1 each time the loop begins; `depth` is the
+    number of loops around this one.
 
-    `cycles`: modelled, with those of loops within. `values`: the local variables at its end, but
-    for large arrays. `stored`: by field the elements that were stored, also in turns of loops
-    within: numbers, or indices of several axes. `held`: what the first three of them hold then.
+    `cycles` are modelled and include those of inner loops. `values` holds the local variables at
+    its end, without large arrays. `stored` has, by field, the elements that were stored, also by
+    inner loops: numbers, or indices of several axes. `held` has the values of the first three of
+    them at the end.
     """
 
     line: Statement
@@ -99,13 +99,13 @@ class Turn:
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """One vertex that ran. `result`: what `Vertex.call` returns; `cycles`: modelled, or -1 where
-    nothing could count them.
+    """One vertex that ran. `result` is the return value of `Vertex.call`; `cycles` are modelled, or
+    -1 if they could not be counted.
 
-    `start`: the cycles of its start; with those of `lines` they add up to `cycles`. `lines` is
-    empty where the cycles are an estimate. `turns`: in the order in which they began, at most
-    10,000 of all `turned`. Of a MultiVertex, cycles are the tile's, and lines and turns those of
-    its slowest worker, `worker`.
+    `start` holds the cycles of its start; together with those of `lines` they add up to `cycles`.
+    `lines` is empty if the cycles are an estimate. `turns` are in the order in which they began, at
+    most 10,000 of all `turned`. For a MultiVertex, cycles are the tile's, and lines and turns those
+    of its slowest worker, `worker`.
     """
 
     codelet: type[Vertex]
@@ -286,8 +286,8 @@ def listed(
 
 
 def naming_of(codelet: type[Vertex]) -> Callable[[Spot], Statement]:
-    """Finds the lines of a codelet by where they stand: its methods, and the functions of its
-    module."""
+    """Return a function that finds the statement at a place of a codelet's methods, and of the
+    functions of its module."""
     known = _functions(codelet)
 
     @lru_cache(None)

@@ -1,10 +1,10 @@
 """The links between IPUs: a ladder, as PopLibs' tools model it (lib/poplibs_test/Util.cpp).
 
-IPUs 2k and 2k + 1 share a card and make a rung; rails join IPU i with i + 2 and i - 2. A message
-goes along a rail and crosses on the lower of the two rungs; in a torus, where the rails' ends meet,
-it goes the shorter way round. Links work at the same time, each way,
-and what goes over one shares its rate; the exchange between IPUs lasts as long as its busiest link,
-and as the longest way takes: 15 ns a link, half of what a sync takes there and back.
+IPUs 2k and 2k + 1 share a card and form a rung; rails join IPU i with i + 2 and i - 2. A message
+goes along a rail and changes sides on the lower of the two rungs. In a torus, where the ends of the
+rails are joined, it takes the shorter way round. All links work at the same time, in both
+directions, and messages over one link share its rate. The exchange between IPUs lasts as long as
+its busiest link and the longest route take: 15 ns a link, half of a sync's way there and back.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def link_load(flows: Array, target: Target) -> tuple[Counter[Link], int]:
 
 
 def busy_cycles(link: Link, size: int, target: Target) -> int:
-    """Return the cycles that so many bytes keep a link busy."""
+    """Return the cycles for which `size` bytes keep a link busy."""
     return int(np.ceil(size / link_rate(link, target)))
 
 

@@ -1,11 +1,12 @@
-"""Which variables hold something that is still needed, at every place of the programs.
+"""The variables that are still needed at every place of the programs.
 
-A variable is always live if the host reads or writes it, if it is a constant or a vertex's state,
-if no program uses it, or if some program may read it before writing all of it: then it carries
-something from one run to the next. Any other one is live from the step that writes all of it to the
-last that reads it, and its bytes serve others before and after. A step that writes a part of a
-variable kills nothing, so a variable that is put together in parts counts as always live. An Output
-field writes all of its region. Where a program branches, what any branch needs is live.
+A variable is always live in five cases: the host reads or writes it, it is a constant or a vertex's
+state, no program uses it, or some program may read it before writing all of it, so that it carries
+a value from one run to the next. Any other variable is live from the step that writes all of it to
+the last step that reads it, and other variables may use its bytes before and after. A step that
+writes part of a variable does not end its liveness, so a variable that is assembled in parts counts
+as always live. An Output field writes all of its region. Where a program branches, everything that
+any branch needs is live.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class VariableUse:
-    """Flags by variable: what a step reads, what it writes, and what it writes from end to end."""
+    """Flags by variable: read by a step, written by it, and written completely by it."""
 
     reads: Array
     writes: Array
@@ -37,7 +38,7 @@ class VariableUse:
 @dataclass(frozen=True, eq=False)
 class Liveness:
     """`always`: bool[variables]. `places`: the leaves of all programs, in order. `live`:
-    bool[places, variables], of the others: what is needed before, during or after that leaf."""
+    bool[places, variables], for the other variables: needed before, during or after that leaf."""
 
     always: Array
     places: tuple[Node, ...]
@@ -45,7 +46,7 @@ class Liveness:
 
 
 class Accesses:
-    """What every step of a compiled program reads and writes."""
+    """The variables that every step of a compiled program reads and writes."""
 
     def __init__(self, compiled: Compiled) -> None:
         self.compiled = compiled
@@ -65,8 +66,8 @@ class Accesses:
         return self._found[number]
 
     def touched(self, *tensors: object) -> Array:
-        """Return the variables of which some element is in one of the tensors; what is no tensor
-        lies elsewhere."""
+        """Return the variables with an element in one of the tensors. Objects other than tensors
+        are not in tile memory."""
         return self._touched(*extent_of(tensors))
 
     def _access(self, step: Step) -> VariableUse:
@@ -109,8 +110,8 @@ class Accesses:
 
 
 class _Place:
-    """A node of a program, with what it needs (`uses`) and what it makes unneeded (`fills`),
-    whatever comes after."""
+    """A node of a program, with the variables that it needs (`uses`) and those that it overwrites
+    completely (`fills`), whatever follows."""
 
     def __init__(self, node: Node, accesses: Accesses) -> None:
         self.node = node

@@ -62,12 +62,12 @@ class StepCost:
     """One execution of one step. Arrays have an entry for each tile; cycles are modelled tile
     cycles.
 
-    The step's phases follow each other: sync, exchange in, compute, exchange out; or sync, and the
-    host's transfer with the exchange that rearranges it. Each lasts as long as its slowest tile;
-    what another tile waits meanwhile counts as sync, as Poplar's profile books it. Of several IPUs
-    this is what they take together; how long each is kept, `by_set` says. `host_links`: bytes on
-    the host link by `Target.sets`, of which each IPU has one or two; in one number if that is all
-    that is known.
+    The phases of a step follow each other: sync, exchange in, compute, exchange out; or sync, and
+    the host's transfer with the exchange that rearranges it. Each lasts as long as its slowest
+    tile. The waiting of the other tiles counts as sync, as in Poplar's profile. On several IPUs,
+    the cycles are those of all IPUs together; `by_set` gives the time for which each is occupied.
+    `host_links` has the bytes on the host link by `Target.sets`, of which each IPU has one or two;
+    it is a single number if only their sum is known.
     """
 
     kind: str
@@ -117,10 +117,11 @@ class StepCost:
         return float(self.compute_cycles.mean() / longest) if longest else 0.0
 
     def by_set(self, group: int, at_work: Array, target: Target) -> tuple[Array, Array]:
-        """Return (int64[sets]: by a number which of `Target.sets` begin the step together, 0 those
-        of all IPUs, -1 for one that waits for no other; int64[sets]: how long one execution keeps
-        each, 0 for one that has no part in it), of a step that has those `at_work`, and in which so
-        many neighbouring IPUs take part `together`."""
+        """Return two int64[sets], for a step that has the sets `at_work` and in which `group`
+        neighbouring IPUs take part together. The first numbers, by set of `Target.sets`, the group
+        that begins the step together: 0 for all IPUs, -1 for a set that waits for no other. The
+        second holds the cycles for which one execution occupies each set, 0 for one without a part
+        in it."""
         ipus = at_work.reshape(target.num_ipus, -1)
         external = group == target.num_ipus
         if at_work.size == 1:
@@ -142,8 +143,8 @@ class StepCost:
         )
 
     def _by_group(self, at_work: Array, target: Target) -> tuple[Array, Array]:
-        """Return `by_set` of bool[groups, IPUs of each, sets of each]: a group is kept as long as
-        the slowest in it, and of it the I/O tiles, what computes, or both."""
+        """Return `by_set` for bool[groups, IPUs of each, sets of each]. A group is occupied as long
+        as its slowest member; of each member the I/O tiles, the computing tiles, or both are."""
         shape, (groups, size, _) = at_work.shape, at_work.shape
         takes_part = np.broadcast_to(at_work.any(axis=1, keepdims=True), shape)
         links = [self.link_cycles(target, ipu) for ipu in range(groups * size)]
@@ -157,10 +158,10 @@ class StepCost:
         )
 
     def at_work(self, vertices: Iterable[Array], target: Target) -> Array:
-        """Return bool[sets]: which of `Target.sets` have a part in the step: a tile moves something
-        or has one of the `vertices`, of which the tiles are given, or the host link does, which is
-        for an IPU's I/O tiles to serve. What concerns no tile, such as an internal sync, all
-        have."""
+        """Return bool[sets]: which of `Target.sets` take part in the step. A set does if one of its
+        tiles moves data or has one of the `vertices` (their tiles), or if the host link is in use,
+        which an IPU's I/O tiles serve. All sets take part in a step that concerns no tile, such as
+        an internal sync."""
         busy = [self.compute_cycles, *(t.received + t.sent + t.stayed for t in self.exchange)]
         has_work = np.any([np.logical_or.reduceat(p > 0, target.set_starts) for p in busy], axis=0)
         for tiles in vertices:
@@ -171,15 +172,14 @@ class StepCost:
         return np.asarray(has_work | ~has_work.any())
 
     def link_cycles(self, target: Target, ipu: int | None = None) -> int:
-        """Return the cycles on the link to what the step talks to: of the slowest IPU, or of
-        one."""
+        """Return the cycles on the link that the step uses: those of the slowest IPU, or of one."""
         links = self._links(target).sum(axis=1)
         local_links = links if ipu is None else links[ipu : ipu + 1]
         return host_cycles(local_links.tolist(), target, self.streaming)
 
     def _links(self, target: Target) -> Array:
-        """Return int64[ipus, sets of each]: `host_links`; of a file that does not say whose they
-        are, all bytes of each."""
+        """Return int64[ipus, sets of each]: `host_links`. If a file does not assign the bytes to
+        sets, each set has all of them."""
         count = target.num_sets
         known = len(self.host_links) == count
         links = np.array(self.host_links if known else (self.host_bytes,) * count)
@@ -362,7 +362,7 @@ class CostModel:
 
     @property
     def num_steps(self) -> int:
-        """How many steps there are, compiled and measured."""
+        """The number of steps, compiled and measured."""
         return len(self.compiled.steps) + len(self.measured)
 
     def compiled_number(self, number: int) -> int:
@@ -442,7 +442,8 @@ class CostModel:
         return compute, active, tuple(sorted(unknown))
 
     def _sync(self, group: int) -> int:
-        """Return the cycles of one sync: of one IPU, or of so many."""
+        """Return the cycles of one sync: internal, and with `group` the external sync of that many
+        IPUs."""
         return self.target.internal_sync_cycles + (sync_of(group, self.target) if group else 0)
 
     def by_set(self, number: int) -> tuple[Array, Array]:

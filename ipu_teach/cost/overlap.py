@@ -1,22 +1,24 @@
-"""Several sets of tiles, each with a row of steps of its own: when each comes to a step, and who
-waits for whom. A set are the tiles of an IPU; or those that compute, and beside them its I/O tiles
+"""Several sets of tiles, each with a row of steps: when each set reaches a step, and which sets
+wait for which.
+
+A set is the tiles of an IPU, or its computing tiles, with its I/O tiles as another set
 (`Target.sets`).
 
-A step is *external* if all IPUs take part in it together: what crosses between IPUs, an external
-sync, and under the sync pattern FULL transfers with the host or with streaming memory. It begins
-when the last IPU is there. Under REPLICA_AND_LADDER such a transfer is one of all IPUs of a
-replica, which wait for each other and for no other replica's. Any other
-step holds up only the IPUs that take part in it, each for its own share, and an IPU that has no
-part in it goes on at once. All wait for each other, too, where a run begins or ends and where a
-predicate is read, which must reach them all; that takes no time of its own.
+A step is *external* if all IPUs take part in it together: an inter-IPU copy, an external sync, and
+under the sync pattern FULL transfers with the host or with streaming memory. It begins when the
+last IPU arrives. Under REPLICA_AND_LADDER, such a transfer belongs to all IPUs of a replica, which
+wait for each other and for no other replica. Any other step delays only the IPUs that take part in
+it, each for its own share; an IPU without a part in it goes on at once. All IPUs also wait for each
+other where a run begins or ends and where a predicate is read, which must reach them all; that
+takes no time of its own.
 
-So a run is a row of stretches. All IPUs begin one together, and it lasts as long as the IPU that
-has most to do in it.
+So a run is a row of stretches. All IPUs begin a stretch together, and it lasts as long as the IPU
+with the most work in it.
 
-I/O tiles hold up what computes only in a step in which both have a part, and in such a one both
-sets of that IPU begin together: the program's order decides what overlaps. A transfer is always the
-I/O tiles' as well, as there is one link. An external step of I/O tiles alone is one of all I/O
-tiles, and one of computing tiles alone one of those.
+I/O tiles delay computing tiles only in a step in which both take part. In such a step both sets of
+that IPU begin together: the program's order decides what overlaps. A transfer always belongs to the
+I/O tiles as well, as there is one link. An external step of I/O tiles alone is one of all I/O
+tiles, and one of computing tiles alone is one of all computing tiles.
 """
 
 from __future__ import annotations
@@ -165,8 +167,8 @@ class Overlap:
 
     @cached_property
     def waits(self) -> Array:
-        """int64[ipus, ipus]: for how long an IPU (first axis) waits for another one: the last to
-        end a stretch, or one that is at work in an external step in which it has no part."""
+        """int64[ipus, ipus]: the time for which an IPU (first axis) waits for another one, which is
+        the last to end a stretch, or works in an external step in which the first has no part."""
         lasts = np.diff(self.begins)
         ipus = self.lasts.shape[1]
         columns = zip(self._first.T, self.idle.T, strict=True)
@@ -178,8 +180,8 @@ class Overlap:
         return np.add(waited, idle).astype(np.int64)
 
     def holding(self, ipu: int) -> Array:
-        """Return int64[steps]: how long the steps of one IPU take, by number, in which others wait
-        for it: those of the stretches that it ends, and external ones."""
+        """Return int64[steps]: the time that steps of one IPU take, by number, while others wait
+        for it: steps of the stretches that it ends, and external ones."""
         if self._walked is None:
             earliest = np.min([self._work(peer) for peer in range(self.lasts.shape[1])], axis=0)
             is_holding = (self._last == ipu) & (earliest < np.diff(self.begins))

@@ -22,9 +22,9 @@ STREAMING = "streaming memory"
 
 @dataclass(frozen=True, eq=False)
 class Phase:
-    """One phase of a superstep: it lasts `cycles` (modelled); `busy` (int64[tiles], None: all, all
-    the time) says how long each tile is at work in it. `exchange` numbers the traffic of an
-    exchange phase in `StepCost.exchange`, else -1."""
+    """One phase of a superstep, which lasts `cycles` (modelled). `busy` (int64[tiles]) is how long
+    each tile works in it; None means all tiles all the time. `exchange` is the index of its traffic
+    in `StepCost.exchange`, -1 if it is no exchange."""
 
     kind: str
     cycles: int
@@ -41,11 +41,10 @@ def phases(
 ) -> tuple[Phase, ...]:
     """Return the phases of `step` that take any time; together they last `step.cycles`.
 
-    What is exchanged before the vertices or the copies of a step work comes first, what they leave
-    behind after. With `host_first` data comes from the host or from streaming memory, and the
-    exchange brings it to its place; else that comes last. With `own` the phases of that one of
-    `Target.sets` alone, in which other tiles have no part; `meets` (`StepCost.by_set`) says for
-    which others it waits.
+    The exchange of operands comes before the vertices or copies of a step, the exchange of results
+    after them. With `host_first`, data comes from the host or from streaming memory before the
+    exchange that moves it to its tiles; else the transfer comes last. With `own`, return only the
+    phases of that one of `Target.sets`; `meets` (`StepCost.by_set`) says for which others it waits.
     """
     is_local = every = np.array(True)
     link = step.host_cycles

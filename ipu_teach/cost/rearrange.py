@@ -1,14 +1,14 @@
-"""Moving data within a tile: what lies in pieces is put side by side, or the other way round, by
-Poplar's copy vertices.
+"""Moving data within a tile: Poplar's copy vertices gather pieces into contiguous memory, or
+scatter them.
 
-A vector of a vertex must lie side by side in the memory of its tile. One that lies there in several
-pieces is gathered before the vertices work, or scattered after; a copy within a tile moves all of
-its bytes. What comes from other tiles arrives in the order in which it is wanted, and a vector of
-which a part does is taken to come by the exchange as a whole: the published profile of tut6, whose
-tiles own parts of the vector that they read, has no room for copies. A Copy that brings many pieces
-has them arrive in a row, and then put in their places.
+A vector of a vertex must be contiguous in the memory of its tile. A vector in several pieces is
+gathered before the vertices work, or scattered after; a copy within a tile moves all of its bytes.
+Data from other tiles arrives in the order in which it is wanted. A vector with some data from other
+tiles is taken to arrive by the exchange as a whole: the published profile of tut6, whose tiles own
+parts of the vector that they read, has no room for copies. A Copy of many pieces receives them
+contiguously and then moves them to their places.
 
-What it takes is from the published halo exchanges (thorbenlouw/lbm-graphcore,
+The costs are from the published halo exchanges (thorbenlouw/lbm-graphcore,
 halo-exchange-approaches/results.txt): six `DstStridedCopyDA32` to a column take 801.0 worker cycles
 each for its 102 numbers and 786.0 for 100. So 36 cycles start a worker, a piece takes 44.5 and each
 8 bytes one more. By that formula a `ShortMemcpy` of one number takes 81 (published: 76 to 83) and a

@@ -1,9 +1,9 @@
-"""How a tile's six workers share its vertices.
+"""The distribution of a tile's vertices over its six worker threads.
 
-Vertices start in the order in which they were added, each on the first worker to be free, ties to
-the lowest. A tile is done when its busiest worker is, and a worker issues once every six cycles:
-tile time = 6 x busiest worker. (tut6 of graphcore/examples plans with ceil(vertices / 6) x 6 x
-cycles; LBM's published profile shows 600 cycles for one vertex of 100.)
+Vertices start in the order in which they were added, each on the first worker that is free, the
+lowest of several. A tile is done when its busiest worker is, and a worker issues once every six
+cycles: tile time = 6 x busiest worker. (tut6 of graphcore/examples plans with ceil(vertices / 6) x
+6 x cycles; LBM's published profile shows 600 cycles for one vertex of 100.)
 """
 
 from __future__ import annotations

@@ -147,12 +147,12 @@ _LOOPS: dict[str, tuple[str, str, str]] = {
 
 
 def array_cycles(name: str, dtype: np.dtype[Any], elements: Any, target: Target) -> Any:
-    """Return the cycles, in units of `UNIT`, of numpy's function `name` for so many elements of
-    `dtype`, side by side in an array: a number of them, or a `Symbol`. `name` may also be one of
-    `writer`'s.
+    """Return the cycles, in units of `UNIT`, of numpy's function `name` on a contiguous array of
+    `elements` elements of `dtype`.
 
-    PopLibs' loops take two or four elements a turn where the data path holds as many; a wider one
-    would not change those.
+    The count is a number or a `Symbol`. `name` may also be one of `writer`'s. PopLibs' loops take
+    two or four elements an iteration where the data path holds as many; a wider data path would not
+    change those.
     """
     width = _width(dtype, target)
     by_hand = target.codelet_prices == BY_HAND
@@ -202,7 +202,7 @@ def _dense_cycles(name: str, dtype: np.dtype[Any], n: Any, target: Target) -> An
 
 
 def _turns(elements: Any, width: int) -> Any:
-    """Return how often so many fit into them, the last time perhaps in part."""
+    """Return how many iterations cover all elements, the last of them perhaps in part."""
     return (elements + (width - 1)) // width
 
 
@@ -212,10 +212,10 @@ def _width(dtype: np.dtype[Any], target: Target) -> int:
 
 
 class Tally:
-    """The instructions of a trace, by what they are.
+    """The instructions of a trace, by kind.
 
-    `charges`: what each of its steps is charged, in units of `UNIT`, and on which of the
-    `COUNTERS`.
+    `charges`: the charge of each of its steps, in units of `UNIT`, and which of the `COUNTERS` it
+    adds to.
     """
 
     def __init__(self, trace: Trace, target: Target) -> None:
@@ -382,8 +382,8 @@ def _name(op: Op) -> str:
 
 
 def together(beside: Sequence[Any], target: Target) -> Any:
-    """Return what work on whole regions, its loads and its stores take: of each so many, numbers or
-    texts."""
+    """Return the cycles of work on whole regions with its loads and stores; each argument is a
+    number or an expression."""
     vec, loads, stores = beside
     by_hand = target.codelet_prices == BY_HAND
     return largest(vec, loads // 2, stores) if by_hand else vec + loads + stores
@@ -426,8 +426,8 @@ def of_library(codelet: type[Vertex]) -> bool:
 
 
 def column_of(group: Group, column: Array) -> Array:
-    """Return the entries of a column of the group's table that belong to the group. What is all of
-    it is not copied."""
+    """Return the entries of a column of the group's table that belong to the group. If they are the
+    whole column, it is not copied."""
     return column if len(group.rows) == len(column) else column[group.rows]
 
 

@@ -1,9 +1,9 @@
-"""Who sends what to whom in one exchange.
+"""The messages of one exchange: senders, receivers, sizes.
 
-A tile that wants bytes of another tile receives them once, whatever it does with them; bytes that
-several tiles want are sent once and heard by all of them. So an exchange is a list of messages,
+A tile that needs bytes of another tile receives them once, whatever it does with them. Bytes that
+several tiles need are sent once and received by all of them. So an exchange is a list of messages,
 each with one sender, the set of its receivers and a size. Messages with the same sender and the
-same receivers are one.
+same receivers are merged.
 """
 
 from __future__ import annotations

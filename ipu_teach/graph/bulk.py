@@ -54,8 +54,8 @@ def add_rows(
 
 
 class Column(NamedTuple):
-    """What each of several vertices takes on one edge: where it begins, in elements, and its form,
-    as an index into `forms`."""
+    """The edges of several vertices on one field: where each begins, in elements, and its form, as
+    an index into `forms`."""
 
     offset: Array
     form: Array

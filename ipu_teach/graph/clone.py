@@ -14,8 +14,8 @@ from ipu_teach.types import Array, DType
 
 
 class TensorCloneMethod(Enum):
-    """In which order a clone's elements lie in memory, and what becomes of elements that appear
-    twice in the original."""
+    """The memory order of a clone's elements, and the treatment of elements that appear twice in
+    the original."""
 
     PRESERVE_ORDER_AND_ALIASES = "preserve order and aliases"
     CREATE_NEW_ORDER = "create new order"
@@ -81,7 +81,7 @@ def _copy_tiles(
     tile_map: TileTable,
     log: MappingLog,
 ) -> None:
-    """Put the elements of `made`, which lie side by side, on the tiles of the original's runs, one
+    """Put the elements of `clone`, which are contiguous, on the tiles of the original's runs, one
     after another."""
     size = original.dtype.size
     first = np.cumsum(lengths) - lengths

@@ -1,4 +1,4 @@
-"""Codelets by name, and what their vertices are said to cost.
+"""Codelets by name, and the cycles that programs give for their vertices.
 
 A graph finds a vertex class under the name it was added with (`graph.add_codelets`), else among the
 classes marked `@codelet`, which every graph knows. A template is added once and found with its

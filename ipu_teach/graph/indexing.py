@@ -1,4 +1,4 @@
-"""What may stand between a tensor's brackets."""
+"""Indexing of tensors: the numbers, slices and arrays allowed between the brackets."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def _plain(parts: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _form_of(tensor: Tensor, parts: tuple[Any, ...], lengths: list[Any]) -> Form:
-    """Return the form of what numbers and slices leave of a tensor, which is written down where the
-    next such key looks first."""
+    """Return the form that numbers and slices cut out of a tensor. It is cached where the next such
+    key looks first."""
     form = tensor.form
     shape = tensor.layout.shape
     strides = tensor.layout.strides or ()
@@ -94,8 +94,8 @@ def _form_of(tensor: Tensor, parts: tuple[Any, ...], lengths: list[Any]) -> Form
 
 
 def _cut_rarely(tensor: Tensor, key: Any) -> tuple[int, Form]:
-    """Return the rare keys: numpy integers and `...` as plain integers and slices, arrays by what
-    they pick."""
+    """Return the result of the rare keys: numpy integers, `...` and arrays, turned into plain
+    integers, slices and picks."""
     parts = key if isinstance(key, tuple) else (key,)
     check_key(tensor, parts, key)
     if any(isinstance(p, (list, np.ndarray)) for p in parts):
@@ -143,7 +143,7 @@ def _cut_positions(tensor: Tensor, key: Any) -> tuple[int, Form]:
 
 
 def _axes(part: Any) -> int:
-    """Return how many dimensions a part of a key stands for; -1 for what is no index."""
+    """Return how many dimensions a part of a key covers; -1 if it is no index."""
     if not isinstance(part, (list, np.ndarray)):
         return 0 if part is Ellipsis else 1 if is_whole(part) or isinstance(part, slice) else -1
     try:

@@ -1,4 +1,4 @@
-"""Layouts: how the elements of a view lie in memory, each different one kept once.
+"""Layouts: the memory order of a view's elements, each different one stored once.
 
 A layout is strides where that is possible, else an explicit list of element positions. A graph
 interns them, so that a million edges need a million numbers and not a million objects.
@@ -29,10 +29,10 @@ _SMALL = 4096  # positions of a list that is kept as it is
 
 
 class Layout:
-    """How a tensor's elements lie relative to its first one. Immutable and interned; `id` numbers
-    it within its graph.
+    """The positions of a tensor's elements relative to its first one. Immutable and interned; `id`
+    numbers it within its graph.
 
-    Those without `strides` are `listed`, element by element: see `positions`.
+    A layout without `strides` is `listed`, element by element: see `positions`.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Layout:
 
     @cached_property
     def contiguous(self) -> bool:
-        """True if the elements lie side by side in the order of the view."""
+        """True if the elements are contiguous in the order of the view."""
         if self.strides is None:
             return self.size <= 1
         expected = 1
@@ -77,7 +77,7 @@ class Layout:
 
     @cached_property
     def runs(self) -> tuple[Array, Array]:
-        """(starts, lengths) of the pieces that lie side by side, in the order of the view."""
+        """(starts, lengths) of the contiguous pieces, in the order of the view."""
         if self.contiguous:
             n = 1 if self.size else 0
             return np.zeros(n, np.int64), np.full(n, self.size, np.int64)
@@ -127,8 +127,8 @@ def _strided_positions(shape: Shape, strides: Shape) -> Array:
 
 
 def _strided_runs(shape: Shape, strides: Shape) -> tuple[Array, Array]:
-    """Return what `Layout.runs` says of strided elements: the innermost axes that lie side by side
-    are one run."""
+    """Return `Layout.runs` of strided elements: the innermost axes that are contiguous form one
+    run."""
     axis = len(shape)
     run = 1
     while axis and (shape[axis - 1] == 1 or strides[axis - 1] == run):
@@ -206,14 +206,14 @@ def _compact(positions: Array) -> Array:
 
 
 class Form:
-    """A layout of elements of one dtype in one graph: all of a tensor but where it begins.
-    Interned, as layouts are.
+    """A layout of elements of one dtype in one graph: a tensor without its beginning. Interned, as
+    layouts are.
 
-    What is cut out of a tensor has a form that only depends on the tensor's own: `row` is that of
-    one row, `rows[n]` that of n rows, `stride` elements apart, `cuts[…]` that of what numbers and
-    slices leave, `flat` that of all elements in one dimension. They are written down when they are
-    first met. Of a list of positions, `picks[…]` is (how much later it begins, the form) of what
-    such a key leaves.
+    A tensor cut out of another has a form that depends only on the other's form: `row` is that of
+    one row, `rows[n]` that of n rows, `stride` elements apart, `cuts[…]` that of a selection by
+    numbers and slices, `flat` that of all elements in one dimension. Each is cached when it is
+    first needed. For a list of positions, `picks[…]` is (elements to the beginning, the form) of
+    such a selection.
     """
 
     __slots__ = (
@@ -295,7 +295,7 @@ class Layouts:
 
 
 def dense(shape: Shape) -> Shape:
-    """Return the strides of elements that lie side by side, row by row."""
+    """Return the strides of contiguous elements, row by row."""
     strides = []
     step = 1
     for length in reversed(shape):
@@ -310,7 +310,7 @@ def is_whole(value: object) -> TypeGuard[int]:
 
 
 def as_array(values: object) -> Array:
-    """Return `given` as an array; of what is none, an array of None."""
+    """Return `values` as an array; an array of None if that is not possible."""
     try:
         return np.asarray(values)
     except (ValueError, OverflowError, MemoryError):

@@ -1,4 +1,4 @@
-"""Tile mapping: which tiles there are, and the log of what was put on them."""
+"""Tile mapping: the tiles that exist, and the log of what was mapped to them."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class Tiles:
             self._names[UNMAPPED] = UNMAPPED
 
     def number(self, tile: Any, subject: Any) -> int:
-        """Return the machine's number of `tile`, if there is such a tile. `what` is to lie there,
-        or names it."""
+        """Return the machine's number of `tile`, if that tile exists. `subject` names the object to
+        map, for an error."""
         if type(tile) is int and 0 <= tile < self.count:
             return tile if self.chosen is None else int(self.chosen[tile])
         if isinstance(tile, np.integer) and 0 <= tile < self.count:
@@ -196,8 +196,8 @@ class MappingLog:
 
 
 def pieces_by_tile(tensor: Tensor, tile_map: TileTable) -> tuple[Array, Array, Array]:
-    """(begin, count, tile) of the pieces of `tensor`, in its own element order, that lie on one
-    tile (-1: none)."""
+    """Return (begin, count, tile) of the pieces of `tensor`, in its own element order, each on one
+    tile (-1: unmapped)."""
     size = tensor.dtype.size
     starts, lengths = tensor.layout.runs
     first = np.cumsum(lengths) - lengths
@@ -207,8 +207,8 @@ def pieces_by_tile(tensor: Tensor, tile_map: TileTable) -> tuple[Array, Array, A
 
 
 def intervals_by_tile(begin: Array, count: Array, tile: Array) -> dict[int, TileRanges]:
-    """By tile, ascending, the (begin, end) intervals of a tensor that lie there, without pieces on
-    no tile, or on others."""
+    """Return, for each tile in ascending order, the (begin, end) intervals of a tensor on it.
+    Pieces that are unmapped, or mapped outside these tiles, are left out."""
     if len(tile) == 1 and tile[0] >= 0:  # as small tensors are, of which there are many
         return {int(tile[0]): [(int(begin[0]), int(begin[0] + count[0]))]}
     mapped = np.flatnonzero(tile >= 0)
@@ -226,11 +226,10 @@ def intervals_by_tile(begin: Array, count: Array, tile: Array) -> dict[int, Tile
 
 
 def linear_mapping(count: int, num_tiles: int, grain: int, min_elements: int) -> list[TileRanges]:
-    """For each tile, up to the last that gets any, the interval of `count` elements that it gets,
-    in order.
+    """Return, for each tile up to the last one in use, its interval of `count` elements, in order.
 
-    They are dealt out in grains of `grain` elements, as evenly as that allows, to as few tiles as
-    do when a tile may hold `least` elements, or an even share of all tiles if that is more.
+    The elements are distributed in grains of `grain`, as evenly as possible. They use as few tiles
+    as suffice when a tile may hold `min_elements`, or an even share of all tiles if that is more.
     """
     grains = -(-count // grain)
     grains_per_tile = max(-(-grains // num_tiles), -(-min_elements // grain), 1)

@@ -1,5 +1,4 @@
-"""What tensors, compute sets and graphs say when they are shown: a line of text, and a table for
-notebooks.
+"""The text and the HTML table that tensors, compute sets and graphs show in a notebook.
 
 Both are the same in every process: no address, no order that depends on hashing.
 """
@@ -56,7 +55,7 @@ def bytes_by_tile(tensor: Tensor) -> tuple[Array, Array]:
 
 
 def tensor_table(tensor: Tensor) -> str:
-    """Return HTML: how many elements and bytes of a tensor lie on each tile."""
+    """Return HTML: the number of elements and bytes of a tensor on each tile."""
     tiles, sizes = bytes_by_tile(tensor)
     order = np.argsort(tiles == UNMAPPED, kind="stable")  # those on no tile last
     rows = [
@@ -109,7 +108,7 @@ def graph_line(graph: Graph) -> str:
 
 
 def graph_tables(graph: Graph) -> str:
-    """Return HTML: the variables of a graph and where they lie, and its compute sets."""
+    """Return HTML: the variables of a graph with their tiles, and its compute sets."""
     tile_map = graph.tile_map()
     variables = []
     for v in graph.variables[: MOST_ROWS + 1]:

@@ -1,10 +1,10 @@
-"""What a tile has beside its memory: a floating-point control register, and a random generator for
-each worker.
+"""A tile's registers: a floating-point control register, and a random generator for each worker.
 
 The bits of the control register are those of the chip's FP_CTL (graphcore/ipu_assembly_support):
-which exceptions stop a run (INV, DIV0, OFLO), whether what becomes a half is rounded by chance
-(ESR), and whether halves that overflow become NaN (NANOO). The generators are xoroshiro128aox, four
-words of 32 bits a worker, as the registers PRNG_0_0, PRNG_0_1, PRNG_1_0, PRNG_1_1.
+which exceptions stop a run (INV, DIV0, OFLO), whether results stored as HALF are rounded
+stochastically (ESR), and whether halves that overflow become NaN (NANOO). The generators are
+xoroshiro128aox, four words of 32 bits a worker, as the registers PRNG_0_0, PRNG_0_1, PRNG_1_0,
+PRNG_1_1.
 
 Codelets reach these registers through `RegisterVertex`.
 """
@@ -35,12 +35,12 @@ SEED_WORDS = 4  # of one worker
 @flagged
 @dataclass(frozen=True)
 class FloatingPointBehaviour:
-    """What floating-point arithmetic does where it cannot give a number. Poplar's fields and its
-    defaults: all on.
+    """The behaviour of floating-point arithmetic at its limits. Poplar's fields and defaults: all
+    on.
 
     `inv`: an invalid operation, such as 0 / 0, stops the run; `div0`: a division by zero does;
-    `oflo`: an overflow does. `esr`: what is stored in a half is rounded by chance. `nanoo`: where
-    halves overflow, NaN is stored, not infinity.
+    `oflo`: an overflow does. `esr`: values stored as HALF are rounded stochastically. `nanoo`:
+    halves that overflow become NaN, not infinity.
     """
 
     inv: bool = True
@@ -51,7 +51,7 @@ class FloatingPointBehaviour:
 
     @property
     def bits(self) -> int:
-        """The same as bits of FP_CTL."""
+        """The behaviour as the bits of FP_CTL."""
         bits = {"inv": INV, "div0": DIV0, "oflo": OFLO, "esr": ESR, "nanoo": NANOO}
         return sum(bit for name, bit in bits.items() if getattr(self, name))
 
@@ -121,8 +121,8 @@ class SetFloatingPointBehaviour(RegisterVertex):
         control[...] = control & ~self.clear | self.on
 
     def cycles(self, target: Target) -> int:
-        """Return the assumed: PopLibs' SetSeed, with 8 instructions a worker for its 27: it has one
-        register to fill, not four."""
+        """Return assumed cycles: those of PopLibs' SetSeed, with 8 instructions a worker instead of
+        27, since one register is filled and not four."""
         return 14 + 8 * target.num_worker_contexts
 
 

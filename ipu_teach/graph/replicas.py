@@ -1,10 +1,10 @@
 """Replicated graphs: the graph of one replica, and the top-level graph that sees them all.
 
-What a learner builds is the graph of one replica, with the tiles of one. Beside it stands a
-top-level graph with the tiles of all: in its addresses an image of each replica's memory, far
-apart, and then variables of its own. So a variable of shape s is a view of shape (R, s) there
-(`Graph.get_non_replicated_tensor`), and whoever writes a collective sees ordinary tensors.
-`compile.replicas` moves the images together.
+A learner builds the graph of one replica, with the tiles of one. A top-level graph has the tiles of
+all replicas. Its addresses hold an image of each replica's memory, far apart, and then variables of
+its own. A variable of shape s is a view of shape (R, s) there (`Graph.get_non_replicated_tensor`),
+so that the author of a collective sees ordinary tensors. `compile.replicas` moves the images
+together.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MOST_REPLICAS = 2**12  # whose images have addresses of 63 bits
 
 @dataclass
 class Replication:
-    """How a graph is replicated: `count` times, as a part of the graph `whole`. Of that one, `part`
+    """The replication of a graph: `count` times, as parts of the graph `whole`. In `whole`, `part`
     is the graph of one replica."""
 
     count: int = 1
@@ -37,7 +37,8 @@ class Replication:
     whole: Graph | None = None
 
     def fits(self, count: int) -> bool:
-        """Return the true if tensors of the graph go with what is there `count` times."""
+        """Return whether tensors of this graph can be combined with an object that exists `count`
+        times."""
         return self.count == count or self.part is self.whole
 
 
@@ -80,7 +81,7 @@ def join(top_level: Graph, part: Graph, count: int) -> None:
     log = top_level._mapping
 
     def images() -> None:
-        """Put the images of what was mapped since on the tiles of their replicas."""
+        """Map the images of everything mapped since to the tiles of their replicas."""
         nonlocal done
         rows = np.array(part.mapping_log[done:], np.int64).reshape(-1, 3)
         done = len(part.mapping_log)

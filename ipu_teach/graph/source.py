@@ -24,12 +24,11 @@ def caller() -> Line:
 
 
 class RowLines:
-    """Which line of the learner's program did something to which rows of a table; the latest
-    counts.
+    """The learner's line that last changed each row of a table.
 
-    A loop does it to many from one line: of them the first and the last are kept. `code` and
-    `place` say where in which code it was done last, and `stop` is the row after: found much sooner
-    than the line that belongs to it.
+    A loop changes many rows from one line; the first and the last of them are stored. `code` and
+    `place` say where in which code the last change was made, and `stop` is the row after it. They
+    are found much sooner than the line that belongs to them.
     """
 
     def __init__(self) -> None:

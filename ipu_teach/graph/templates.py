@@ -52,7 +52,7 @@ def open_template(codelet: type[Vertex]) -> VertexDefinitionError:
 
 
 def type_name(dtype: type[DType]) -> str:
-    """Return a dtype's name in C++, as it stands in the name of a codelet: unsigned int."""
+    """Return a dtype's name in C++, as in the name of a codelet: unsigned int."""
     return dtype.__name__.lower().replace("_", " ").replace("longlong", "long long")
 
 

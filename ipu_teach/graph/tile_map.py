@@ -1,7 +1,7 @@
-"""Which tile holds which byte: the mapping calls of a graph, in order, made into one sorted table.
+"""The tile of each byte: the mapping calls of a graph, in order, merged into one sorted table.
 
-And what everybody asks of intervals of bytes, of which that table consists: their union, how much
-of it lies below a place, and whether two of them meet.
+The module also answers questions about intervals of bytes, of which that table consists: their
+union, how much of it is below a position, and whether two of them overlap.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _BLOCK = 2048  # most pieces of a block, whose copy takes a few microseconds
 
 @dataclass(frozen=True, eq=False)
 class TileMap:
-    """Which tile holds each byte: piece i covers `start[i]` to `start[i + 1]` and lies on `tile[i]`
-    (-1: none)."""
+    """The tile of each byte: piece i covers `start[i]` to `start[i + 1]` and is on `tile[i]` (-1:
+    unmapped)."""
 
     start: Array
     tile: Array
@@ -33,8 +33,8 @@ class TileMap:
 
     @cached_property
     def shift(self) -> Array:
-        """int64[pieces]: what leads from addresses to places, in which a tile's pieces lie side by
-        side in their order."""
+        """int64[pieces]: the distance from addresses to positions in which a tile's pieces are
+        contiguous, in their order."""
         order, shift = order_of(self.tile + 1), -self.start  # a tile is -1 where there is none
         size: Array = np.diff(self.start, append=self.start[-1])[order]
         shift[order] += np.cumsum(size) - size

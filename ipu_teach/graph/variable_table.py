@@ -36,8 +36,8 @@ class Variable:
     """A named piece of memory: `start` and `stop` are byte addresses in the graph's one flat
     memory.
 
-    `state` marks the hidden memory of a codelet's state fields, which lies where its vertices do.
-    `line` made it.
+    `state` marks the hidden memory of a codelet's state fields, which is on the tiles of its
+    vertices. `line` is the learner's line that added it.
     """
 
     id: int

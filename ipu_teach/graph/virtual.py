@@ -15,9 +15,9 @@ from ipu_teach.types import Array
 
 
 class VirtualGraph(Graph):
-    """Some tiles of a graph as a graph of their own. Made by `Graph.create_virtual_graph`.
+    """Some tiles of a graph as a graph of their own, created by `Graph.create_virtual_graph`.
 
-    Everything made through it belongs to the top-level graph; only tile numbers, and `target`, are
+    Everything added through it belongs to the top-level graph; only tile numbers, and `target`, are
     its own.
     """
 

@@ -48,8 +48,8 @@ def _move_cycles(dtype: type[DType]) -> int:
 def merge_runs(
     merges: int, outputs: int, length: int, dtypes: Sequence[type[DType]], target: Target
 ) -> int:
-    """Tile cycles of so many merges of two runs of `length` elements at most, of each of which the
-    first `outputs` elements are kept."""
+    """Return the tile cycles of `merges` merges of two sorted runs of at most `length` elements,
+    each of which keeps its first `outputs` elements."""
     workers = target.num_worker_contexts
     per_pair = merge_cycles(dtypes)
     alone = _MERGE_START + outputs * per_pair
@@ -145,15 +145,16 @@ def _first(rows: int, n: int, dtypes: Sequence[type[DType]], target: Target) -> 
 
 
 def rank_pair(first: int, second: int, dtype: type[DType], target: Target) -> int:
-    """Tile cycles to walk through two sorted runs of so many keys, and count for each key those of
-    the other run that come before it."""
+    """Return the tile cycles to walk through two sorted runs and count, for each key, those of the
+    other run that come before it."""
     per_pair = compare_cycles(dtype) + 2  # a count, and the store of the other one
     begin = _MERGE_START + _BISECTION * min(first, second).bit_length()
     return _of_workers(begin + share(first + second, target) * per_pair, target)
 
 
 def sum_ranks(counts: int, n: int, target: Target) -> int:
-    """Tile cycles to add up so many counts for each of `n` elements, and its place in its run."""
+    """Return the tile cycles to add up the counts for each of `n` elements, and its position in its
+    run."""
     return _of_workers(share(n, target) * (2 * counts + 2), target)
 
 
@@ -166,10 +167,11 @@ def scatter_run(length: int, slots: int, dtype: type[DType], target: Target) -> 
 
 
 def combine_runs(runs: int, n: int, dtype: type[DType], target: Target) -> int:
-    """Tile cycles to combine by OR so many rows of `n` elements, of which one at most is not 0."""
+    """Return the tile cycles to combine rows of `n` elements by OR; at most one of them is not
+    0."""
     return _of_workers(share(ceil_div(n * dtype.size, 4), target) * (2 * runs + 1), target)
 
 
 def _of_workers(cycles: int, target: Target) -> int:
-    """Tile cycles of a vertex that takes its slowest worker so many after it started."""
+    """Return the tile cycles of a vertex whose slowest worker takes that long after its start."""
     return SUPERVISOR_OVERHEAD + target.num_worker_contexts * (_START + cycles)
