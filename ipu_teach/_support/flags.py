@@ -1,11 +1,10 @@
-"""Arguments that are True or False: a hint `bool` says which they are, and each call of what is
-`flagged` is checked for it.
+"""Arguments that are True or False: the calls of a `flagged` function are checked by its `bool`
+hints.
 
-    @flagged
-    def images(pictures: Array, *, diverging: bool = False) -> Picture: ...
+@flagged def images(pictures: Array, *, diverging: bool = False) -> Picture: ...
 
-Else any text or number would do as True, and an array would end in the middle of the call, with
-numpy's words.
+Without the check, any text or number would act as True, and an array would end in the middle of the
+call with numpy's error.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""One function for each of several arguments, in turn or on an executor: what it returned, in their
-order, or what it raised.
+"""Call one function for several arguments, in turn or on an executor, and collect results and
+errors.
 
-A call that fails leaves the others alone. Ctrl-C keeps what is done and cancels the rest.
+The results are in the order of the arguments. A call that fails does not affect the others. Ctrl-C
+keeps the finished results and cancels the rest.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ipu_teach.errors import InvalidOptionError, shown
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a call came to: its `value`, or the `error` that it raised."""
+    """The outcome of a call: its `value`, or the `error` that it raised."""
 
     value: Any = None
     error: Exception | None = None
@@ -106,8 +107,8 @@ def attempt(function: Callable[[Any], Any], argument: Any) -> Outcome:
 
 
 def _away(function: Callable[[Any], Any], argument: Any, typed: dict[str, Any]) -> Outcome:
-    """Return the same in another process perhaps, whose progress nobody sees, and which has no text
-    of what was `typed`."""
+    """Return the outcome of a call in another process, where no progress is shown and the text of
+    typed codelets is missing."""
     linecache.cache.update(typed)
     with working("call", hidden=True):
         return attempt(function, argument)
@@ -124,8 +125,8 @@ def _outcome(future: Future[Outcome]) -> Outcome | None:
 
 
 def check_travels(call: str, executor: object, sent: Mapping[str, object]) -> None:
-    """Raise `InvalidOptionError` for what is no executor, and for what cannot be sent to its
-    processes: see `sent` by name."""
+    """Raise `InvalidOptionError` if `executor` is no executor, or if an object in `sent`, by name,
+    cannot be sent to its processes."""
     if not isinstance(executor, Executor):
         raise InvalidOptionError(f"""{call} was given {shown(executor)}, which is no executor.
             next:  give one of concurrent.futures, ProcessPoolExecutor(4) say; of a Dask client,

@@ -1,20 +1,16 @@
-"""What takes long says what it is doing: one line on a terminal or below a notebook's cell, and
-gone when it is done.
+"""Progress of long work: one line on a terminal or below a notebook's cell, removed at the end.
 
-    with working("compile") as work:
-        work.total = 40
-        for work.done in range(40):
-            ...
+with working("compile") as work: work.total = 40 for work.done in range(40): ...
 
-Nothing is shown in the first second, nothing in a log, and nothing in a notebook that runs by
-itself: a page that a person looks at names the cell that it runs, and a program that stores outputs
-does not. Whoever works only writes down how far it is; a thread looks at that now and then, and
-ends when there has been nothing to see for a while. Of work within work the outermost has the line,
-and the innermost says what is being done. IPU_TEACH_PROGRESS=0 turns all of it off.
+Nothing is shown in the first second, in a log, or in a notebook without a reader: a page that a
+person looks at names the cell that it runs, and a program that stores outputs does not. The working
+code only records how far it is. A thread reads that now and then, and ends when nothing has
+happened for a while. Of nested work, the outermost has the line, and the innermost provides the
+text. IPU_TEACH_PROGRESS=0 turns all of it off.
 
-A graph that a learner's own loop builds vertex by vertex is no block, and to note each vertex would
-cost as much as adding it. So `growing` tells the thread where to count, and nothing else is done.
-Nobody says when such a loop has ended: its line goes when no more come or the cell ends, and on a
+A graph that a learner's own loop builds vertex by vertex has no `with` block, and recording each
+vertex would cost as much as adding it. So `growing` only tells the thread where to count. The end
+of such a loop is not announced: its line goes when no more vertices come or the cell ends, and on a
 terminal before anything else is printed.
 """
 
@@ -43,11 +39,11 @@ STILL = 3  # looks at what does not grow after which its line goes
 
 
 class TrackedWork:
-    """Something under way: how many `unit`s of it are `done`, of `total` if that is known, and what
-    is being done, in words.
+    """Work under way: how many `unit`s are `done`, of `total` if that is known, and a text that
+    says what is being done.
 
-    `look`, in place of these: a function that is asked for the three when the line is drawn.
-    `hidden`: shows nothing.
+    `look` replaces these three: a function that returns them when the line is drawn. With `hidden`,
+    nothing is shown.
     """
 
     def __init__(
@@ -70,7 +66,7 @@ class TrackedWork:
         self.total = total + 1
 
     def each(self, items: Iterable[T], total: int) -> Iterator[T]:
-        """Yield the items one after the other, and how many were taken is noted."""
+        """Yield the items one after the other, and count them as done."""
         self.total = total
         for self.done, item in enumerate(items):
             yield item
@@ -80,7 +76,7 @@ class TrackedWork:
         return self.screen is not None and time.perf_counter() - self._begun >= AFTER
 
     def draw(self, inner: TrackedWork) -> None:
-        """Show how it stands."""
+        """Draw the line with the current progress."""
         done, total, words = (
             self.look() if self.look is not None else (self.done, self.total, self.words)
         )
@@ -105,7 +101,7 @@ class TrackedWork:
 
 
 class Growth(TrackedWork):
-    """What somebody's own loop makes more of, as `of` counts it in one of its attributes."""
+    """Objects that a learner's own loop adds, counted in one of the attributes of `of`."""
 
     def __init__(self, what: str, units: str, of: object, counts: str, screen: _Screen) -> None:
         super().__init__(what, "", lambda: (0, 0, f"{self.done:,} {units} so far"), False)
@@ -146,10 +142,11 @@ class Growth(TrackedWork):
 
 
 class _Beside:
-    """Standard output or error while a line stands on the terminal that nobody takes away: what is
-    printed does.
+    """Standard output or error while a line is on the terminal: anything printed removes the line
+    first.
 
-    There is one of each for good: print() goes on with what it found, and does not keep it alive.
+    There is one of each for the whole process: print() uses the stream that it found, and does not
+    keep it alive.
     """
 
     def __init__(self, name: str) -> None:
@@ -265,7 +262,7 @@ def _end_growth() -> None:
 
 
 def _screen() -> _Screen | None:
-    """Where a line can be seen by somebody; None if nowhere."""
+    """Return the place where a reader can see a line; None if there is none."""
     if os.environ.get("IPU_TEACH_PROGRESS") == "0":
         return None
     if sys.stderr is not None and sys.stderr.isatty():

@@ -1,8 +1,7 @@
-"""What of a traceback a notebook shows: the learner's own lines, and those of other libraries,
-without the kit's.
+"""Tracebacks in a notebook: the learner's lines and those of other libraries, without the kit's.
 
-A graph is built in a cell and checked far below it, and what is wrong is a line of the cell: the
-frames between the two say nothing to who wrote it. `%xmode Verbose` shows them all, `%debug` goes
+A graph is built in a cell and checked far below it, and the mistake is a line of the cell. The
+frames between the two do not help its author. `%xmode Verbose` shows them all, `%debug` goes
 through them, and a script prints them as Python does.
 """
 
@@ -16,7 +15,7 @@ from ipu_teach._support.own_code import is_own_module
 
 
 def shortened(error: BaseException, shell: Any) -> list[str]:
-    """Return the lines that IPython's `shell` shows of `error` and of what it came from."""
+    """Return the lines that IPython's `shell` shows for `error` and the errors that caused it."""
     formatter = shell.InteractiveTB
     links = [(link, link.__traceback__) for link in _chain(error)]
     try:
@@ -31,7 +30,7 @@ def shortened(error: BaseException, shell: Any) -> list[str]:
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error, what it was raised from, and so on."""
+    """Yield an error, its cause, the cause of that, and so on."""
     visited: list[BaseException] = []
     while error is not None and not any(error is link for link in visited):
         yield error

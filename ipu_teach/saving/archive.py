@@ -1,12 +1,12 @@
-"""The container of what is saved, executables and reports: one JSON header and columns of numbers,
-in an uncompressed zip file.
+"""The container of saved executables and reports: one JSON header and columns of numbers, in an
+uncompressed zip file.
 
 Members are `header.json` and `NAME.npy`, one-dimensional arrays that need no pickle. Nothing is
-compressed, so that no file unpacks to more than its own size. `schema` says what stands in a
-header, and checks it; a fault is the error of its `Format`.
+compressed, so that no file unpacks to more than its own size. `schema` declares the content of a
+header and checks it; a fault is the error of its `Format`.
 
-It stands low in the house, beside `graph`, because reports (`report`) and executables (`engine`),
-which are floors apart, are both saved with it, and it knows of neither.
+The module is on a low floor, beside `graph`, because reports (`report`) and executables (`engine`),
+which are floors apart, are both saved with it, and it depends on neither.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _DATE = (1980, 1, 1, 0, 0, 0)  # so that equal contents are equal files
 
 @dataclass(frozen=True)
 class Format:
-    """A kind of file: what it holds, the newest version, what writes it, and the errors of a bad
-    one and of none."""
+    """A kind of file: its content, the newest version, the call that writes it, and the errors for
+    a damaged and for a missing file."""
 
     noun: str
     version: int
@@ -53,7 +53,7 @@ class Format:
 
     @property
     def name(self) -> str:
-        """What the header of such a file says that it is."""
+        """The name of the format in a file's header."""
         return f"ipu_teach {self.noun}"
 
     def pack(self, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
@@ -131,7 +131,7 @@ def _array(name: str, content: bytes) -> Array:
 
 
 def path_of(argument: object, call: str) -> Path:
-    """Return the path that `call` was given. Raises `InvalidOptionError` for what is none."""
+    """Return the path that `call` was given. Raises `InvalidOptionError` if it is no path."""
     try:
         path = Path(os.fsdecode(argument))  # type: ignore[arg-type]
     except TypeError:
@@ -144,8 +144,8 @@ def path_of(argument: object, call: str) -> Path:
 
 
 def read_whole(path: object, call: str, form: Format, read: Callable[[bytes], T]) -> T:
-    """Return what `read` makes of a file. Raises `InvalidOptionError` for what is no path, and the
-    error of `form`, which names it."""
+    """Return what `read` makes of the bytes of a file. Raises `InvalidOptionError` if `path` is no
+    path, and the error of `form`, which names the file."""
     place = path_of(path, call)
     try:
         return read(place.read_bytes())

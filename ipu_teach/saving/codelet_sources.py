@@ -1,9 +1,9 @@
-"""Vertex classes by name: what a saved executable says of each, and the class that it means when it
-is loaded.
+"""Vertex classes by name: their description in a saved executable, and the class found for it on
+loading.
 
 Python code is never stored. A class is described by its module and name, its fields, and a hash of
 the text of its methods and of its plain constants, so that another class of the same name is not
-taken for it.
+mistaken for it.
 """
 
 from __future__ import annotations
@@ -89,7 +89,8 @@ def _every(base: type[Vertex]) -> Iterator[type[Vertex]]:
 
 
 def _misfit(codelet: type[Vertex], part: HeaderValue) -> str:
-    """Return how a class differs from what was written down, in words; "" if it does not."""
+    """Return how a class differs from its saved description, in words; an empty text if it does
+    not."""
     fields_now, fields_saved = (
         {f[0]: f for f in fields} for fields in (_fields(codelet), FIELDS.read(part["fields"]))
     )

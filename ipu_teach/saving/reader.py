@@ -1,8 +1,7 @@
-"""A saved executable read back: a `Graph` and programs made anew through the calls that a learner
-would use.
+"""Read a saved executable: build a `Graph` and programs through the calls that a learner would use.
 
-Nothing of the file is trusted. Numbers are checked against the tables they point into, views
-against the variables that they should lie in, and the graph is compiled again after that, with
+Nothing in the file is trusted. Numbers are checked against the tables that they point into, and
+views against the variables that they should be part of. The graph is then compiled again, with
 every check.
 """
 
@@ -41,7 +40,7 @@ def rebuild(data: bytes, codelets: Iterable[type[Vertex]], parsed: Parsed) -> Re
     """Return (graph, programs, checks, options) of a saved executable. Raises
     `ExecutableLoadError`.
 
-    `parsed` checks the options: what they mean is for others to say.
+    `parsed` checks the options; their meaning is up to the engine.
     """
     listed = _listed(codelets)
     return s.load(data, w.EXECUTABLE, lambda header: _Reader(header, listed).read(parsed))
@@ -272,7 +271,7 @@ class _Reader:
         table.layouts[name] = array("i", ids[numbers].tobytes())
 
     def _check_edges(self) -> None:
-        """Every region of every vertex lies in variables."""
+        """Check that every region of every vertex is inside variables."""
         frozen = FrozenGraph(self.graph)
         for compute_set, table in frozen.tables():
             for name, field in table.fields.items():

@@ -1,18 +1,16 @@
-"""How values stand in a saved file, said once: a `Codec` writes a value as JSON and columns, and
-reads it back checked.
+"""The form of values in a saved file, declared once: a `Codec` writes a value as JSON and columns,
+and reads it back checked.
 
 A format is declared, not written. It is a `Format` (its name, version and errors) and a record,
-whose type hints say what stands in the file:
+whose type hints declare the content of the file:
 
-    class Lap:
-        name: str                                   # text
-        tile: Annotated[int, whole(below="tiles")]  # of what `told` has told: a number, or a length
-        times: tuple[float, ...]                    # a list
-        note: Annotated[str, since(2)] = ""         # files of version 1 have none
+class Lap: name: str # text tile: Annotated[int, whole(below="tiles")] # below a number or length
+that `told` recorded times: tuple[float, ...] # a list note: Annotated[str, since(2)] = "" # files
+of version 1 have none
 
 `row(Lap)` is a list of its fields, `keyed(Lap)` an object. `FORMAT.pack(codec.write(laps, out),
-out.arrays())` is the file of some, with `out = Columns()`, and `load(data, FORMAT, codec.read)`
-reads it. What a hint cannot say is a `Codec` made by hand.
+out.arrays())` is the file of some laps, with `out = Columns()`, and `load(data, FORMAT,
+codec.read)` reads it. Where a hint is not enough, a `Codec` is written by hand.
 """
 
 from __future__ import annotations
@@ -54,10 +52,10 @@ T = TypeVar("T")
 
 
 class Codec(NamedTuple):
-    """`write(value, columns)` gives what stands in the file, `read(part)` the value, or raises the
-    error of the file.
+    """A pair of functions: `write(value, columns)` returns the form in the file, `read(part)`
+    returns the value, or raises the error of the file.
 
-    Of a field: `since` is the first version of the format that has it, and `key` its name in the
+    For a field, `since` is the first version of the format that has it, and `key` its name in the
     file, "" for its own.
     """
 
@@ -68,8 +66,8 @@ class Codec(NamedTuple):
 
 
 class Columns:
-    """What stands in a file besides its header: arrays of numbers end to end, by kind, and lists of
-    what stands once."""
+    """The content of a file besides its header: arrays of numbers end to end, by kind, and lists of
+    values that are stored once."""
 
     def __init__(self, kinds: Mapping[str, np.dtype[Any]] = COLUMNS) -> None:
         self._parts = {kind: [np.zeros(0, dtype)] for kind, dtype in kinds.items()}
@@ -78,16 +76,17 @@ class Columns:
         self.tables: dict[str, dict[Hashable, tuple[int, Any]]] = {}
 
     def put(self, kind: str, values: Array) -> int:
-        """Where `values`, of that kind's dtype, begin."""
+        """Return where `values`, of that kind's dtype, begin."""
         flat = np.ascontiguousarray(values).reshape(-1).view(self._parts[kind][0].dtype)
         self._parts[kind].append(flat)
         self._sizes[kind] += flat.size
         return self._sizes[kind] - flat.size
 
     def add(self, values: Iterable[Any]) -> list[Any]:
-        """Where whole numbers lie, of the smallest kind that holds them: (kind, place, length).
+        """Store whole numbers in the smallest kind that holds them, and return (kind, place,
+        length).
 
-        Equal ones lie there once, and one that is the same number throughout is ("=", that number,
+        Equal arrays are stored once, and an array of one number throughout is ("=", that number,
         length).
         """
         array = np.asarray(values).reshape(-1)
@@ -104,7 +103,7 @@ class Columns:
         return [kind, self._known[key], array.size]
 
     def table(self, name: str) -> list[Any]:
-        """Return what stands once under that name, in order."""
+        """Return the values of a list that are stored once, in order."""
         return [entry for _, entry in self.tables.get(name, {}).values()]
 
     def arrays(self) -> dict[str, Array]:
@@ -113,7 +112,8 @@ class Columns:
 
 
 class Known(dict[str, Any]):
-    """The file that is being read: what was told so far, by its name for bounds, and its arrays."""
+    """The file that is being read: the values recorded so far, by their names for bounds, and its
+    arrays."""
 
     def __init__(self, form: Format, arrays: Mapping[str, Array], version: int = 1) -> None:
         self.form = form
@@ -273,7 +273,7 @@ def whole(least: Bound = 0, most: Bound = MOST, below: Bound | None = None) -> C
 
 
 def _bounds(least: Bound, most: Bound, below: Bound | None) -> Callable[[Known], tuple[int, int]]:
-    """Return the least and the most, of what was told."""
+    """Return the minimum and the maximum, as functions of the recorded values."""
     if isinstance(least, int) and isinstance(most, int) and below is None:
         return lambda _, fixed=(least, most): fixed  # type: ignore[misc]
     return lambda known: (
@@ -316,7 +316,8 @@ def column(
 
 
 def many(inner: Codec, most: int | None = None, wanted: str = "a list") -> Codec:
-    """Return a list, of at most `most` if that is said; an error calls it `wanted`."""
+    """Return the codec of a list of at most `most` items, if that is given; errors call it
+    `wanted`."""
 
     def read(part: HeaderValue) -> tuple[Any, ...]:
         if most is not None and isinstance(part.value, list) and len(part.value) > most:
@@ -327,7 +328,7 @@ def many(inner: Codec, most: int | None = None, wanted: str = "a list") -> Codec
 
 
 def numbers(inner: Codec | None = None, longest: int = LONGEST) -> Codec:
-    """Return a list of what stands in the file as numbers; whole ones, if it is not said."""
+    """Return the codec of a list that is stored as numbers, whole ones by default."""
     return many(inner or whole(), longest, f"a list of at most {longest:,} numbers")
 
 
@@ -373,7 +374,8 @@ def checked(inner: Codec, good: Callable[[Any], bool], wanted: str) -> Codec:
 
 
 def told(name: str, inner: Codec) -> Codec:
-    """Return `inner`, to which bounds of what is read later may refer by `name`."""
+    """Return `inner`, whose value is recorded: the bounds of values read later may refer to it by
+    `name`."""
 
     def read(part: HeaderValue) -> Any:
         part.known[name] = value = inner.read(part)
@@ -383,14 +385,14 @@ def told(name: str, inner: Codec) -> Codec:
 
 
 def index(table: str) -> Codec:
-    """Return the number of what was told in `table`."""
+    """Return the codec of an index into the objects recorded in `table`."""
     number = whole(below=table)
     return Codec(lambda v, _: v, lambda p: p.known[table][number.read(p)])
 
 
 def once(table: str, inner: Codec, key: Callable[[Any], Hashable] | None = None) -> Codec:
-    """As `index`, of what stands once in the list `table` of the file: what has the same `key`, or
-    looks the same there."""
+    """Return a codec like `index`, for values stored once in the list `table` of the file. Values
+    are equal if they have the same `key`, or the same form in the file."""
 
     def write(value: Any, out: Columns) -> int:
         rows = out.tables.setdefault(table, {})
@@ -454,13 +456,13 @@ def by_column(make: Any, wanted: str, **columns: Codec) -> Codec:
 
 
 def since(version: int) -> Callable[[Codec], Codec]:
-    """Of a field, in its hint: older files lack it, and have its default. In a `row` such fields
-    stand last."""
+    """Mark a field, in its hint, that older files lack; they have its default. In a `row` such
+    fields come last."""
     return lambda c: c._replace(since=version)
 
 
 def key(name: str) -> Callable[[Codec], Codec]:
-    """Of a field, in its hint: its name in the file."""
+    """Give a field, in its hint, its name in the file."""
     return lambda c: c._replace(key=name)
 
 
@@ -482,7 +484,7 @@ def codec(hint: Any) -> Codec:
 
 
 def schema(record: type) -> dict[str, Codec]:
-    """Return the codecs of a record's fields by name, in order; none of what is no record."""
+    """Return the codecs of a record's fields by name, in order; empty if the class is no record."""
     if not is_dataclass(record):
         return {}
     hints = get_type_hints(record, include_extras=True)

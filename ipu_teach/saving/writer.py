@@ -1,10 +1,9 @@
-"""A compiled program written down: what `archive` stores, from what `Compiled` holds. `reader`
-reads it back.
+"""Write a compiled program: turn the content of `Compiled` into the form that `archive` stores.
+`reader` reads it back.
 
-Views become numbers in two tables: layouts (how elements lie) and tensors (a dtype, an offset and a
-layout). A program's tree becomes a list of nodes in which equal ones appear once, children first.
-Each kind of step and of program is said once, for both ways: what stands in the file, and what is
-made of it.
+Views become numbers in two tables: layouts (the positions of elements) and tensors (a dtype, an
+offset and a layout). A program's tree becomes a list of nodes in which equal ones appear once,
+children first. Each kind of step and of program is declared once, for writing and for reading.
 """
 
 from __future__ import annotations
@@ -111,7 +110,7 @@ REMOTE_BUFFER = s.row(
 
 
 def _handle(table: str, wanted: str) -> s.Codec:
-    """Return what was told in `table` under its handle."""
+    """Return the object recorded in `table` under its handle."""
     return s.Codec(
         lambda v, _: v.handle,
         lambda part: part.known[table].get(s.TEXT.read(part)) or part.fail(wanted),

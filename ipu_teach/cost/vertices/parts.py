@@ -1,9 +1,8 @@
-"""What the estimators are made of: sizes that are one number or many, shares of six workers, and
-costs of inner loops.
+"""Parts of the estimators: sizes (one or many), shares of six workers, and costs of inner loops.
 
-A size is an int, or an int64 array with an entry for each vertex. The estimators use nothing but
-whole-number arithmetic and the helpers here, so one call costs one vertex or a million, and both
-ways give the same cycles.
+A size is an int, or an int64 array with an entry for each vertex. The estimators use only
+whole-number arithmetic and the helpers here, so that one call costs one vertex or a million, and
+both ways give the same cycles.
 """
 
 from __future__ import annotations
@@ -78,11 +77,11 @@ def is_float(dtype: type[DType]) -> bool:
 
 @dataclass(frozen=True)
 class Rate:
-    """What an inner loop costs: `cycles` for every `elements` of them; 0 elements means a data path
-    (2 FLOAT, 4 HALF).
+    """The cost of an inner loop: `cycles` for every `elements` of them; 0 elements means a data
+    path (2 FLOAT, 4 HALF).
 
-    `bare`: the library adds the instructions around the loop, which are the vertex's own, to the
-    cycles.
+    `bare`: the library adds to the cycles the instructions around the loop, which belong to the
+    vertex.
     """
 
     cycles: int

@@ -68,11 +68,11 @@ def conv_partial_1x1(
     groups: Size = 1,
     interleaved: bool = False,
 ) -> Size:
-    """Tile cycles of ConvPartial1x1: [rows, depth] times [depth, columns], and `groups` of such
-    products.
+    """Return the tile cycles of ConvPartial1x1: [rows, depth] times [depth, columns], and `groups`
+    of such products.
 
-    `partials`: type of the sums, by default that of the operands. `interleaved`: the weights lie in
-    memory that is read 128 bits at a time.
+    `partials` is the type of the sums, by default that of the operands. With `interleaved`, the
+    weights are in memory that is read 128 bits at a time.
     """
     units = conv_units(dtype, partials, target)
     in_group = panel_depth(dtype, target)
@@ -233,10 +233,11 @@ def transpose(matrices: Size, shape: tuple[int, int], dtype: type[DType], target
 
 
 def split_transpose(shape: tuple[int, int], dtype: type[DType], target: Target) -> Size:
-    """Tile cycles of transposing one matrix of `shape` on all workers, as SplitTranspose1D does.
+    """Return the tile cycles of transposing one matrix of `shape` on all workers, as
+    SplitTranspose1D does.
 
-    Its rows of grains are shared first, then its columns (popops/RearrangeInternal.cpp). A worker's
-    share takes what `transpose` takes for a matrix. What is no whole grain counts as one.
+    Its rows of grains are distributed first, then its columns (popops/RearrangeInternal.cpp). A
+    worker's share costs what `transpose` costs for a matrix. A partial grain counts as a whole one.
     """
     grain = transpose_grain(dtype)
     workers = target.num_worker_contexts

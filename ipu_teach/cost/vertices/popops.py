@@ -118,12 +118,12 @@ def scaled_add(
     memory_constrained: bool = False,
     scaled_pointer: bool = False,
 ) -> Size:
-    """Tile cycles of ScaledAddSupervisor for `n` elements of `dtype` and a second operand of type
-    `other`.
+    """Return the tile cycles of ScaledAddSupervisor for `n` elements of `dtype` and a second
+    operand of type `other`.
 
-    `operation`: "ADD", "SUBTRACT" or "AXPBY", with a factor that is a tensor. `memory_constrained`:
-    the operands lie in different memory elements. As PopLibs does, it leaves out the vectors that
-    do not fill all workers.
+    `operation` is "ADD", "SUBTRACT" or "AXPBY", with a factor that is a tensor. With
+    `memory_constrained`, the operands are in different memory elements. As in PopLibs, the vectors
+    that do not fill all workers are left out.
     """
     workers = target.num_worker_contexts
     width = target.get_vector_width(dtype)

@@ -56,7 +56,7 @@ def _static_elements(rows: Size, per_row: Size, n: Size, dtype: type[DType]) -> 
 
 
 def zeroing(count: Size, dtype: type[DType], target: Target) -> Size:
-    """zeroingCycles: setting so many partial sums to 0."""
+    """Return zeroingCycles: the cycles to set `count` partial sums to 0."""
     workers = target.num_worker_contexts
     return workers * (12 + ceil_div(count * dtype.size // 8, workers))
 
@@ -64,7 +64,8 @@ def zeroing(count: Size, dtype: type[DType], target: Target) -> Size:
 def static_reduction(
     outputs: Size, parts: Size, sums: type[DType], out: type[DType], target: Target
 ) -> Size:
-    """reductionCycleEstimate: so many parts added up to each of a tile's outputs."""
+    """Return reductionCycleEstimate: the cycles to add up `parts` partial sums for each of a tile's
+    outputs."""
     wide, turn = (8, 8 if out is HALF else 7) if sums is HALF else (4, 5)
     loops = ceil_div(ceil_div(outputs, target.num_worker_contexts), wide)
     return target.num_worker_contexts * (16 + loops * (turn + 6 + parts - 1))

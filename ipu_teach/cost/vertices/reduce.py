@@ -89,8 +89,8 @@ def reduce_strided(
 
 
 def _store(dtype: type[DType], out: type[DType], op: str, update: bool) -> int:
-    """Return the cycles after a column: the accumulators are read, converted, perhaps added to what
-    is there, and stored."""
+    """Return the cycles after a column: the accumulators are read, converted, added to the present
+    values if `update`, and stored."""
     if dtype is HALF:
         written = {
             "ADD": (7, 9) if out is HALF else (6, 11),
@@ -162,12 +162,12 @@ def conv_reduce(
     interleaved: bool = False,
     single_input: bool = True,
 ) -> Size:
-    """Tile cycles of ConvReduce: `parts` rows of `outputs` partial sums to one
+    """Return the tile cycles of ConvReduce: `parts` rows of `outputs` partial sums to one
     (poplin/PerformanceEstimation.hpp).
 
-    `single_input`: all rows lie in one region. `interleaved`: in memory that is read 128 bits at a
-    time. Where the last accumulators are not full, PopLibs has a rest of its own; here it counts as
-    a turn of the loop.
+    With `single_input`, all rows are in one region. With `interleaved`, they are in memory that is
+    read 128 bits at a time. If the last accumulators are not full, PopLibs has a separate
+    remainder; here it counts as an iteration of the loop.
     """
     accumulators = 4 if dtype is FLOAT else 8
     width = target.get_vector_width(dtype)

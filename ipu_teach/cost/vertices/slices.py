@@ -1,7 +1,7 @@
-"""Vertices of slices, order and whole-tensor questions (graphcore/poplibs,
-lib/popops/PerformanceEstimation.cpp and popopsCycleEstimators.cpp).
+"""Vertices of slices, order and whole-tensor questions.
 
-`columns` are the elements of one row that lie on the tile; `lookups` the rows asked for.
+Sources: graphcore/poplibs, lib/popops/PerformanceEstimation.cpp and popopsCycleEstimators.cpp.
+`columns` are the elements of one row on the tile; `lookups` the rows asked for.
 """
 
 from __future__ import annotations
