@@ -57,7 +57,7 @@ class BlockRun:
 
     @property
     def cycles(self) -> float:
-        """How long it took."""
+        """The cycles that the block took."""
         return self.cycles_to - self.cycles_from
 
 

@@ -1,5 +1,4 @@
-"""The profile of a program that has just been compiled: everything is worked out when somebody
-asks."""
+"""The profile of a program that has just been compiled. Everything is computed on request."""
 
 # mypy: disable-error-code=override
 # What a file's profile has as fields is worked out here when it is asked for.
@@ -232,9 +231,9 @@ def runs_of(tiles: Array) -> tuple[tuple[int, int], ...]:
 
 
 def sources(codelet: type[Vertex]) -> tuple[tuple[str, str], ...]:
-    """Return (class and method, its text) of what a vertex class and its own bases define, where
-    the text is to be had. Of one of the libraries (class, what it does in a sentence): its text is
-    no learner's."""
+    """Return (class and method, its text) for the methods that a vertex class and its own bases
+    define, if the text can be found. For a library's class, return (class, a sentence about it),
+    because its text is not the learner's."""
     written = next(c for c in codelet.__mro__ if not c.__module__.startswith("ipu_teach.graph"))
     if is_library(written.__module__):
         sentence = " ".join((written.__doc__ or "").split()).partition(". ")[0].rstrip(".")

@@ -1,5 +1,5 @@
-"""What the host did, as data: events that nest, transfers by stream, series of values, and how long
-the device starved."""
+"""The host's activity, as data: nested events, transfers by stream, series of values, and the time
+for which the device starved."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class Raw(NamedTuple):
 
 @dataclass(frozen=True)
 class HostEvent:
-    """One event: `start` and `duration` in seconds of the host, `depth` in how many others it lies,
-    `thread` which thread.
+    """One event: `start` and `duration` in seconds of the host, `depth` the number of events around
+    it, `thread` its thread.
 
     A stream copy has the `bytes` that it moved and its `direction`, "host to device" or "device to
-    host". An event of no duration is an instant.
+    host". An event without duration is an instant.
     """
 
     channel: str
@@ -78,8 +78,8 @@ class Value:
 
 @dataclass(frozen=True)
 class Waiting:
-    """How long the device waited for one of the host's functions: seconds in all, the longest, and
-    the share of all runs."""
+    """The time for which the device waited for one of the host's functions: seconds in all, the
+    longest wait, and the share of all runs."""
 
     name: str
     calls: int
@@ -90,8 +90,8 @@ class Waiting:
 
 @dataclass(frozen=True)
 class StreamUse:
-    """What went through one stream: transfers and bytes, seconds of the host in all, and how many
-    of them the device waited for the learner's function or iterator."""
+    """The use of one stream: transfers and bytes, seconds of the host in all, and the seconds for
+    which the device waited for the learner's function or iterator."""
 
     name: str
     direction: str
@@ -242,7 +242,7 @@ class HostTrace:
         return host_page(self)
 
     def written(self) -> HostTrace:
-        """As it stands in a file: of each channel the newest 20,000 events."""
+        """Return the form for a file: the newest 20,000 events of each channel."""
         numbers: dict[str, int] = {}
         events = []
         for event in reversed(self.events):
@@ -259,8 +259,8 @@ HOST = keyed(HostTrace, events=many(row(HostEvent)), values=many(row(Value)), dr
 def nested(
     events: Iterable[T], place: Callable[[T], tuple[Any, float, float]]
 ) -> Iterator[tuple[T, tuple[T, ...]]]:
-    """Yield each of `found`, which are in the order of their beginnings, with those of its thread
-    around it, the outermost first.
+    """Yield each of `events`, which are in the order of their beginnings, with the events of its
+    thread around it, the outermost first.
 
     `place` gives (thread, start, end). Of two that begin together the longer one comes first.
     """
@@ -285,6 +285,6 @@ def is_run(event: HostEvent) -> bool:
 
 
 def is_wait(event: HostEvent) -> bool:
-    """Whether the device waits for one of the host's functions: what is prefetched keeps it waiting
-    for nothing, on silicon that happens beside a run."""
+    """Return whether the device waits for one of the host's functions in this event. It does not
+    wait for prefetched data, which on silicon is fetched during a run."""
     return event.channel == STREAMS and not event.name.endswith((COPY, PREFETCH))

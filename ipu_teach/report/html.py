@@ -187,8 +187,8 @@ def host_page(host: HostTrace) -> str:
 def _rows(
     table: Sequence[Any], columns: Sequence[str], caption: str, maximum_column: str = ""
 ) -> str:
-    """Return the first rows of a table with what they have as data; or those with the most in
-    column `most`, which gets bars."""
+    """Return the first rows of a table with their data columns; or, if `maximum_column` is given,
+    the rows with the largest values in it, drawn as bars."""
     rows = (
         table.largest(maximum_column, MOST_ROWS)
         if maximum_column and isinstance(table, Table)
@@ -240,8 +240,8 @@ class _Markup(str):
 
 
 def _bar(value: float, maximum: float, label: str = "") -> _Markup:
-    """Return a bar, with the share in words for those who do not see it; beside it what is said in
-    place of the share."""
+    """Return a bar, with the share in words for readers who do not see it, and next to it `label`,
+    by default the share."""
     share = 100 * value / maximum if maximum else 0.0
     return _Markup(
         f'<meter min="0" max="100" value="{share:.1f}">{share:.1f} %</meter> '
@@ -250,7 +250,7 @@ def _bar(value: float, maximum: float, label: str = "") -> _Markup:
 
 
 def tabled(heads: Iterable[str], rows: Iterable[Iterable[Any]], caption: str) -> str:
-    """Return the rows as a table in HTML; each begins with what it is about."""
+    """Return the rows as an HTML table; the first cell of each row is its heading."""
     head = "".join(f'<th scope="col">{_text(h)}</th>' for h in heads)
     lines = []
     for first, *rest in rows:

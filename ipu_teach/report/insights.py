@@ -1,7 +1,7 @@
-"""What stands out in a report, in words: does it fit, which tiles are fullest, what costs most, and
+"""The findings of a report, in words: whether it fits, the fullest tiles, the largest costs, and
 what one could try.
 
-The rules are few and say what they go by. Every figure is the report's own, and modelled.
+The rules are few and state their evidence. Every figure is the report's own, and modelled.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class Insight:
 
 
 def insights(report: Report) -> Table[Insight]:
-    """Return what stands out: does it fit, which tiles are fullest, what costs most, and what one
-    could try."""
+    """Return the findings: whether the program fits, the fullest tiles, the largest costs, and what
+    one could try."""
     insights_found = [*_fit(report), *_fullest(report), *_skew(report), *_always_live(report)]
     if report.num_steps:
         insights_found += [
@@ -129,7 +129,7 @@ def _fit(report: Report) -> Iterator[Insight]:
 
 
 def _fullest(report: Report) -> Iterator[Insight]:
-    """Yield the fullest tiles, of those that hold at least half of what they can."""
+    """Yield a finding for the fullest tiles, if they use at least half of their memory."""
     bytes_held = report.memory.held_per_tile
     limit = report.target.bytes_per_tile
     for tile in np.argsort(-bytes_held, kind="stable")[:FULLEST].tolist():

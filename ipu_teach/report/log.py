@@ -1,4 +1,4 @@
-"""Which steps ran, in which order, and with which cycles where these depend on data.
+"""The steps that ran, in order, with measured cycles where these depend on data.
 
 A long run is counted to its end; its order is kept up to a bound.
 """
@@ -42,10 +42,10 @@ RUNS = checked(
 
 @dataclass(frozen=True, eq=False)
 class RunLog:
-    """What ran, as a report keeps it. `order` (int32): the number of each step, up to `MOST_STEPS`
-    of them; `counts` (int64[up to compiled steps]): how often each ran in all. `unrecorded`: steps
-    that ran while profiling was disabled; `runs_left_out`: runs beyond the first `MOST_RUNS`;
-    `rows`: the numbers of the rows that remote buffers moved, in order, up to `MOST_ROWS`."""
+    """The log of a run in a report. `order` (int32) has the number of each step, up to `MOST_STEPS`
+    of them; `counts` (int64[up to compiled steps]) how often each ran in all. `unrecorded` counts
+    steps that ran while profiling was disabled, `runs_left_out` runs beyond the first `MOST_RUNS`.
+    `rows` has the numbers of the rows that remote buffers moved, in order, up to `MOST_ROWS`."""
 
     order: Annotated[Array, column(below="steps")]
     counts: Annotated[Array, column()]
@@ -82,7 +82,7 @@ class StepLog:
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew, with nothing run; the numbers of what was measured stay."""
+        """Discard the log, as if nothing had run; the numbers of measured steps stay."""
         self.order = array("i")
         # how often each ran of those that are not in `order`
         self.more: Array = np.zeros(0, np.int64)

@@ -1,12 +1,13 @@
-"""The run by operation: what one library call, or one of the learner's own names, cost in all.
+"""The run by operation: the total cost of one library call, or of one of the learner's own names.
 
-The steps of a compute set `layer1/mul/reduce` belong to the operation `layer1/mul`; those of one
-without a scope to an operation of its name. Copies and the host's transfers belong to the nearest
-named program around them, else to `copies`, `host exchange`, `streaming memory` or `control`. Every
-step is in one operation, so columns add up to the report's totals; but for the cycles of several
-IPUs, which work at the same time: those add up to the sum of all steps.
+The steps of a compute set `layer1/mul/reduce` belong to the operation `layer1/mul`; those of a
+compute set without a scope belong to an operation of its name. Copies and the host's transfers
+belong to the nearest named program around them, else to `copies`, `host exchange`, `streaming
+memory` or `control`. Every step is in one operation, so that columns add up to the report's totals.
+Cycles are an exception on several IPUs, which work at the same time: there they add up to the sum
+of all steps.
 
-`by_module` asks the programs instead, which the front ends name after the modules of a model.
+`by_module` uses the programs instead, which the front ends name after the modules of a model.
 """
 
 from __future__ import annotations
@@ -58,20 +59,21 @@ class Operation:
 
 @dataclass(frozen=True)
 class Module(Operation):
-    """One module of a model. `memory_bytes`: of its variables and its code, and of what tiles send
-    each other in its steps; of all tiles together, each at its fullest moment."""
+    """One module of a model. `memory_bytes` counts its variables, its code, and the data that tiles
+    send each other in its steps, over all tiles, each at its peak."""
 
     memory_bytes: int
 
 
 def by_module(report: Report) -> Table[Module]:
-    """Return the run by the named programs around its steps, the innermost, in the order of their
-    first steps: of a model of a front end by module or layer, forward and backward, and besides its
-    "inputs", "outputs", and "update", which is the optimiser with all that it keeps.
+    """Return the run by the innermost named programs around its steps, in the order of their first
+    steps.
 
-    Steps in no named program are of a module of their compute set's first name, as in `operations`.
-    Of memory the last row, "no module", has what is left: pointers, stacks, constants. So each
-    column adds up, that of memory to `memory.bytes_per_tile`.
+    For a model of a front end these are its modules or layers, forward and backward, and also
+    "inputs", "outputs", and "update", the optimiser with all of its state. Steps in no named
+    program belong to a module with the first name of their compute set, as in `operations`. The
+    last row, "no module", has the remaining memory: pointers, stacks, constants. So each column
+    adds up; memory adds up to `memory.bytes_per_tile`.
     """
     profile = report.profile
     memory = report.memory
@@ -137,8 +139,8 @@ def names(profile: Profile, depth: int | None = None) -> list[str]:
 
 
 def _around(profile: Profile, outermost: str | None = None) -> dict[int, str]:
-    """Return the name of the nearest named program around each step, where there is one; but for
-    one of the name `whole`, which has all that is in it."""
+    """Return the name of the nearest named program around each step, if there is one. A program of
+    the name `outermost` takes in everything inside it."""
     operation_of: dict[int, str] = {}
     for program in profile.programs:
         waiting = [(program, "")]
@@ -190,9 +192,9 @@ def _operation(report: Report, name: str, numbers: list[int], codes: Counter[int
 
 
 def _vertex_code(profile: Profile) -> Counter[int]:
-    """For each step on how many tiles it is the first to need code there, codelet by codelet, and
-    that of copy vertices for what lies side by side and for pieces. -1: compute sets that no
-    program executes."""
+    """Return, for each step, on how many tiles it is the first to need code: by codelet, and for
+    the copy vertices of contiguous data and of pieces. -1 stands for compute sets that no program
+    executes."""
     has_code: defaultdict[object, Array] = defaultdict(
         lambda: np.zeros(profile.target.num_tiles, bool)
     )

@@ -1,8 +1,8 @@
-"""What a report knows of a compiled program, as plain data.
+"""A report's knowledge of a compiled program, as plain data.
 
-A `Profile` answers in two ways: `CompiledProfile` works each answer out of the compiled program
-when it is asked for, and `StoredProfile` has read it from a file. What stands on it (the report,
-its tables, comparisons) cannot tell which.
+A `Profile` has two forms: `CompiledProfile` computes each answer from the compiled program on
+request, and `StoredProfile` has read it from a file. The report, its tables and comparisons cannot
+tell them apart.
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ class ComputeSetFacts:
 
 @dataclass(frozen=True)
 class RowsMoved:
-    """A copy with a remote buffer: so many `rows` of it at a time, `bytes` in all, and the number
-    of the variable that they are moved to or from, of several the first."""
+    """A copy with a remote buffer: `rows` rows at a time, `bytes` in all, and the number of the
+    variable to or from which they are moved, the first of several."""
 
     buffer: str
     rows: Annotated[int, whole(1)]
@@ -117,9 +117,10 @@ class RowsMoved:
 
 @dataclass(frozen=True)
 class StepFacts:
-    """A compiled step. `compute_set`: which it executes, or -1. `sync`: who waits, under the sync
-    pattern FULL. `to_device`: which way the host's data goes, None for a step without the host.
-    `line`: where a Copy was made; `moves`: with which remote buffers, in order."""
+    """A compiled step. `compute_set` is the number of the one that it executes, or -1. `sync` says
+    who waits, under the sync pattern FULL. `to_device` is the direction of the host's data, None
+    for a step without the host. `line` is the line of a Copy; `moves` are its remote buffers, in
+    order."""
 
     compute_set: Annotated[int, whole(-1, below="compute_sets")] = -1
     sync: Annotated[int, whole(NO_SYNC, EXTERNAL)] = INTERNAL
@@ -185,12 +186,13 @@ def snake(name: str) -> str:
 
 @dataclass(eq=False)
 class Profile(ABC):
-    """The facts of one compiled program, and what its steps cost.
+    """The facts of one compiled program, and the costs of its steps.
 
-    `variables`: in the order of their making, those of vertices' state last. `codelets`: every
-    vertex class in use. `compute_sets`: in the order of their making. `steps`: what the leaves of
-    the programs are, each once. `programs`: as trees. `memory`: the byte ledger. `edges`: how many
-    regions of memory the vertices hold. `replicas`: of how many replicas of one graph it is.
+    `variables` are in the order in which they were added, those of vertices' state last. `codelets`
+    are the vertex classes in use. `compute_sets` are in the order in which they were added. `steps`
+    are the leaves of the programs, each once. `programs` are trees. `memory` is the byte ledger.
+    `edges` counts the regions of memory that vertices hold. `replicas` is the number of replicas of
+    one graph.
     """
 
     target: Target

@@ -466,7 +466,7 @@ class LivenessStep:
 
     @property
     def program(self) -> ProgramNode:
-        """Where it is in the programs: a leaf with `name` and `type`."""
+        """The step's place in the programs: a leaf with `name` and `type`."""
         return self._profile.leaf(self._memory.liveness.places[self.number].step)
 
     @property
@@ -476,7 +476,7 @@ class LivenessStep:
 
     @property
     def not_always_live_memory(self) -> LivenessStep:
-        """What has its `bytes` and `variables`, by libpva's name: this."""
+        """The step itself, which has `bytes` and `variables`, under libpva's name."""
         return self
 
     @property
@@ -487,7 +487,7 @@ class LivenessStep:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Compilation(WithoutSome):
-    """What was compiled: `report.compilation.tiles[3].memory.total.including_gaps`, `.programs`,
+    """The compiled program: `report.compilation.tiles[3].memory.total.including_gaps`, `.programs`,
     `.compute_sets`."""
 
     _report: Report

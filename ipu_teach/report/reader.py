@@ -69,7 +69,7 @@ def read(data: bytes) -> Read:
 
 @dataclass(eq=False)
 class StoredProfile(Profile):
-    """What a file says of a compiled program."""
+    """The profile of a compiled program, read from a file."""
 
     costs: tuple[StepCost, ...]
     cycles: tuple[dict[str, int], ...]
@@ -129,7 +129,7 @@ def _profile(header: s.HeaderValue) -> StoredProfile:
     notes: w.Notes = w.NOTES.read(inner)
 
     def noted(name: str, made: Sequence[T], **fields: Sequence[Any]) -> tuple[T, ...]:
-        """Return the records with what the notes say of them, by field."""
+        """Return the records with the texts of the notes, by field."""
         if any(len(values) != len(made) for values in fields.values()):
             header[name].fail("a list with its notes")
         rows = zip(made, *fields.values(), strict=True)

@@ -1,8 +1,8 @@
-"""The values of a run, beside its report: what some tensors held before it, and what each step
-changed.
+"""The values of a run, beside its report: the values of some tensors before it, and the changes of
+each step.
 
-`Engine.record` makes a `Recording`; it grows while the engine runs, by what changes alone, and
-stops at its bound.
+`Engine.record` returns a `Recording`; it grows with each change while the engine runs, and stops at
+its bound.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Track:
         self._bits = np.dtype(f"u{tensor.dtype.size}")
 
     def begin(self, look: Look) -> None:
-        """Forget all, and keep what stands there now."""
+        """Discard everything, and keep the current values."""
         values, written = look(self.tensor)
         self.first = values.reshape(-1).copy()
         self.first_written = written.reshape(-1).copy()
@@ -108,12 +108,12 @@ def _checked(graph: FrozenGraph, tensors: Sequence[object], max_steps: object) -
 
 
 class Recording:
-    """What the recorded tensors held, step by step. `report`: that of the last run, None before the
-    first.
+    """The values of the recorded tensors, step by step. `report` is that of the last run, None
+    before the first.
 
-    `steps`: the number of the compiled step of each recorded step, in order, or `HOST`; `first`
+    `steps` has the number of the compiled step of each recorded step, in order, or `HOST`; `first`
     steps of the engine ran before it. `missed` steps ran after the recording was full. A run that
-    an error or Ctrl-C stopped is in it up to there.
+    an error or Ctrl-C stopped is recorded up to there.
     """
 
     def __init__(self, compiled: Compiled, tensors: Sequence[Tensor], most: int) -> None:
@@ -128,8 +128,8 @@ class Recording:
         self._entries = 0
 
     def begin(self, first: int, look: Look) -> None:
-        """Record from now on, in place of what was: the machine has run `first` steps, and `look`
-        sees its memory."""
+        """Record from now on and discard earlier values: the machine has run `first` steps, and
+        `look` reads its memory."""
         self.first = first
         self.steps = []
         self.missed = 0
@@ -152,7 +152,7 @@ class Recording:
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
-        """What was recorded, in the order given."""
+        """The recorded tensors, in the order given."""
         return tuple(track.tensor for track in self.tracks)
 
     def values(self, tensor: Tensor, step: int) -> Array:

@@ -1,6 +1,5 @@
-"""What happened, as data. A report has no engine inside: it holds what was compiled and which steps
-ran.
-"""
+"""The record of a run, as data. A report contains no engine: it holds the compiled program and the
+steps that ran."""
 
 from __future__ import annotations
 
@@ -62,10 +61,9 @@ COMPILED_FOR = (
 class Report(WithoutSome):
     """An immutable snapshot of a run. Every figure of cycles, bytes or time in it is modelled.
 
-    It is made by `engine.report`, or read from a file by `Report.open`; both answer the same
-    questions. Of a run of more than 4,194,304 steps everything is counted, and the order of the
-    first ones is kept. If nothing but unrecorded steps ran, asking for the execution is a
-    `ProfilingDisabledError`.
+    It comes from `engine.report`, or from a file by `Report.open`; both answer the same questions.
+    A run of more than 4,194,304 steps is counted completely, and the order of its first steps is
+    kept. If only unrecorded steps ran, asking for the execution raises `ProfilingDisabledError`.
     """
 
     profile: Profile
@@ -95,7 +93,7 @@ class Report(WithoutSome):
 
     @property
     def unrecorded_steps(self) -> int:
-        """How many steps ran while profiling was disabled."""
+        """The number of steps that ran while profiling was disabled."""
         return self._ran.unrecorded
 
     # Files
@@ -139,8 +137,8 @@ class Report(WithoutSome):
 
     @property
     def steps_not_kept(self) -> int:
-        """How many of them, the last ones, are counted in every sum but missing from `steps` and
-        `step_numbers`."""
+        """The number of steps, the last ones, that are counted in every sum but missing from
+        `steps` and `step_numbers`."""
         return self.num_steps - len(self._ran.order)
 
     @cached_property
@@ -208,7 +206,7 @@ class Report(WithoutSome):
 
     @property
     def replicas(self) -> int:
-        """How many replicas of one graph ran; 1 if it was not replicated."""
+        """The number of replicas of one graph that ran; 1 if it was not replicated."""
         return self.profile.replicas
 
     def ipu_name(self, ipu: int) -> str:
@@ -253,8 +251,8 @@ class Report(WithoutSome):
         return list(query.row_moves(self))
 
     def transfers(self, number: int) -> tuple[Transfers, ...]:
-        """Return which tile sends what to which in compiled step `number`: one entry for each of its
-        exchanges, as in `StepCost.exchange`."""
+        """Return which tile sends what to which in compiled step `number`: one entry for each of
+        its exchanges, as in `StepCost.exchange`."""
         return query.Lazily(len(self.profile.steps), "compiled step", self.profile.transfers)[
             number
         ]
@@ -274,7 +272,7 @@ class Report(WithoutSome):
 
     @property
     def tables(self) -> dict[str, Sequence[Any]]:
-        """What the report's page shows, whole: each table by the name of its section."""
+        """Return the tables of the report's page in full, by the name of their section."""
         tables: dict[str, Sequence[Any]] = {"Insights": self.insights()}
         tables |= {"Liveness": self.compilation.liveness_program_steps, "Variables": self.variables}
         if self.num_steps:
@@ -298,10 +296,9 @@ class Report(WithoutSome):
         """Return the same compiled program and the same run, at other rates:
         `report.what_if(exchange_bytes_per_cycle=8)`.
 
-        `changes`: fields of `Target`, by name. Nothing is compiled or run again, so what decides
-        where things lie cannot change. Cycles that were given by number, with `set_perf_estimate`,
-        stay what they are. Raises `InvalidMachineModelError`, for a number of tiles or IPUs too:
-        `sweep` compiles for each.
+        `changes` are fields of `Target`, by name. Nothing is compiled or run again, so the tile
+        mapping cannot change, and cycles given with `set_perf_estimate` stay as they are. Raises
+        `InvalidMachineModelError`, also for a number of tiles or IPUs: `sweep` compiles for each.
         """
         for name in changes:
             if name in COMPILED_FOR:
@@ -346,9 +343,9 @@ class Report(WithoutSome):
 
     @cached_property
     def total_cycles(self) -> int:
-        """Modelled cycles of everything that ran: on one IPU the sum of its steps, on several what
-        their clocks say at the end. Of steps whose order was not kept, as if no IPU waited between
-        external ones."""
+        """Modelled cycles of the whole run. On one IPU they are the sum of its steps, on several
+        the time on their clocks at the end. Steps whose order was not kept are counted as if no IPU
+        waited between external ones."""
         return self.overlap.total + self.overlap.least(self.executions)
 
     @property
@@ -441,8 +438,8 @@ class Report(WithoutSome):
 
     @property
     def proportions(self) -> dict[str, float]:
-        """What part of the run the average tile spends on what; together 1, or nothing if nothing
-        ran."""
+        """The shares of the run by activity of the average tile. They add up to 1, and are empty if
+        nothing ran."""
         total = self.total_cycles
         links = self.link_cycles_per_tile
         spent = {
@@ -457,8 +454,8 @@ class Report(WithoutSome):
 
     @property
     def grounds(self) -> dict[str, float]:
-        """What share of the modelled cycles rests on what (`target.GROUNDS`), together 1; and of
-        the vertices that ran, what share has "no estimate", whose cycles are missing."""
+        """The shares of the modelled cycles by ground (`target.GROUNDS`), which add up to 1; under
+        "no estimate", the share of the vertices that ran without one, whose cycles are missing."""
         p = self.profile
         times = enumerate(self.executions.tolist())
         steps_run = (
@@ -475,9 +472,9 @@ class Report(WithoutSome):
         """Return how the host runs each codelet, all its vertices at once if it can.
 
         "batch": all vertices at once; "scalar": a loop over the elements of each, compiled where
-        that pays; "CPython alone: line 9, np.sort": such a loop that cannot be compiled, and what
-        prevents it; "loop": vertex by vertex, in plain Python. Of a codelet that is run in several
-        ways, the slowest.
+        that pays; "CPython alone: line 9, np.sort": such a loop that cannot be compiled, and the
+        reason; "loop": vertex by vertex, in plain Python. A codelet that runs in several ways is
+        listed with the slowest.
         """
         return {c.name: c.way for c in self.profile.codelets}
 

@@ -1,5 +1,5 @@
-"""What of a run is recorded, as the engine's options say, and which version of the kit recorded
-it."""
+"""The recorded parts of a run, as set by the engine's options, and the version of the kit that
+recorded it."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class InstrumentationSettings:
         )
 
     def written(self, names: Iterable[str]) -> InstrumentationSettings:
-        """As they stand in a file; `names`: of the programs."""
+        """Return the form for a file; `names` are those of the programs."""
         known = set(names)
         blocks, programs = (frozenset(filter(is_found, known)) for is_found in self.finds)
         return replace(self, named=(blocks, programs))

@@ -14,7 +14,7 @@ from ipu_teach.types import Array
 
 
 class Costed:
-    """What is read off the modelled `cost` of one execution."""
+    """Properties computed from the modelled `cost` of one execution."""
 
     cost: StepCost
 
@@ -118,7 +118,7 @@ class StepRun(Costed):
 
     @property
     def program(self) -> ProgramNode:
-        """Where it stands in the programs: a leaf with `name` and `type`."""
+        """The step's place in the programs: a leaf with `name` and `type`."""
         return self.profile.leaf(self.step)
 
     @property
@@ -130,7 +130,7 @@ class StepRun(Costed):
 
     @property
     def ipus(self) -> tuple[IpuStep, ...]:
-        """What each IPU does in it; where there are I/O tiles, each of `Target.sets`."""
+        """The work of each IPU in the step; with I/O tiles, of each of `Target.sets`."""
         cycles_per_ipu = np.split(self.cycles_by_tile, self.profile.target.set_starts[1:])
         lasts = self.profile.by_set(self.step)[1].tolist()
         return tuple(

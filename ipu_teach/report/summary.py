@@ -205,8 +205,8 @@ def _ipus(report: Report, maximum: int = 16) -> list[str]:
 
 
 def _runs(report: Report, maximum: int = 12) -> list[str]:
-    """Return what the runs of each program and name took. Of steps whose order was not kept nothing
-    is known here."""
+    """Return lines with the cycles of the runs, by program and name. Steps whose order was not kept
+    are not included."""
     by_name: dict[str, Array] = {}  # how many, their steps, cycles, and cycles of host copies
     numbers = report.step_numbers
     host = np.zeros(len(report.executions), np.int64)

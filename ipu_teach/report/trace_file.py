@@ -1,9 +1,8 @@
-"""A run in the form of Chrome's trace events, which Perfetto (ui.perfetto.dev) and chrome://tracing
-open.
+"""A run as Chrome's trace events, which Perfetto (ui.perfetto.dev) and chrome://tracing open.
 
-One row shows the steps, one their phases, of several IPUs two for each, and below them each chosen
-tile has a row for when it computes and when it exchanges, and one for its blocks. Times are
-modelled; a trace's microseconds are those of the modelled clock.
+One row shows the steps and one their phases (on several IPUs two rows for each). Below them each
+chosen tile has a row for its computing and exchanging, and one for its blocks. Times are modelled;
+a trace's microseconds are those of the modelled clock.
 """
 
 from __future__ import annotations
@@ -142,8 +141,8 @@ def _span(
     details: dict[str, Any],
     process: int = DEVICE,
 ) -> _Event:
-    """Something on a row; `scale`: microseconds of one unit. What takes the host no time is an
-    instant."""
+    """Return the event of an interval on a row; `scale` is the microseconds of one unit. An
+    interval that takes the host no time is an instant."""
     # Viewers count in whole nanoseconds: both ends are rounded, so that what touches still touches,
     # and what is inside stays.
     first, last = round(start * scale * 1000), round((start + lasts) * scale * 1000)

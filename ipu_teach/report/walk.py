@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def joints(report: Report) -> list[int]:
-    """Before which steps of a run all IPUs wait for each other, though no step says so: where a run
-    begins, and where a predicate is read."""
+    """Return the steps of a run before which all IPUs wait for each other although no step says so:
+    where a run begins, and where a predicate is read."""
     nodes = (node for program in report.profile.programs for _, node in program.walk())
     begins = [run.first for run in report.runs]
     if any(node.predicate for node in nodes):
@@ -24,10 +24,10 @@ def joints(report: Report) -> list[int]:
 
 @dataclass(eq=False)
 class WalkPlace:
-    """A node of a program: `length` steps in one execution (-1: that depends on data), `first` are
-    those with which it can begin, `idle` says that it may run without any. `role` is what it is to
-    the node around it, say "then" or "case 3". `runs` and `cycles` (all of them together) are
-    filled by a `Walk`."""
+    """A node of a program: `length` steps in one execution (-1: that depends on data); `first` are
+    the steps with which it can begin; `idle` says that it may run without any. `role` is its role
+    in the node around it, such as "then" or "case 3". `runs` and `cycles` (of all runs together)
+    are filled in by a `Walk`."""
 
     node: ProgramNode
     depth: int
@@ -41,7 +41,7 @@ class WalkPlace:
 
     @property
     def title(self) -> str:
-        """The node in a few words: its role, what it is, and its name where that says more."""
+        """The node in a few words: its role, its kind, and its name if that adds something."""
         node = self.node
         text = node.name if node.name.startswith(node.kind) else f"{node.kind} {node.name}".strip()
         if node.predicate:
@@ -65,12 +65,12 @@ class Span:
 
 
 class Walk:
-    """Follows the steps of a run through the programs.
+    """A walk that follows the steps of a run through the programs.
 
-    The steps say which way an If, a Switch or a while loop went. Where two ways begin with the same
-    step, the first is taken. `spans`, with `most`: every execution of every place, up to that step
-    of the run; or, with `keep`, of those places for which it says true. Without both only sums are
-    made.
+    The steps show which way an If, a Switch or a while loop took. If two ways begin with the same
+    step, the first is assumed. `spans` has, with `most`, every execution of every place up to that
+    step of the run, or with `keep` those of the places for which it returns True. Without both,
+    only sums are computed.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Chains of causes: why a step takes long, why tiles wait, why a tile is full.
 
-A chain ends at a line of the user's program. Each cause is taken from the figures of the report,
-and a chain ends where there are no more of them. A report that was read from a file has no
-vertices, so its chains can be shorter. Cycles and bytes are modelled.
+Each cause is computed from the figures of the report, and a chain ends at a line of the user's
+program, or where there are no more figures. A report read from a file has no vertices, so its
+chains can be shorter. Cycles and bytes are modelled.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""A report written down: JSON for what has names, columns of numbers for what there is by tile,
-step or message.
+"""Write a report: JSON for named values, columns of numbers for values by tile, step or message.
 
-`stored` reads it back by the same declarations: the type hints of the records, and what stands
-here.
+`stored` reads it back by the same declarations: the type hints of the records, and this module.
 """
 
 from __future__ import annotations
@@ -83,8 +81,8 @@ VARIABLES = s.by_column(
 
 @dataclass(frozen=True)
 class Notes:
-    """Lines and texts, which may differ from machine to machine. They stand apart, for no digest
-    covers them."""
+    """Lines and texts, which may differ from machine to machine. They are separate because no
+    digest covers them."""
 
     variables: Annotated[tuple[str, ...], _numbered(s.ONCE.write, "texts")]
     steps: Annotated[tuple[str, ...], LINES]
@@ -97,8 +95,9 @@ class Notes:
 
 @dataclass(frozen=True)
 class Besides:
-    """What is not of the program: which kit made the report, how, what the host did, and which rows
-    of remote buffers were moved. Version 1 had what the host did alone."""
+    """Facts of a report besides the program: the version of the kit, the settings, the host's
+    activity, and the rows of remote buffers that were moved. Version 1 had only the host's
+    activity."""
 
     kit: Annotated[str, s.since(2)] = "0.0.0"
     settings: Annotated[InstrumentationSettings, s.keyed(InstrumentationSettings), s.since(2)] = (
@@ -127,8 +126,8 @@ def serialize(profile: Profile, run_log: RunLog, besides: Besides) -> bytes:
 
 
 def digest(profile: Profile, run_log: RunLog) -> str:
-    """Return 64 hexadecimal digits that say what was compiled, what it costs and what ran; no time,
-    path or line goes into it."""
+    """Return 64 hexadecimal digits for the compiled program, its costs and the steps that ran; no
+    time, path or line goes into them."""
     out = s.Columns()
     sha = hashlib.sha256(
         json.dumps(facts(profile, run_log, out), sort_keys=True, allow_nan=False).encode()
@@ -174,7 +173,7 @@ def facts(profile: Profile, run_log: RunLog, out: s.Columns) -> dict[str, Any]:
 
 
 def _programs(profile: Profile, out: s.Columns) -> list[int]:
-    """Return the numbers of the programs among all their parts, where equal ones stand once and
+    """Return the numbers of the programs among all their parts. Equal parts appear once, and
     children come first."""
     roots = []
     parts = 0
