@@ -1,11 +1,9 @@
-"""The view `balance`: why tiles wait, for whom, and what evenly shared work would take.
+"""The view `balance`: why tiles wait, for which tile, and how long evenly shared work would take.
 
-Above the whole run, in each phase with its tiles sorted by their time, so that the grey area is the
-time that is lost. Below the chosen superstep the same way, how many tiles take how long, and where
-on the machine those are that wait.
-
-Of several IPUs a row for each, and in place of supersteps the stretches at whose ends they wait for
-each other.
+Above is the whole run, with the tiles of each phase sorted by their time, so that the grey area is
+the time that is lost. Below is the chosen superstep in the same form: how many tiles take how long,
+and where on the machine the waiting tiles are. With several IPUs there is a row for each, and in
+place of supersteps the stretches at whose ends they wait for each other.
 """
 
 from __future__ import annotations
@@ -57,15 +55,16 @@ def balance(
 ) -> View:
     """How much of the tiles' time is waiting, and in which superstep is most of it lost?
 
-    Why tiles wait in the run of `report`; with `other`, in two runs above each other on one axis
-    of time.
+    The view shows why tiles wait in the run of `report`; with `other`, in two runs above each other
+    on one axis of time. Up to 500 supersteps of a run are shown, and fewer if the scene would be
+    larger than 150 kB; the view says so. The time of even work is the mean over the tiles, phase by
+    phase.
 
-    Up to 500 supersteps of a run are shown, and fewer in a scene that would be larger than 150 kB;
-    the view says so. What even work would take is the mean of the tiles, phase by phase. `why`: a
-    chain of causes, `report.why(…)`, whose tiles get one colour. `at`: the superstep at which it
-    rests, as for `show.bsp`; left out, the one in which most is lost in all. Raises
-    `InvalidOptionError` for something that is no report, in which nothing has run that takes time,
-    or that does not show the step.
+    `why` is a chain of causes, `report.why(…)`, whose tiles get one colour. `at` is the superstep
+    at which the picture rests, as for `show.bsp`; by default the one that loses the most in all.
+
+    Raises `InvalidOptionError` if an argument is no report, if nothing that takes time has run, or
+    if the picture does not show the step.
     """
     runs = [_Run(checked(report, "balance"), "first report")]
     if other is not None:
@@ -126,7 +125,7 @@ class _Run:
         return sum(lost.runs * lost.mean for lost in self.all) / self.cycles
 
     def named(self, stretch: Segment) -> tuple[str, str]:
-        """Return (kind, name) of what a stretch is."""
+        """Return (kind, name) of a stretch."""
         if len(stretch.steps) != 1:
             return "", stretch.summary
         cost = self.report.step_cost(*stretch.steps)

@@ -1,5 +1,5 @@
-"""Boxes with numbers in them, what travels between them, and the list and the line of one: as
-shapes, for stills."""
+"""The shapes of boxes with numbers in them, of the packets between them, and of the list and the
+history of one box, for stills."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def short(text: str, room: float) -> str:
 
 
 class Places:
-    """Where the boxes and cells of a board are."""
+    """The places of a board's boxes and cells."""
 
     def __init__(self, board: Board) -> None:
         self.board = board
@@ -302,8 +302,8 @@ def paint_sheet(scene: Scene, mark: Sheet, frame: int) -> Iterator[Shape]:
 
 
 def paint_detail(scene: Scene, mark: Detail, frame: int) -> Iterator[Shape]:
-    """Yield the cells of the focus' box as a list, with what they held before beside what has just
-    changed."""
+    """Yield the cells of the focused box as a list, with the former values beside those that have
+    just changed."""
     board = scene.mark(mark.of)
     assert isinstance(board, Board)
     box = int(board.box[board.focus])

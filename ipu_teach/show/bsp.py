@@ -351,7 +351,7 @@ class _Builder:
         self.beyond = [BEYOND[kind] for kind in self.kinds if kind in BEYOND]
 
     def scene(self, max_frames: int = MOST_FRAMES) -> Scene:
-        """Return the scene, with at most so many frames."""
+        """Return the scene, with at most `max_frames` frames."""
         stills: list[Still] = []
         panels = Panels()
         stills_of: list[range] = []  # by stretch

@@ -61,13 +61,14 @@ CodeRow = tuple[int, str, tuple[str, ...], float, int]
 def code(what: Report | Observed, codelet: type[Vertex] | str | None = None) -> View:
     """Which line of a codelet takes the cycles?
 
-    The lines of a codelet in the run of a report, or of one vertex that `observe` looked at.
+    The view lists the lines of a codelet in the run of a report, or of one vertex that `observe`
+    looked at. For a run, it shows the cycles of all vertices of `codelet`, its class or its name;
+    by default the one with the most cycles. These are worker cycles, and for vertices that have the
+    tile to themselves tile cycles. A column has the cycles at the other price of codelets,
+    "compiled" or "by hand". If a formula of a library gives the cycles, the view says so.
 
-    Of a run: the cycles of all vertices of `codelet`, its class or its name; left out, it is the
-    one with most. They are worker cycles, and of vertices that have the tile to themselves the
-    tile's. A column has those at the other price of codelets, "compiled" or "by hand". Where a
-    formula of a library gives them, the view says so. Raises `InvalidOptionError` for what is no
-    report, a codelet that did not run, and one whose lines nobody has counted.
+    Raises `InvalidOptionError` if `what` is no report, if the codelet did not run, or if its lines
+    could not be counted.
     """
     if not isinstance(what, Observed):
         return _of_run(what, codelet)
@@ -173,7 +174,7 @@ def _priced(groups_run: GroupsRun, target: Target) -> tuple[int, LineCosts]:
 
 
 def why(codelet: type[Vertex]) -> str:
-    """Where cycles come from that no line has."""
+    """Return the reason for cycles that belong to no line."""
     return (
         "by a formula of PopLibs, not by lines"
         if of_library(codelet)

@@ -1,5 +1,5 @@
-"""What the messages of a recorded run carry, in words: the recorded elements that cross in a
-superstep, with their values."""
+"""The content of messages in a recorded run, in words: the recorded elements that are exchanged in
+a superstep, with their values."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ Carried = dict[tuple[int, int], list[str]]
 
 
 def said(track: Track, values: Array, written: Array) -> list[str]:
-    """Return the recorded values as texts, "?" for what is not written."""
+    """Return the recorded values as texts, "?" for unwritten elements."""
     pairs = zip(track.readable(values), written.tolist(), strict=True)
     return [str(value) if known else "?" for value, known in pairs]
 
 
 def carried(recording: Recording, once: bool = False) -> Carried:
-    """Return a line for each pair of tiles between which recorded elements cross, as far as there
-    is room. Of what the host sends and receives there is none. `once`: of each compiled step the
-    first time that it runs."""
+    """Return a line for each pair of tiles that exchange recorded elements, as far as there is
+    room. The host's transfers have none. With `once`, only the first execution of each compiled
+    step counts."""
     report = recording.report
     names = Names()
     tracks = recording.tracks
@@ -83,14 +83,15 @@ def carried(recording: Recording, once: bool = False) -> Carried:
 
 
 def with_content(scene: Scene, told: Carried, frames: dict[int, tuple[int, int]]) -> Scene:
-    """Return the scene with what its messages carry: `frames` says of which step and exchange a
-    frame is."""
+    """Return the scene with the content of its messages: `frames` gives the step and exchange of
+    each frame."""
     by_frame = {f"{frame}": told[key] for frame, key in frames.items() if told.get(key)}
     return replace(scene, data={**scene.data, "content": by_frame}) if told else scene
 
 
 def report_of(what: Report | Recording, once: bool = False) -> tuple[Report | Recording, Carried]:
-    """Return (the report, what its messages carry) of what a view was given."""
+    """Return (the report, the content of its messages) for the report or recording that a view was
+    given."""
     if isinstance(what, Recording) and what.report is not None:
         return what.report, carried(what, once)
     return what, {}

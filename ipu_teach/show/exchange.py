@@ -1,8 +1,9 @@
-"""The view `exchange`: who sends what to whom, an exchange at a time.
+"""The view `exchange`: which tile sends what to which, one exchange at a time.
 
-On the left a matrix, senders across and receivers down, with the bytes that each tile sends above
-it and those that each receives beside it; on the right one tile with its partners. Words name the
-pattern. Bytes are what arrives: what several tiles hear is sent once, and counts at each of them.
+On the left is a matrix, senders across and receivers down, with the bytes that each tile sends
+above it and those that each receives beside it. On the right is one tile with its partners. Words
+name the pattern. Bytes are counted where they arrive: data for several tiles is sent once, and
+counts at each of them.
 """
 
 from __future__ import annotations
@@ -37,15 +38,17 @@ SIDE = 272.0
 def exchange(run: Report | Recording, *, at: At = None) -> View:
     """Which tile sends how much to which, and in what pattern?
 
-    Every exchange of the run in a report as a matrix of senders and receivers, with the pattern
-    in words.
+    The view shows every exchange of a run as a matrix of senders and receivers, with the pattern in
+    words. For a recording, the words also list the recorded elements in the messages, the first
+    time that an exchange runs.
 
-    Of a recording, the words say what of the recorded tensors the messages carry, the first time
-    that an exchange runs. More than 64 tiles share 64 columns and rows. Of more than 40 exchanges,
-    and fewer in a scene that would be larger than 150 kB, those with most bytes are shown; the view
-    says so. `at`: where the picture rests, the number of a superstep of the run or the name of a
-    step; left out, at the longest. Raises `InvalidOptionError` for something that is no report, in
-    which nothing crosses between tiles, or that does not show the step.
+    More than 64 tiles share 64 columns and rows. Of more than 40 exchanges, and of fewer if the
+    scene would be larger than 150 kB, those with the most bytes are shown; the view says so. `at`
+    is where the picture rests, the number of a superstep of the run or the name of a step; by
+    default at the longest exchange.
+
+    Raises `InvalidOptionError` if `run` is no report, if no tile sends to another, or if the
+    picture does not show the step.
     """
     source_report, texts = report_of(run, once=True)
     report = checked(source_report, "exchange")
@@ -99,9 +102,8 @@ def _exchanges(report: Report) -> list[Exchange]:
 
 
 def pattern(source: Array, to: Array, tiles_per_ipu: int = 0) -> tuple[str, str]:
-    """Return (the name of the pattern in which tiles `source[i]` send to tiles `to[i]`, what it
-    means here). What one message in twenty does otherwise does not make it another.
-    `tiles_per_ipu`: of several IPUs."""
+    """Return (name, meaning) of the pattern in which tiles `source[i]` send to tiles `to[i]`. One
+    message in twenty may deviate from it. `tiles_per_ipu` is given for several IPUs."""
     pairs = np.unique(np.stack((source, to)), axis=1)
     senders, receivers = np.unique(pairs[0]), np.unique(pairs[1])
     many, heard = counted(len(senders), "tile"), counted(len(receivers), "tile")

@@ -23,7 +23,7 @@ Setting = Sequence[Any]
 
 
 class Explore:
-    """What `explore` returns: a notebook shows it as the last value of a cell. `view` is the
+    """The result of `explore`: a notebook shows it as the last value of a cell. `view` is the
     picture of the first setting."""
 
     def __init__(
@@ -65,13 +65,13 @@ class Explore:
 def explore(build: Callable[..., View], **settings: Setting) -> Explore:
     """What changes in a picture when a setting changes?
 
-    A picture that is made anew as sliders move.
+    The picture is drawn again as sliders move. `build` is called with a value for each setting, by
+    name, and returns a view, such as `show.bsp(engine.report)`. A setting is (lowest, highest) of
+    whole numbers, (lowest, highest, step) of numbers, or a list of choices. It begins with the
+    default that `build` has for it, else with its lowest or first.
 
-    `build` is called with a value for each setting, by name, and returns a view, say
-    `show.bsp(engine.report)`. A setting is (lowest, highest) of whole numbers, (lowest, highest,
-    step) of numbers, or a list of choices. It begins with the default that `build` has for it, else
-    with its lowest or first. Raises `InvalidOptionError` for settings that are none of these, for a
-    default that is none of them, and if `build` returns no view.
+    Raises `InvalidOptionError` for any other setting, for a default that is outside a setting, and
+    if `build` returns no view.
     """
     if not settings:
         raise InvalidOptionError("""explore() was given no setting to change.

@@ -1,8 +1,8 @@
-"""The view `formats`: which of some values a dtype holds, and how one factor brings them all back;
-beside it, a value between two numbers that is rounded by chance ten thousand times.
+"""The view `formats`: which values a dtype holds, and how one factor brings them all back.
 
-Values stand by their power of two, over the reach of each dtype. Frame by frame they are multiplied
-by 2, until the largest fits, and a little further, where it no longer does.
+It can also show a value between two numbers that is rounded stochastically ten thousand times.
+Values are placed by their power of two, over the range of each dtype. Frame by frame they are
+multiplied by 2, until the largest fits, and a little further, where it no longer does.
 """
 
 from __future__ import annotations
@@ -57,13 +57,14 @@ def formats(
 ) -> View:
     """Which values does a dtype keep, and which become 0 or too large?
 
-    Which of `values` (finite numbers of any shape) FLOAT, HALF and QUARTER[format, scale] hold:
-    as they are, and times powers of two up to the largest that fits the first dtype, where it
-    rests.
+    The view shows which of `values` (finite numbers of any shape) FLOAT, HALF and QUARTER[format,
+    scale] hold: as they are, and times powers of two up to the largest factor that fits the first
+    dtype, where it rests. At most four dtypes.
 
-    `coin`: a value that is rounded stochastically to the first dtype, so many `throws` in all, with
-    words drawn from `seed`; or `thrown`, what another way of rounding made of it. At most four
-    dtypes. Raises `InvalidOptionError`, and `PoplarTypeError` for another dtype.
+    `coin` is a value that is rounded stochastically to the first dtype, `throws` times, with random
+    words from `seed`. `thrown` has the results of another way of rounding instead.
+
+    Raises `InvalidOptionError`, and `PoplarTypeError` for another dtype.
     """
     if not 1 <= len(dtypes) <= MOST_DTYPES:
         raise InvalidOptionError(f"""show.formats() was given {counted(len(dtypes), "dtype")}.
@@ -127,7 +128,7 @@ def formats(
 def _landed(
     coin: float, dtype: type[DType], throws: int, thrown: ArrayLike | None, seed: int
 ) -> tuple[Array, Array]:
-    """Return (the number below and the one above, where each throw landed)."""
+    """Return (the number below, the number above, the result of each rounding)."""
     number = isinstance(coin, (int, float)) and not isinstance(coin, bool) and isfinite(coin)
     if not number or not is_whole(throws) or not 1 <= throws <= MOST_THROWS:
         subject = f"{shown(throws)} throws" if number else f"the coin {shown(coin)}"
@@ -149,13 +150,13 @@ def _landed(
 
 
 def _on(ends: Array, landed: Array) -> Array:
-    """Return how many throws landed on each of two numbers."""
+    """Return how many roundings gave each of two numbers."""
     return np.array([np.count_nonzero(landed == end) for end in ends])
 
 
 def _coin(value: float, ends: Array, landed: Array, many: list[int]) -> Painted:
-    """Return a number line with two numbers and the value; how many throws landed on each, and
-    their mean."""
+    """Return a number line with two numbers and the value, with how many roundings gave each
+    number, and their mean."""
     inner = np.array([BAR / 2 + 10, COIN - BAR / 2 - 10])
     drawn = list[tuple[Shape, ...]]()
     for n in many:
@@ -184,7 +185,7 @@ def _coin(value: float, ends: Array, landed: Array, many: list[int]) -> Painted:
 def _histogram(
     way: list[int], sizes: Array, dtypes: tuple[type[DType], ...]
 ) -> tuple[Painted, list[Array]]:
-    """Return the bars by powers of two over the reach of each dtype; and how many values stand in
+    """Return the bars by powers of two over the range of each dtype, and how many values are in
     each, frame by frame."""
     reaches = []
     sizes = sizes[sizes > 0]

@@ -1,10 +1,10 @@
-"""The view `host`: what goes between host and device, beside what the device does, and what the
-host did meanwhile.
+"""The view `host`: the transfers between host and device, the device's work, and the host's
+functions.
 
-Above, on the modelled axis of cycles, the device and a lane for each stream while its bytes cross;
-below, on an axis of its own, in seconds that were measured, the host's runs, transfers and
-functions. Measured times differ from run to run, and so does this picture. Where the host's times
-are modelled too, all of it is on the one axis, with what the device waits for.
+Above, on the modelled axis of cycles, are the device and a lane for each stream while its bytes are
+transferred. Below, on an axis of its own in measured seconds, are the host's runs, transfers and
+functions. Measured times differ from run to run, and so does this picture. If the host's times are
+modelled too, everything is on one axis, with the device's waiting.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ PITCH = 22.0
 def host(report: Report) -> View:
     """How much of a run is transfer with the host?
 
-    Streams and host transfers of the run in `report` beside the device, and the host's own
-    times, which are measured.
+    The view shows streams and host transfers of the run in `report` beside the device, and the
+    host's own times, which are measured. The first 512 supersteps are shown, and fewer if the scene
+    would be larger than 150 kB; the view says so.
 
-    The first 512 supersteps are shown, and fewer in a scene that would be larger than 150 kB; the
-    view says so. Raises `InvalidOptionError` for something that is no report, or in which nothing
-    went between host and device.
+    Raises `InvalidOptionError` if `report` is no report, or if nothing was transferred between host
+    and device.
     """
     if not checked(report, "host").host_bytes + report.streaming_bytes:
         raise InvalidOptionError("""show.host() was given a run in which nothing goes between host

@@ -1,7 +1,8 @@
-"""The links between the IPUs of a machine, as the picture of its ladder.
+"""The links between the IPUs of a machine, drawn as its ladder.
 
-Rungs stand, rails lie, and where the ladder's ends meet the outermost rails go all round. Links are
-as thick as their bandwidth, each way by itself; of a run in the colour of how long each is busy.
+Rungs are vertical, rails horizontal, and where the ends of the ladder are joined the outermost
+rails go round. Links are as thick as their bandwidth, one line for each direction. For a run, their
+colour shows how long each is busy.
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ class Ladder:
         return x, self._top + ipu % 2 * (HIGH + BETWEEN)
 
     def _parts(self, link: Link) -> list[Array]:
-        """Where a link lies: float[4] of each of its pieces, the longest first."""
+        """Return the places of a link: float[4] for each of its pieces, the longest first."""
         thick = min(THICK, 0.3 * self._wide) * link_rate(link, self.target)
         thick /= max(self.target.link_bytes_per_cycle, self.target.rail_bytes_per_cycle)
         (a, b), back = sorted(link), link[0] > link[1]

@@ -1,10 +1,10 @@
-"""The view `liveness`: what is in memory at every step of the programs, and which variables need to
-be.
+"""The view `liveness`: the content of memory at every step of the programs, and the variables that
+are needed.
 
-Above the bytes of all tiles together, below them those of the fullest tile, step by step; under the
-curves a lane for each of the largest variables that come and go, with the steps at which they are
-live. The steps are the leaves of the programs, each once, however often it runs; on an axis of
-cycles each is as wide as one execution of it takes. Every number is modelled.
+Above are the bytes of all tiles together, below them those of the fullest tile, step by step. Under
+the curves is a lane for each of the largest variables that are not always live, with the steps at
+which they are. The steps are the leaves of the programs, each once, however often it runs; on an
+axis of cycles each is as wide as one execution of it takes. Every number is modelled.
 """
 
 from __future__ import annotations
@@ -61,17 +61,18 @@ def liveness(
 ) -> View:
     """In which step is most memory needed, and by which variables?
 
-    Live bytes at every step of the programs in `report`, or those of two reports over each
-    other. Nothing need have run.
+    The view shows the live bytes at every step of the programs in `report`, or those of two reports
+    above each other. Nothing needs to have run. `always=False` leaves out the variables that are
+    always live. `axis="cycles"` makes a step as wide as the modelled cycles of one execution, so
+    that two programs can be compared in time.
 
-    `always=False` leaves out what is always live; `axis="cycles"` makes a step as wide as the
-    modelled cycles of one execution of it, so that of two programs one sees which takes longer.
+    Programs of more than 2,000 steps, and of fewer if the scene would be larger than 150 kB, are
+    shown with several steps at a place, of which the fullest counts; the view says so. `at` is
+    where the picture of one report rests, the number of a superstep of the run or the name of its
+    step; by default where most bytes are live.
 
-    Programs of more than 2,000 steps, and fewer of a scene that would be larger than 150 kB, are
-    shown several to a place, of which the fullest counts; the view says so. `at`: where the picture
-    of one report rests, the number of a superstep of the run or the name of its step; left out,
-    where most is live. Raises `InvalidOptionError` for something that is no report, for programs
-    without a step, for a step that did not run, and for another axis.
+    Raises `InvalidOptionError` if an argument is no report, for programs without a step, for a step
+    that did not run, and for another axis.
     """
     seen_whole("liveness", other, at)
     if axis not in AXES:
@@ -115,8 +116,8 @@ class _Named:
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """One report, with its bytes step by step: with what is `always` live or without, on an axis of
-    steps or of `cycles`."""
+    """One report, with its bytes step by step: with or without those that are `always` live, on an
+    axis of steps or of `cycles`."""
 
     report: Report
     always: bool
@@ -129,7 +130,7 @@ class _Run:
 
     @cached_property
     def names(self) -> list[str]:
-        """What each step is."""
+        """The name of each step."""
         return [label(f"{n.kind} {n.name}".strip(), 48) for n in self.report.memory.liveness.places]
 
     @cached_property
@@ -168,7 +169,7 @@ class _Run:
 
     @cached_property
     def codes(self) -> tuple[int, ...]:
-        """What of the bytes counts."""
+        """The codes of the bytes that count."""
         return (ALWAYS, COMING, BUFFER) if self.always else (COMING, BUFFER)
 
     @cached_property
@@ -190,7 +191,7 @@ class _Run:
         return np.cumsum([0, *(cycles[place.step] for place in places)])
 
     def shown(self, which: int, per_column: float, count: int) -> Array:
-        """Return int64[count]: the step that stands at each place of the axis, of several the one
+        """Return int64[count]: the step at each place of the axis. Of several steps it is the one
         with the most bytes of all tiles or (1) of the fullest; -1 beyond the last."""
         begin = np.arange(count) * per_column
         begin = begin[begin < self.edges[-1]]
@@ -243,7 +244,7 @@ class _Run:
 
     @cached_property
     def passing(self) -> list[_Named]:
-        """What comes and goes under each name, the largest first."""
+        """The temporary bytes by name, the largest first."""
         groups: dict[str, list[VariableRow]] = {}
         for row in self.report.variables.folded():
             if row.bytes and row.ranges:

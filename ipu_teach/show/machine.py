@@ -42,9 +42,10 @@ SIZES = (0, 1, 4, 16, 64)  # IPUs; 0 is a tile
 def machine(given: Target | Device | Report) -> View:
     """How fast is each path between memories, tiles, IPUs and the host?
 
-    A machine from a tile to 64 IPUs, whose pipes are as wide as their bandwidth; of several IPUs
-    with their links. Of a report, the machine on which it ran, and how long each link is busy in
-    the run. Raises `InvalidOptionError`."""
+    The view zooms from a tile to 64 IPUs. Pipes are as wide as their bandwidth; several IPUs are
+    shown with their links. For a report, it shows the machine on which it ran, and how long each
+    link is busy in the run. Raises `InvalidOptionError`.
+    """
     report = given if isinstance(given, Report) else None
     target = report.target if report else target_of(given)
     if target is None:
@@ -54,7 +55,7 @@ def machine(given: Target | Device | Report) -> View:
 
 
 def pipes(target: Target, num_ipus: int) -> list[int]:
-    """Return the bytes a second through all memories of a machine of so many IPUs (0: of a tile),
+    """Return the bytes a second through all memories of a machine of `num_ipus` IPUs (0: of a tile),
     its exchange, links and host."""
     clock = target.tile_clock_frequency
     tiles = max(1, num_ipus * target.tiles_per_ipu)
@@ -179,7 +180,8 @@ def _finding(memory: int, host: int) -> str:
 
 
 def _source(target: Target, figure: str) -> str:
-    """Where a figure of this machine comes from: one that was set has no published source."""
+    """Return where a figure of this machine comes from; a figure that the user set has no published
+    source."""
     if ground(target, figure) == GIVEN:
         return "set for this machine"
     return source(target.ipu_version, figure)

@@ -1,8 +1,5 @@
-"""What the painter and the player both measure by. `static/make_scripts.py` writes it to
-static/measures.js.
-
-Lengths are in units of the drawing.
-"""
+"""The measures of the painter and the player. `static/make_scripts.py` writes them to
+static/measures.js. Lengths are in units of the drawing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scene drawn by matplotlib: png and pdf for slides, and gif. Imported when one of them is asked
+"""Draw a scene by matplotlib: png and pdf for slides, and gif. Imported when one of them is asked
 for."""
 
 from __future__ import annotations

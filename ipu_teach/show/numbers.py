@@ -91,11 +91,11 @@ class NumberLine:
 def numbers(*dtypes: type[DType], value: float = 0.1) -> View:
     """How far from a value does each dtype land?
 
-    The number lines of FLOAT, HALF and QUARTER[format, scale], and where `value` lands in each,
-    rounded to nearest.
+    The view shows the number lines of FLOAT, HALF and QUARTER[format, scale], and the number to
+    which `value` is rounded in each.
 
-    Raises `InvalidOptionError` for no dtype and for a value that is not finite, `PoplarTypeError`
-    for a dtype that has no such line.
+    Raises `InvalidOptionError` if no dtype is given or a value is not finite, `PoplarTypeError` for
+    a dtype without such a line.
     """
     if not dtypes or not is_finite(value):
         subject = f"the value {shown(value)}" if dtypes else "no dtype"
@@ -207,7 +207,7 @@ def _around(line: NumberLine, window: Window) -> DtypeRow:
 
 
 def _rows(name: str, heading: str, rows: list[DtypeRow], ticks: list[tuple[float, str]]) -> Painted:
-    """Return a row of boxes for each dtype, with what is said of it above, over an axis."""
+    """Return a row of boxes for each dtype, with its text above, over an axis."""
     high = PITCH * len(rows)
     shapes = list[Shape]()
     for i, (description, boxes) in enumerate(rows):

@@ -44,18 +44,16 @@ class Names:
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """() for what has none."""
+        """Return the shapes of a name's parts; () for an object without any."""
         return tuple(shape for _, shape in self._numbers)
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What a step does to some elements, by their numbers.
-
-    `comes`: by (from, to) the elements that cross before it computes; `goes`: those that it makes
-    and sends. With `after` what comes are elements as they are when the step is over. `by_host`:
-    the host sends or receives.
-    """
+    """The effect of a step on some elements, by their numbers. `comes` has, by (from, to), the
+    elements exchanged before it computes, `goes` those that it writes and sends. With `after`, the
+    incoming elements have their values at the end of the step. `by_host`: the host sends or
+    receives."""
 
     reads: Array
     writes: Array
@@ -71,8 +69,8 @@ NONE: Array = np.zeros(0, np.int64)
 
 
 class Elements:
-    """Some elements, by the byte `address` of each: `tile` says where they lie. Of what crosses,
-    that between tiles `seen`."""
+    """Some elements, by the byte `address` of each; `tile` has their tiles. Only exchanges between
+    tiles in `seen` are recorded."""
 
     def __init__(self, model: CostModel, address: Array, names: Names, seen: Array) -> None:
         self.model = model

@@ -1,12 +1,11 @@
-"""Numbers as short text, the same text everywhere: what a picture carries along must be small, and
-equal for equal runs.
+"""Numbers as short text, the same text everywhere: a picture's data must be small, and equal for
+equal runs.
 
-Four forms, whichever is shortest: one number if all are equal; runs, as in "3*5,4" for five threes
+Of four forms the shortest is used: one number if all are equal; runs, as in "3*5,4" for five threes
 and a four; steps, "d" and then the runs of the differences between neighbours, the first of them
-from zero; or bits, "b" + lowest + ":" + bits for each
-+ ":" + the differences from the lowest, six bits a character. Runs that come again and again are
-  said once, with how often: "12(1*15,-15,)". No compressor is used: their output changes from build
-  to build.
+from zero; or bits, "b" + lowest + ":" + bits for each + ":" + the differences from the lowest, six
+bits a character. A repeated sequence of runs is written once, with its count: "12(1*15,-15,)". No
+compressor is used, because their output changes from build to build.
 """
 
 from __future__ import annotations

@@ -225,8 +225,8 @@ def _lane_labels(mark: Lanes | Tape) -> Iterator[Shape]:
 
 
 def _layers(drawing: Drawing, count: int) -> Iterator[tuple[bool, Array, Array, Array]]:
-    """(whether on top, code, begin, end) of what is drawn for every bar: what comes after it as far
-    as it goes, then itself."""
+    """Return (whether on top, code, begin, end) of the boxes for every bar: the rest that follows
+    it, then the bar itself."""
     for bar in drawing.bars:
         code, begin, middle = bar.of(count)
         if bar.rest >= 0:
@@ -466,8 +466,8 @@ def _lane_boxes(
     mark: Lanes | Tape, drawings: list[tuple[float, Drawing]], scale: float, shown: float = np.inf
 ) -> Iterator[Shape]:
     """Yield the bars of drawings from some cycle on, as far as `shown`. Equal neighbours are one
-    box, with lines of paper between lanes; what comes after a bar is drawn under it, as wide as
-    both, which is shorter to say."""
+    box, with lines of paper between lanes. The rest of a bar is drawn under it, as wide as both,
+    which takes less data."""
     pitch = mark.height / mark.count
     gap = pitch * 0.08 if pitch > 5 else 0.0
     within: set[int] = set()  # lanes that begin within a box
@@ -500,7 +500,8 @@ def _lane_boxes(
 def _tape_raster(
     mark: Tape, run: list[tuple[int, Drawing]], before: Array, scale: float, codes: int
 ) -> Iterator[Shape]:
-    """Of a run too long to draw bar by bar; every lane has the shares of its whole run."""
+    """Return the raster of a run too long to draw bar by bar; every lane has the shares of its
+    whole run."""
     first = run[0][0]
     last = run[-1][0] + 1
     wide = before[last] * scale
@@ -622,7 +623,7 @@ def headline_height(scene: Scene) -> float:
 
 
 def caption(scene: Scene, frame: int) -> Iterator[Shape]:
-    """Yield the below the drawing: what the frame is, in words, and what the codes mean that the
+    """Yield the shapes below the drawing: the frame in words, and the meaning of the codes that the
     scene uses."""
     still = scene.stills[int(scene.frames[frame])]
     y = scene.height + 14
@@ -679,6 +680,6 @@ def note_lines(scene: Scene) -> int:
     return max(1, *(len(_lines(still.note, MOST_LINES)) for still in scene.stills))
 
 
-def _lines(text: str, max_letters: int) -> list[str]:
-    """Return a text in at most so many lines that fit the width."""
-    return wrap(text, 104, max_lines=max_letters, placeholder=" …")
+def _lines(text: str, max_lines: int) -> list[str]:
+    """Return a text in at most `max_lines` lines that fit the width."""
+    return wrap(text, 104, max_lines=max_lines, placeholder=" …")

@@ -1,5 +1,5 @@
-"""Two runs with their lanes in pairs: what stands above each other, lane by lane, where tile k of
-both stands side by side, below the names of their steps. It rests on the step that differs most."""
+"""Two runs with their lanes in pairs: tile k of both runs is side by side, below the names of their
+steps. The picture rests on the step that differs most."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The colours of all pictures: what a tile is doing has one colour, one letter and one pattern
+"""The colours of all pictures: each activity of a tile has one colour, one letter and one pattern
 everywhere.
 
 The hues are those that Okabe and Ito chose so that people with any colour vision tell them apart
 (Color Universal Design, 2008), darkened or lightened where a theme needs it. A letter and a pattern
-say the same without colour.
+carry the same meaning without colour.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Code:
-    """What a mark can mean. `light` and `dark` are its colours on a light and on a dark page;
+    """A meaning of a mark. `light` and `dark` are its colours on a light and on a dark page;
     `pattern` is one of "" (plain), "/" (hatched), "." (dotted), "-" (horizontal lines), "|"
-    (vertical lines) and "x" (crossed). A legend names what has a letter, or is `listed` without
-    one."""
+    (vertical lines) and "x" (crossed). A legend names the codes that have a letter, or are `listed`
+    without one."""
 
     name: str
     letter: str
@@ -75,8 +75,8 @@ RANGES = ("#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0
 
 
 def of_tiles(num_tiles: int) -> tuple[tuple[Code, ...], int]:
-    """Return (the colours of tiles, how many neighbours share one): no two tiles look alike that do
-    not stand side by side."""
+    """Return (the colours of tiles, how many neighbours share one). Only neighbouring tiles have
+    the same colour."""
     if num_tiles <= len(TILES):
         return TILES[:num_tiles], 1
     tiles_per_range = -(-num_tiles // len(RANGES))

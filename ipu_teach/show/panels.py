@@ -100,8 +100,9 @@ class Panels:
         say: str,
         without: int = -1,
     ) -> None:
-        """Put lanes by their labels, below all that was put, with their pieces. What `say` quotes:
-        "long", how long these are but for those of the code `without`, and "pieces", how many."""
+        """Put lanes by their labels, with their pieces, below the other panels. `say` may quote
+        "long", the length of the pieces without those of the code `without`, and "pieces", their
+        number."""
         long = [sum(n for code, _, n in pieces if code != without) for pieces in rows.values()]
         values = {
             "long": np.array(long),
@@ -125,7 +126,7 @@ class Panels:
         self.y = self.bottom + gap if self.marks else self.y
 
     def first(self, shown: int, of: int, noun: str, whose: str = "The picture shows") -> None:
-        """A note that only the first of so many are shown, if they are not all."""
+        """Add a note that only the first `shown` of `of` items are shown, if that is so."""
         if shown < of:
             self.notes.append(f"{whose} the first {shown:,} of {of:,} {noun}.")
 
@@ -141,8 +142,8 @@ class Panels:
         frames: Array | None = None,
         **rest: Any,
     ) -> Scene:
-        """Return the picture, `foot` longer than what it holds. `rest` are fields of `Scene`; its
-        frames are its stills if left out."""
+        """Return the scene of these panels, `foot` higher than their content. `rest` are fields of
+        `Scene`; its frames are its stills by default."""
         height = max(self.y, self.bottom) + foot
         notes = tuple(dict.fromkeys((*self.notes, *rest.pop("notes", ()))))
         drawings, stills, (heads, rows) = tuple(self.drawings), tuple(stills), table
@@ -210,7 +211,7 @@ def flame(
     timed: bool,
     beside: tuple[str, ...] = (),
 ) -> Flame:
-    """Return the nested boxes: of each its row, its begin and its end, what it is, and its code."""
+    """Return nested boxes: for each its row, begin, end, title and code."""
     names: dict[str, int] = {}
     rows = [
         (row, first, last, names.setdefault(label(noun, 48), len(names)), code)
@@ -268,8 +269,8 @@ def painted(
     say: str = "",
     **options: Any,
 ) -> Painted:
-    """Return what stands still, in its pictures, with the `places` of its parts, of each its label,
-    and what is said of one. `more` are fields of `Painted`."""
+    """Return fixed shapes, in pictures, with the `places` of their parts, the label of each part,
+    and the text about one. `options` are fields of `Painted`."""
     places = side_by_side(0, width, height) if places is None else places
     options |= {"pictures": tuple(map(tuple, pictures)), "count": len(places), "places": places}
     options |= {"width": width, "height": height, "labels": tuple(labels), "say": say}
@@ -277,13 +278,13 @@ def painted(
 
 
 def side_by_side(count: int, width: float, height: float) -> Array:
-    """Return the places of so many parts side by side."""
+    """Return the places of `count` parts side by side."""
     wide = width / max(1, count)
     return rectangles(np.arange(count) * wide, 0, wide, height)
 
 
 def tall(mark: Cells | Rows | Painted) -> float:
-    """Return the height of what has one of its own, as it shows at first."""
+    """Return the height of a mark that has one of its own, as it shows at first."""
     if isinstance(mark, Painted):
         return mark.height
     if isinstance(mark, Cells):

@@ -1,7 +1,8 @@
-"""The view `patches`: a window glides over an image, its row of the matrix of patches lights up,
-and lines lead from the row to where its elements lie in the memory of tiles.
+"""The view `patches`: the window over an image, its row in the matrix of patches, and that row's
+elements in memory.
 
-A switch shows the same elements as another tensor has them, say with channels first.
+A switch shows the same elements in the memory order of another tensor, such as one with channels
+first.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ SWITCH = ("c", "Channels the other way", "shows the other layout and back", Fals
 def patches(x: Tensor, matrix: Tensor, other: Tensor | None = None) -> View:
     """From which places in memory is each row of a matrix of patches picked?
 
-    How a matrix of patches is made of an image: window by window its row, and where the elements
-    of that row lie.
+    The view shows how a matrix of patches is taken from an image: window by window its row, and
+    where the elements of that row are. `x` [1, rows, columns, channels] or a view of that shape has
+    at most 256 elements; `matrix` [windows, numbers] is a view of it. `other` is a tensor like x
+    with another layout or mapping; a switch shows where the same elements would be there. 36
+    windows are drawn; the view says so.
 
-    `x` [1, rows, columns, channels] or a view of that shape, of at most 256 elements; `matrix`
-    [windows, numbers], a view of it. `other`: a tensor like x that lies in another way; a switch
-    shows where the same elements would be there. 36 windows are drawn; the view says so. Raises
-    `InvalidOptionError` for something else.
+    Raises `InvalidOptionError` for any other argument.
     """
     for tensor in (x, matrix, *([] if other is None else [other])):
         if not isinstance(tensor, Tensor):
@@ -63,7 +64,7 @@ def patches(x: Tensor, matrix: Tensor, other: Tensor | None = None) -> View:
 
 @dataclass(frozen=True, eq=False)
 class _Lies:
-    """Where the elements of an image lie: by element its tile and its place on it."""
+    """The places of an image's elements: for each element its tile and its position on it."""
 
     tile: Array
     place: Array
@@ -85,7 +86,7 @@ class _Lies:
 
 
 class _Windows:
-    """The rows of a matrix as elements of the image, -1 for what is none of it."""
+    """The rows of a matrix as elements of the image, -1 for an element that is not in it."""
 
     def __init__(self, x: Tensor, matrix: Tensor, other: Tensor | None) -> None:
         self.x = x
@@ -107,7 +108,7 @@ class _Windows:
         return own_cells, np.intersect1d(own_cells, self.rows[row - 1]) if row else own_cells[:0]
 
     def told(self, row: int) -> tuple[str, str]:
-        """Where a window is, and what it sees."""
+        """Return where a window is, and which elements it covers."""
         (own_cells, shared), (_, down, across, channels) = self.seen(row), self.x.shape
         _, i, j, _ = np.unravel_index(own_cells, (1, down, across, channels))
         where = "constants alone"
@@ -208,8 +209,8 @@ class _Windows:
         memory: Array,
         pitch: float,
     ) -> list[Shape]:
-        """Return the image, the matrix and the memory with what a window sees, and lines to
-        that."""
+        """Return the image, the matrix and the memory with the elements of a window, and lines to
+        them."""
         own_cells, shared = self.seen(row)
         kind = np.full(len(squares), PLAIN)
         kind[own_cells], kind[shared] = NEW, SHARED

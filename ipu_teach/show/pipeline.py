@@ -1,5 +1,5 @@
-"""The view `pipeline`: which stage has which micro-batch in which tick, what is bubble, and what
-each stage holds meanwhile; below it the run, IPU by IPU, on the axis of modelled time."""
+"""The view `pipeline`: which stage has which micro-batch in which tick, the bubble, and the
+activations that each stage stores; below it the run, IPU by IPU, on the axis of modelled time."""
 
 from __future__ import annotations
 
@@ -42,13 +42,14 @@ CODES = (
 def pipeline(ticks: Iterable[Iterable[tuple[str, int, int]]], report: Report | None = None) -> View:
     """How much of a pipeline's schedule is bubble, and what does each stage hold?
 
-    What a schedule does, stage by stage and tick by tick, with what each stage holds; and with
-    the `report` of its run, how long each IPU is at work.
+    The view shows a schedule stage by stage and tick by tick, with the micro-batches that each
+    stage stores; with the `report` of its run, also how long each IPU works. `ticks` are those of
+    `schedules.pipeline_schedule`. The first 128 ticks, 32 stages and 3,000 supersteps are drawn,
+    and fewer if the scene would be larger than 150 kB; the view says so, and its table has all
+    ticks.
 
-    `ticks`: as `schedules.pipeline_schedule` gives them. The first 128 ticks, 32 stages and 3,000
-    supersteps are drawn, and fewer of what would be larger than 150 kB; the view says so, and its
-    table has all ticks. Raises `InvalidOptionError` for ticks that are none, and for a stage that
-    has two things to do in one.
+    Raises `InvalidOptionError` for malformed ticks, and for a stage with two micro-batches in one
+    tick.
     """
     every = list[list[Work]]()
     busy = set[tuple[int, int]]()

@@ -1,9 +1,9 @@
 """The view `program`: the programs as a tree, with how often each part ran and how many cycles it
 took.
 
-A part folds and unfolds; what is folded keeps the sums of what is under it. Every number of cycles
-is modelled. Of several IPUs, which work at the same time, a part has the cycles of the one that has
-most to do in it, and its share of that IPU's clock; the table has them all.
+A part folds and unfolds; a folded part shows the sums of its parts. Every number of cycles is
+modelled. Several IPUs work at the same time: a part then has the cycles of the IPU with the most
+work in it, and its share of that IPU's clock; the table has them all.
 """
 
 from __future__ import annotations
@@ -33,12 +33,11 @@ PITCH = 20.0
 def program(report: Report) -> View:
     """Which part of the program takes the cycles?
 
-    The programs in `report` as a tree, with the runs and the cycles of each part. Nothing need
-    have run.
+    The view shows the programs in `report` as a tree, with the runs and the cycles of each part.
+    Nothing needs to have run. Trees of more than 1,000 parts are shown up to there; the view says
+    so. The steps that ran show which way an If or a loop went.
 
-    Trees of more than 1,000 parts are shown up to there; the view says so. Which way an If or a
-    loop went is read off the steps that ran. Raises `InvalidOptionError` for something that is no
-    report, or holds no program.
+    Raises `InvalidOptionError` if `report` is no report, or has no program.
     """
     walk = Walk(checked(report, "program", must_have_run=False))
     places = [place for root in walk.roots for place in root.walk()]
@@ -155,7 +154,8 @@ def _numbered(places: Sequence[WalkPlace]) -> dict[int, str]:
 
 
 def _by_content(place: WalkPlace) -> str:
-    """Return a part without a name by the first of the steps within it: Sequence: forward0, …"""
+    """Return the title of a part without a name, by the first of its steps: Sequence: forward0,
+    …"""
     names = list(dict.fromkeys(leaf.title for leaf in place.walk() if leaf.node.step >= 0))
     named = [name for name in names if name.startswith("Execute ")] or names
     first = named[0].removeprefix("Execute ") if named else "nothing"
@@ -183,9 +183,9 @@ def _opened(depth: Array, counts: Array) -> Array:
 
 
 def _kinds(report: Report, walk: Walk) -> dict[int, list[Counter[str]]]:
-    """By the id of a place: of each IPU the cycles of each kind of phase in it. Where the cycles of
-    a step depend on data, and the step stands at several places, each gets of every kind what it
-    has of all."""
+    """Return, by the id of a place, the cycles of each kind of phase in it for each IPU. If a
+    step's cycles depend on data and the step is at several places, each place gets the same share
+    of every kind as of the total."""
     executions = report.executions.tolist() if report.num_steps else []
     ipus = report.target.num_sets
     steps: dict[int, list[Counter[str]]] = {}

@@ -1,9 +1,9 @@
 """The view `recompute`: what is alive when, for each choice of the inputs that a chain keeps, and
 what each choice costs.
 
-On the left the steps of the schedule, with a lane for the input of each layer; on the right a dot
-for each choice, the further down the less memory and the further left the quicker. Those that no
-other beats in both are joined by a line.
+On the left are the steps of the schedule, with a lane for the input of each layer. On the right is
+a dot for each choice: further down means less memory, further left means faster. The choices that
+no other beats in both are joined by a line.
 """
 
 from __future__ import annotations
@@ -45,12 +45,11 @@ def recompute(
 ) -> View:
     """How much memory does recomputation save, and what does it cost?
 
-    What is alive when in a chain of so many layers, and what that costs, for several choices of
-    the layers whose inputs are `kept`, by name, as `schedules.recompute` takes them.
-
-    With `reports` by the same names costs are the bytes of the fullest tile and the modelled cycles
-    of these runs; else how many inputs are alive at most, and how many layers are computed again.
-    At most 64 choices. Raises `InvalidOptionError`.
+    The view shows what is alive when in a chain of `layers` layers, and what that costs, for
+    several choices of the layers whose inputs are `kept`, by name, as `schedules.recompute` takes
+    them. With `reports` by the same names, costs are the bytes of the fullest tile and the modelled
+    cycles of these runs; else the maximum number of live inputs, and the number of recomputed
+    layers. At most 64 choices. Raises `InvalidOptionError`.
     """
     if not isinstance(kept, Mapping) or not kept or len(kept) > MOST:
         raise InvalidOptionError(f"""show.recompute() was given {shown(kept)} as its choices.
@@ -141,8 +140,8 @@ def recompute(
 
 
 def alive(layers: int, plan: Collection[Step]) -> list[tuple[int, int, int, int]]:
-    """Return (layer, from, to, code) of the inputs of a chain by half steps of its plan: what a
-    step makes is there from its middle on, and what it needs last is there up to its end."""
+    """Return (layer, from, to, code) of the inputs of a chain by half steps of its plan: the result
+    of a step exists from its middle on, and its last operand up to its end."""
     again = {layer + 1 for kind, layer in plan if kind == RECOMPUTE}
     since = {0: (0, KEPT)}
     alive_spans = list[tuple[int, int, int, int]]()

@@ -1,4 +1,4 @@
-"""What several views ask of a report, in one place: whether something ran, and the text of its
+"""Facts of a report that several views need: whether something ran, and the text of its
 codelets."""
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ def linked(
     tile: int | None = None,
     only: int | None = None,
 ) -> Scene:
-    """Return the scene, to follow others of the same report on a page: by the tile in the marks
-    `tiles`, as far as each of their parts is one, and by the cycle at which it stands. `parts`,
-    where its frames are not those of the run: which frame, or which row of its tree, shows a
-    compiled step; then the first 500 supersteps are followed. Several IPUs are at several steps at
-    a time: of them the tile alone is followed. `tile`: the one that all of it is about; `only`: the
-    one superstep of the run that it shows."""
+    """Return the scene, linked to others of the same report on a page: by the tile in the marks
+    `tiles`, if each of their parts is one tile, and by the current cycle. If the frames are not
+    those of the run, `parts` says which frame, or which row of its tree, shows a compiled step;
+    then the first 500 supersteps are followed. Several IPUs are at several steps at a time, so that
+    only the tile is followed. `tile` is the one that the whole scene is about; `only` is the one
+    superstep of the run that it shows."""
     parts = {} if report.target.num_ipus > 1 else parts
     marks = (m for m in scene.marks if isinstance(m, (Box, Cells)) and m.name in tiles)
     names = [
@@ -128,7 +128,7 @@ def frames_at(
 
 
 def resting(view: str, stills: Sequence[Still], report: Report, at: At, **options: Any) -> int:
-    """Return the longest frame that shows `at`; `how` to find it is said to `frames_at`. Raises
+    """Return the longest frame that shows `at`; `options` go to `frames_at`. Raises
     `InvalidOptionError` if none does."""
     chosen = frames_at(stills, report, at, **options)
     if not chosen.any():

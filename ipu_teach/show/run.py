@@ -1,9 +1,9 @@
-"""The view `run`: the numbers of a recorded run. They travel from tile to tile, vertices read and
+"""The view `run`: the numbers of a recorded run. They move from tile to tile, vertices read and
 write them, they change.
 
-Every tile is a box with the elements that lie on it. A superstep plays in beats: sync, exchange,
-compute, and the change of what was written. What a message carries is what the step moves of the
-recorded elements; when it arrives is modelled: when its receiver has all that it waits for.
+Every tile is a box with its elements. A superstep plays in beats: sync, exchange, compute, and the
+change of the written elements. A message carries the recorded elements that the step moves. Its
+arrival is modelled: the moment when its receiver has all that it waits for.
 """
 
 from __future__ import annotations
@@ -78,14 +78,14 @@ MOST_BYTES = 70_000
 def run(recording: Recording, *tensors: Tensor, at: At = None) -> View:
     """Which numbers move between tiles in each superstep, and which change?
 
-    The recorded run with its numbers: what every tile holds, what travels, what each superstep
-    changes.
+    The view shows a recorded run with its numbers: the content of every tile, the messages, and the
+    changes of each superstep. `tensors` selects those of the recording to show. At most 64 tiles
+    and 512 elements are drawn, and as many supersteps as a scene of 70 kB holds; the view says what
+    it leaves out. Cycles are modelled, values are those of the run. `at` is where it rests, as for
+    `show.bsp`; by default where the most data is moving between tiles.
 
-    `tensors`: those of the recording to show, else all. At most 64 tiles and 512 elements are
-    drawn, and as many supersteps as a scene of 70 kB holds; the view says what it leaves out.
-    Cycles are modelled, values are those of the run. `at`: where it rests, as for `show.bsp`; left
-    out, where most is under way between tiles. Raises `InvalidOptionError` for something that
-    is no recording, or in which nothing has run, or a tensor that is not in it.
+    Raises `InvalidOptionError` if the argument is no recording, if nothing has run, or if a tensor
+    is not in it.
     """
     if not isinstance(recording, Recording):
         raise InvalidOptionError(f"""show.run() was given {shown(recording)}, which is no recording.
@@ -300,8 +300,8 @@ class _Maker:
     # Frames
 
     def _gains(self) -> list[int]:
-        """By how much each recorded step makes the run longer: what an IPU does while another is at
-        work for longer does not."""
+        """Return by how much each recorded step makes the run longer. Work of an IPU while another
+        works for longer adds nothing."""
         cuts = set(self.report.overlap.cuts.tolist())
         clocks = [0] * self.report.target.num_sets
         messages_by_pair = []
@@ -316,10 +316,10 @@ class _Maker:
         return messages_by_pair
 
     def _frames(self, max_frames: int) -> tuple[Array, dict[int, int], int, Array]:
-        """Return (the still of each beat, by the place of a step in the recording the frame of its
-        change, supersteps shown, when each beat begins and the end).
+        """Return (the still of each beat; by the place of a step in the recording, the frame of its
+        change; supersteps shown; when each beat begins, and the end).
 
-        As many supersteps as change at most so many cells.
+        The frames cover as many supersteps as change at most `max_frames` cells.
         """
         changing: Counter[int] = Counter()  # by the place of a step, how many cells it changes
         for own_cells, track in zip(self.own, self.tracks, strict=True):
@@ -448,8 +448,8 @@ class _Maker:
             yield Message(source, np.array([to]), size, 0, end, is_drawn, len(cells), after)
 
     def _undrawn(self, step: int, phase: Phase, messages: tuple[Message, ...]) -> str:
-        """Return how much of what arrives in a phase is in none of its `messages`, in words: it was
-        not recorded, or one of its ends is a tile without a box."""
+        """Return, in words, how much of the data that arrives in a phase is in none of its
+        `messages`: it was not recorded, or one of its ends is a tile without a box."""
         sent = self.report.transfers(step)[phase.exchange] if phase.exchange >= 0 else ()
         if not isinstance(sent, Transfers) or phase.kind not in (EXCHANGE, LINKS):
             return ""

@@ -1,15 +1,14 @@
-"""What a picture shows, before anybody draws it: marks with their places, and for each frame what
-they say.
+"""The content of a picture, before it is drawn: marks with their places, and for each frame their
+state.
 
 A `Scene` is drawn by three renderers: `svg` (posters and stills), `mpl` (png, gif and pdf for
 slides) and `static/player.js` (live, in the notebook), to which a view may add marks and keys of
-its own in `static/<view>.js`. Marks are placed once. What changes from frame to frame are
+its own in `static/<view>.js`. Marks are placed once. The parts that change from frame to frame are
 *channels*: the code (colour, letter, pattern) of each cell and how long it keeps it, the bars of
-each lane, the messages that fly, the words. A *still* is one such set of channels; a frame is the
-number of a still, so what a program repeats a thousand times is stored once. What equal stills do
-not share, the values of a run, is `CellTexts`: what stands there at first, and the changes frame by
-frame; who draws them keeps a whole set every few frames. A mark `of` another one shows more of what
-is chosen there.
+each lane, the messages, the words. A *still* is one such set of channels; a frame is the number of
+a still, so that a program's repetitions are stored once. The values of a run, which equal stills do
+not share, are `CellTexts`: the texts at first, and the changes frame by frame; a renderer keeps a
+full set every few frames. A mark `of` another one shows details of the part chosen there.
 
 Lengths are in units of the drawing, 720 wide; a frame lasts `cycles` modelled cycles.
 """
@@ -49,8 +48,8 @@ Table = tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]  # headings, rows
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """What stands at a place of the drawing, its upper left corner, under a heading. `Panels.put`
-    says which place."""
+    """A mark at a place of the drawing, given by its upper left corner, under a heading.
+    `Panels.put` gives the place."""
 
     name: str
     heading: str = ""
@@ -60,7 +59,7 @@ class Placed:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Sized(Placed):
-    """What is so wide and so high."""
+    """A mark with a width and a height."""
 
     width: float = 0.0
     height: float = 0.0
@@ -78,15 +77,15 @@ class Sized(Placed):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Box(Sized):
-    """What fills a box, with `count` things in it."""
+    """A mark that fills a box, with `count` things in it."""
 
     count: int
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Rows(Placed):
-    """What stands in rows, each `pitch` high, with `count` things in them, `depth` rows down or so
-    deep in a tree."""
+    """A mark of rows, each `pitch` high, with `count` things in them, in `depth` rows or levels of
+    a tree."""
 
     width: float = 0.0
     pitch: float
@@ -97,12 +96,12 @@ class Rows(Placed):
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Cells(Placed):
     """Equal squares in rows of `columns`, `block` of them to a block, blocks `across` to a row and
-    `gap` cells apart; `names`, if given, stand above the blocks.
+    `gap` cells apart; `names`, if given, are above the blocks.
 
-    `key` (one for each cell): cells, and lanes, with equal keys light up together. `same`: a second
-    key, which marks the partner in another group, such as the same element in another view.
-    `labels`: a word for each, drawn where there is room. `say` and `values`, if given, take the
-    place of the still's for these cells.
+    `key` (one for each cell): cells, and lanes, with equal keys light up together. `same` is a
+    second key, which marks the partner in another group, such as the same element in another view.
+    `labels` has a word for each, drawn where there is room. `say` and `values`, if given, replace
+    the still's for these cells.
     """
 
     side: float
@@ -160,7 +159,7 @@ class Bar:
     rest: int = -1
 
     def of(self, count: int) -> tuple[Array, Array, Array]:
-        """Return (code, from, to) in each of so many lanes, without what follows."""
+        """Return (code, from, to) in each of `count` lanes, without the rest that follows."""
         code = np.broadcast_to(np.asarray(self.code), count)
         begin = np.broadcast_to(np.asarray(self.start, np.float64), count)
         return code, begin, begin + np.asarray(self.length, np.float64)
@@ -168,8 +167,7 @@ class Bar:
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """What all lanes show together. `span` is what their whole width stands for; `unit` is its
-    noun."""
+    """The bars of all lanes together. `span` is the length of their whole width, in `unit`s."""
 
     span: float
     bars: tuple[Bar, ...]
@@ -193,11 +191,12 @@ class Track(Sized):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Flame(Rows):
-    """Nested boxes above the time axis: box i is `depth[i]` rows down and lasts from frame
-    `first[i]` until `last[i]` begins.
+    """Nested boxes above the time axis: box i is in row `depth[i]` and lasts from frame `first[i]`
+    until `last[i]` begins.
 
     With `timed` those two are modelled cycles since the first frame. Its name is `names[title[i]]`,
-    its colour `code[i]`. Rows are `pitch` high, and `rows` stand beside them. `span` as for `Tape`.
+    its colour `code[i]`. Rows are `pitch` high, and `rows` are the texts beside them. `span` as for
+    `Tape`.
     """
 
     first: Array
@@ -212,12 +211,12 @@ class Flame(Rows):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Tape(Box):
-    """Lanes over the whole run: each frame shows its drawing (`Still.lanes`) in the part of the
-    width that it lasts.
+    """Lanes over the whole run: each frame shows its drawing (`Still.lanes`) in its part of the
+    width.
 
-    Frames without one are no part of it. `span`, if not 0, is the cycles that the width stands for;
-    `ends` as for `Lanes`. `named`, if not 0: so far above it stand the names of its steps, and the
-    heading above them.
+    Frames without a drawing are left out. `span`, if not 0, is the number of cycles of the whole
+    width; `ends` as for `Lanes`. `named`, if not 0, is the height at which the names of its steps
+    are, with the heading above them.
     """
 
     labels: tuple[str, ...] = ()
@@ -238,11 +237,12 @@ class Series:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Curve(Box):
-    """Values frame by frame, as steps; `top` is what the whole height stands for, and `limit`, if
-    not 0, gets a line.
+    """Values frame by frame, as steps; `top` is the value at the full height, and `limit`, if not
+    0, gets a line.
 
-    With `named` the labels of frames stand below it, as far as there is room, each with its number,
-    or where a frame is `each` cycles wide with the cycle at which it begins."""
+    With `named` the labels of frames are below it, as far as there is room, each with its number,
+    or where a frame is `each` cycles wide with the cycle at which it begins.
+    """
 
     top: float
     unit: str
@@ -254,17 +254,16 @@ class Curve(Box):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Painted(Box):
-    """Shapes as they were painted, for what stands still: they count from the upper left corner of
-    the mark.
+    """Fixed shapes: their coordinates count from the upper left corner of the mark.
 
-    A still shows one of the `pictures` (`Still.pictures`, left out the first). `places` are those
+    A still shows one of the `pictures` (`Still.pictures`, the first by default). `places` are those
     of the parts that one can point at, float[count, 4] of x, y, width and height; `key`, `labels`,
-    `say` and `values` as for `Cells`. A page that gives the mark another width stretches what is
-    within it; words keep their size, and what stands beside it its distance.
+    `say` and `values` as for `Cells`. A page that gives the mark another width stretches it; words
+    keep their size, and marks beside it keep their distance.
 
-    `switches` choose among pictures too, of each its key, its title, what the key does, and whether
-    it is on at first. Each still has then so many pictures, of which number 2^k is the one where
-    the switch k alone is turned.
+    `switches` choose among pictures too: each has its key, its title, the effect of the key, and
+    whether it is on at first. With k switches, each still has 2^k pictures, of which number 2^k is
+    the one where only switch k is turned.
     """
 
     pictures: tuple[tuple[Shape, ...], ...]
@@ -282,11 +281,11 @@ class Painted(Box):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Tree(Rows):
-    """Rows that fold: row i stands `depth[i]` deep under the nearest row above that is less deep.
+    """Rows that fold: row i is at depth `depth[i]`, under the nearest row above that is less deep.
 
     `columns` are headings, `cells` the texts below them, row by row; `parts` are the pieces of the
     rows' bars from left to right, thousandths of the longest by the number of their code. `open`
-    says which rows show what is under them at first; columns are `column` wide.
+    says which rows show their children at first; columns are `column` wide.
     """
 
     labels: tuple[str, ...]
@@ -342,10 +341,10 @@ class Matrix(Box):
     """Squares, `bins` across and down, for `tiles` of which `each` share a row and a column:
     senders across, receivers down.
 
-    `Still.cells` has their codes; of its drawing (`Still.lanes`) the first bar says what every
-    column sends, which is drawn above it, and the second what every row receives, beside it.
-    `ticks` are the first tiles at equal distances, or of several IPUs their numbers; then `ipu`
-    rows are those of one, and `link` is the code of what goes from one to another.
+    `Still.cells` has their codes. In its drawing (`Still.lanes`), the first bars show the bytes
+    that every column sends, drawn above it, and the second the bytes that every row receives,
+    beside it. `ticks` are the first tiles at equal distances, or for several IPUs their numbers;
+    then `ipu` rows belong to one, and `link` is the code of inter-IPU messages.
     """
 
     bins: int
@@ -358,7 +357,7 @@ class Matrix(Box):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Aside(Sized):
-    """What stands beside the mark `of` and is about what is chosen there."""
+    """A mark beside the mark `of`, about the part chosen there."""
 
     of: str
 
@@ -370,15 +369,15 @@ class Partners(Aside):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Board(Box):
-    """Tiles as boxes, `across` to a row and `high` each, and in them `count` cells with numbers.
+    """Tiles as boxes, `across` to a row and `high` each, with `count` cells of numbers in them.
 
-    Box b is tile `tiles[b]`. Cell i stands in box `box[i]`, in its row `row[i]` (of one tensor,
-    whose rim has the code `rims[row]`), at place `place[i]` of at most `per[row]`. It is element
-    `index[i]` of `names[named[i]]`, flat in `shapes`. `left` (boxes x rows): elements of a row that
-    are not drawn. A value has the code `steps` + how many of its row's `bounds` are not above it;
-    what is not written has the code `unwritten`, and NaN the one after. `focus`: the cell that is
-    meant if none is chosen. `block`: the tiles of an IPU, or 0 if there is but one; of several each
-    begins a row of boxes, below its name.
+    Box b is tile `tiles[b]`. Cell i is in box `box[i]`, in its row `row[i]` (of one tensor, whose
+    rim has the code `rims[row]`), at place `place[i]` of at most `per[row]`. It is element
+    `index[i]` of `names[named[i]]`, flat in `shapes`. `left` (boxes x rows) counts the elements of
+    a row that are not drawn. A value has the code `steps` + how many of its row's `bounds` are not
+    above it; an unwritten element has the code `unwritten`, and NaN the one after. `focus` is the
+    cell that is meant if none is chosen. `block` is the number of tiles of an IPU, or 0 if there is
+    only one; each of several IPUs begins a row of boxes, below its name.
     """
 
     tiles: tuple[int, ...]
@@ -420,15 +419,15 @@ class Board(Box):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Sheet(Aside):
-    """The cells of a board as an image of so many columns: cell i of the board is pixel `place[i]`,
-    row by row."""
+    """The cells of a board as an image of `columns` columns: cell i of the board is pixel
+    `place[i]`, row by row."""
 
     columns: int
     place: Array
 
 
 class Detail(Aside):
-    """The cells of the box of a board in which the chosen cell stands, as a list with their
+    """The cells of the box of a board that contains the chosen cell, as a list with their
     numbers."""
 
 
@@ -475,9 +474,9 @@ class Message:
 
 @dataclass(frozen=True, eq=False)
 class CellTexts:
-    """What the cells of a mark hold, as words: `texts[first[i]]` at first. From frame `frame[k]`
-    on, which ascends, cell `cell[k]` holds `texts[value[k]]`. A text is a number as Python writes
-    it, True or False, or "?" for what is not written."""
+    """The texts in the cells of a mark: `texts[first[i]]` at first. From frame `frame[k]` on
+    (ascending), cell `cell[k]` contains `texts[value[k]]`. A text is a number as Python writes it,
+    True or False, or "?" for an unwritten element."""
 
     texts: tuple[str, ...]
     first: Array
@@ -495,10 +494,10 @@ class CellTexts:
 
 @dataclass(frozen=True, eq=False)
 class Origins:
-    """Where what is written into some cells of a board comes from: `how` quotes {name}, {index} and
-    {tile}, one for each cell.
+    """The origins of the values written into some cells of a board: `how` quotes {name}, {index}
+    and {tile}, one for each cell.
 
-    With `element` name and index are an element's, else they are quoted as they are.
+    With `element` name and index are those of an element, else they are quoted as they are.
     """
 
     how: str
@@ -511,18 +510,18 @@ class Origins:
 
 @dataclass(frozen=True, eq=False)
 class Still:
-    """One set of channels. A still of 0 cycles has no time; `source` numbers a text of the scene's
-    `sources`, or is -1.
+    """One set of channels. A still of 0 cycles takes no time; `source` numbers a text of the
+    scene's `sources`, or is -1.
 
-    `at` is the part of it that is over where a step, or a picture of the frame, stops. `about` says
-    for a group (what, its values) in place of `say` and `values`.
+    `at` is the fraction of it that is over where a step, or a picture of the frame, stops. `about`
+    gives (text, values) for a group in place of `say` and `values`.
 
     `cells`: for each group (code, how long in cycles, code afterwards), numbers or arrays. `lanes`:
     for each group (number of its drawing, from, to): the part that appears during the frame.
     `flows`: for each group its messages. `touches`: for each board the cells that are read and
-    those that are written. `origins`: where these come from. `pictures`: of what is painted which
-    picture shows. `values` are arrays that `say` quotes for one cell: "{i}" is its number, "{name}"
-    its value, "{-name}" what is left of the cycles.
+    those that are written. `origins`: where these come from. `pictures`: for painted marks the
+    number of the picture. `values` are arrays that `say` quotes for one cell: "{i}" is its number,
+    "{name}" its value, "{-name}" the rest of the cycles.
     """
 
     label: str
@@ -545,15 +544,15 @@ class Still:
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """A picture. `sentence` says in words what it shows, with its numbers; `table` says it in full:
+    """A picture. `sentence` says in words what it shows, with its numbers; `table` has all of them:
     (headings, rows).
 
-    `poster` is the frame that stands for the whole. `notes` say what was left out or put together.
-    `group` is what a sequence of frames up to the next `first` one is called. `sources` are texts
-    of several lines, shown below. `data` is what the scripts of a view need besides, by name:
-    "link" says by what views of one report follow each other, "window" from which frame to which a
-    part is shown of an axis of time. `clock`, where frames overlap in
-    time: when each begins, and the end.
+    `poster` is the frame that represents the whole. `notes` say what was left out or merged.
+    `group` is the noun for a sequence of frames up to the next `first` one. `sources` are texts of
+    several lines, shown below. `data` has further facts for the scripts of a view, by name: "link"
+    is the key by which views of one report follow each other, "window" the first and last frame of
+    the shown part of an axis of time. `clock` is for frames that overlap in time: when each begins,
+    and the end.
     """
 
     view: str
@@ -636,7 +635,7 @@ class Scene:
         ]
 
     def json(self) -> str:
-        """Return the scene as the player reads it: one line of ASCII that may stand inside a script
+        """Return the scene for the player: one line of ASCII that is safe inside a script
         element."""
         shapes = Once()
         data: dict[str, Any] = {
@@ -710,11 +709,11 @@ def element(name: str, shape: tuple[int, ...], index: int) -> str:
 
 
 def means(values: Array, count: int) -> Array:
-    """Return int64[…, count]: the means of `count` equal parts of `values`, along the last axis, as
-    they stand.
+    """Return int64[…, count]: the means of `count` equal parts of `values`, along the last axis, in
+    their order.
 
-    A value that lies in two parts has its share in each. Rounding keeps the sum: all parts are off
-    by less than one together.
+    A value on the border of two parts has its share in each. Rounding keeps the sum: all parts
+    together are off by less than one.
     """
     part = values.shape[-1] / count
     below = np.cumsum(np.insert(values, 0, 0, axis=-1), axis=-1)

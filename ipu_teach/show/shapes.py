@@ -35,8 +35,8 @@ class Raster:
 
 @dataclass(frozen=True)
 class Words:
-    """Text at its left end, middle or right end (`anchor`: "start", "middle", "end"); `ink`: "ink",
-    "soft", or on a code."""
+    """Text anchored at its left end, middle or right end (`anchor`: "start", "middle", "end");
+    `ink`: "ink", "soft", or on a code."""
 
     x: float
     y: float
@@ -92,7 +92,7 @@ def moved(shape: Shape, x: float, y: float) -> Shape:
 
 
 def colours_of(shapes: Sequence[Shape]) -> tuple[set[int], set[int]]:
-    """Return (the codes that occur in some shapes, those on which words stand)."""
+    """Return (the codes that occur in some shapes, those behind words)."""
     codes: set[int] = set()
     inks = {
         shape.ink for shape in shapes if isinstance(shape, Words) and isinstance(shape.ink, int)

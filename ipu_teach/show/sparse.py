@@ -1,8 +1,8 @@
-"""The views `sparse`, of a pattern in the buckets of a dynamic product, and `crossing`, of what
-products take by density.
+"""The views `sparse`, of a pattern in the buckets of a dynamic product, and `crossing`, of the
+cycles of products by density.
 
-Blocks drop into the buckets of their parts, row of blocks by row of blocks. What finds its bucket
-full spills into the nearest one before it with room, step by step, and the steps stand below.
+Blocks drop into the buckets of their parts, one row of blocks after another. A block whose bucket
+is full spills into the nearest earlier one with room, step by step; the steps are shown below.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ SIDE, LEFT, RIGHT, WIDE, HIGH, BAR = 236.0, 40.0, 324.0, 372.0, 220.0, 24.0
 def sparse(partitioner: Partitioner, csr: CSRMatrix) -> View:
     """Which blocks of a sparse matrix find no room in their own bucket?
 
-    What a dynamic product makes of a pattern: which blocks find room in the bucket of their own
-    part, which spill, how far, and in how many steps buckets go round.
+    The view shows how a dynamic product distributes a pattern: which blocks find room in the bucket
+    of their own part, which spill, how far, and in how many steps buckets are exchanged. Of more
+    than 128 buckets the first are shown, and a matrix of more than 64 rows or columns of blocks is
+    shown in squares of several.
 
-    Of more than 128 buckets the first are shown, and of a matrix of more than 64 rows or columns of
-    blocks squares of several. Raises `InvalidOptionError`, and `PoplibsError` for a pattern that
-    the budget does not hold.
+    Raises `InvalidOptionError`, and `PoplibsError` for a pattern that the budget does not hold.
     """
     if not isinstance(partitioner, Partitioner):
         raise InvalidOptionError(f"""show.sparse() was given {shown(partitioner)}, which is no
@@ -141,7 +141,8 @@ def sparse(partitioner: Partitioner, csr: CSRMatrix) -> View:
 
 
 def _each(state: Array, code: int, part: Array, bucket: Array, count: int) -> Array:
-    """By bucket, how many blocks of a code stand there; one without room stands at its part."""
+    """Return, by bucket, the number of blocks with a code; a block without room counts at its
+    part."""
     where = bucket if code == GUEST else part
     these = state == code
     return np.bincount(where[these], minlength=count)
@@ -173,7 +174,7 @@ def _matrix(cut: Cut, csr: CSRMatrix, row: Array, column: Array, state: Array) -
 
 
 def _ring(cut: Cut, part: Array, bucket: Array, state: Array, top: int) -> tuple[Shape, ...]:
-    """Return the buckets side by side, with a line at their room; what finds none stands above
+    """Return the buckets side by side, with a line at their capacity; blocks without room are above
     it."""
     count = cut.num_buckets
     pitch = WIDE / min(count, MOST)

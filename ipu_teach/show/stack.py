@@ -79,7 +79,7 @@ def stacks(
 
 
 def stack_places(count: int, width: float, height: float) -> Array:
-    """Return float[count, 4]: where each of so many stacks can be pointed at."""
+    """Return float[count, 4]: the places where each of `count` stacks can be pointed at."""
     pitch = width / count
     return rectangles(np.arange(count) * pitch, 0, stack_width(pitch), height)
 
@@ -102,10 +102,10 @@ def stack_raster(parts: Sequence[tuple[int, Array]], top: float) -> Array:
 
 def stacked_pixels(amounts: Array, rows: int) -> Array:
     """Return int[rows, columns]: `amounts` (float[codes, columns], in rows) as pixels, one above
-    the other; -1 where nothing is.
+    the other; -1 for empty pixels.
 
-    What a column has too much or too little of by rounding, the next makes good, so that shares of
-    the whole are kept.
+    The next column makes up for what rounding adds to or takes from one, so that shares of the
+    whole are kept.
     """
     # first what stays empty
     amounts = np.concatenate((rows - amounts.sum(axis=0, keepdims=True), amounts))

@@ -1,9 +1,9 @@
 """The view `streaming`: which row of which remote buffer is on the chip when, and whether its
 transfer hides behind other work.
 
-Above, on the axis of modelled time, what is loaded, what else is done and what is stored: a load is
-hidden where something stands below it. Then a lane for each row, with its transfers, and from each
-load to the last step that uses it; below, to scale, the rows that moved and what the tiles hold.
+Above, on the axis of modelled time, are loads, other work and stores: a load is hidden if there is
+work below it. Then comes a lane for each row, with its transfers, from each load to the last step
+that uses it. Below, to scale, are the rows that moved and the memory of the tiles.
 """
 
 from __future__ import annotations
@@ -35,13 +35,14 @@ MOVING, WAITING = STATES.index(palette.STREAMING), STATES.index(palette.WAIT)
 def streaming(given: Report | Recording) -> View:
     """How much of the transfers with streaming memory is hidden behind work?
 
-    Loads, work and stores of a run on the axis of modelled time, and which rows of its remote
-    buffers are on the chip when. A transfer takes its whole superstep, with sync and exchange, so
-    that it is longer than `report.streaming_cycles`, the link's own.
+    The view shows loads, work and stores of a run on the axis of modelled time, and which rows of
+    its remote buffers are on the chip when. A transfer occupies its whole superstep, with sync and
+    exchange, so that it is longer than `report.streaming_cycles`, the link's own. Up to 3,000
+    supersteps are shown, fewer if the scene would be larger than 150 kB, and the first 32 rows; the
+    view says so, and its table has all rows.
 
-    Up to 3,000 supersteps are shown, fewer of a scene that would be larger than 150 kB, and the
-    first 32 rows; the view says so, and its table has all rows. Raises `InvalidOptionError` for
-    something that is no report and no recording, and for a run without a remote buffer.
+    Raises `InvalidOptionError` if the argument is no report and no recording, and for a run without
+    a remote buffer.
     """
     report = checked(given.report if isinstance(given, Recording) else given, "streaming")
     if not report.streaming_bytes:
@@ -168,7 +169,8 @@ class _Run:
 def put_lanes(
     panels: Panels, name: str, heading: str, rows: Mapping[str, list[Piece]], span: int, unit: str
 ) -> None:
-    """Lanes by their labels, with their pieces; how long they are is said without waiting."""
+    """Put lanes by their labels, with their pieces; the length in their texts leaves waiting
+    out."""
     say = f"{{label}}: {{long}} {unit}"
     panels.lanes_of(
         name, heading, rows, span, unit, left=LEFT, pitch=PITCH, say=say, without=WAITING

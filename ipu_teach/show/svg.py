@@ -173,8 +173,8 @@ def _together(shapes: list[Shape], codes: Sequence[Code]) -> str:
 
 
 def _line(words: list[Words]) -> str:
-    """Return the words on a line: several of one character are one element, which says where each
-    character stands."""
+    """Return the words on a line: several of one character are one element, with the place of each
+    character."""
     places = " ".join(_n(w.x) for w in words)
     text = "".join(w.text for w in words)
     return f'<text x="{places}" y="{_n(words[0].y)}">{escape(text)}</text>'

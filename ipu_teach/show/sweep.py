@@ -52,14 +52,14 @@ def sweep(
 ) -> View:
     """Which of several runs is quickest, and what limits the others?
 
-    What `sweep` found, or reports by the value that tells them apart: `show.sweep({16: a, 32:
-    b})`.
+    The view shows the result of `sweep`, or reports by the value that distinguishes them:
+    `show.sweep({16: a, 32: b})`. `parameter` names these values ("rows a tile"). Runs are in the
+    order given, or in that of their values if all are numbers. In place of reports there may be
+    numbers, in `unit`. With `weak`, a machine of n times the tiles has n times the work, and
+    ideally takes as long. Up to 64 runs are shown.
 
-    `parameter` says what these values are ("rows a tile"). Runs stand in the order given, or where
-    all values are numbers, in theirs. In place of reports there may be numbers, which are of
-    `unit`. With `weak` a machine of n times the tiles has n times the work, and takes ideally as
-    long. Up to 64 runs are shown. Raises `InvalidOptionError` for something else, for nothing,
-    and for a report in which nothing has run, unless the sweep says that it does not fit.
+    Raises `InvalidOptionError` for any other argument, for nothing, and for a report in which
+    nothing has run, unless the sweep says that it does not fit.
     """
     runs: list[Run]
     if isinstance(found, Sweep):
@@ -216,5 +216,5 @@ def _above(maximum: float) -> float:
 
 
 def _figure(value: float) -> str:
-    """As `number`, with four digits of what is small."""
+    """Return a figure like `number`, with four digits if it is small."""
     return number(value) if value >= 1000 or float(value).is_integer() else f"{value:.4g}"

@@ -1,9 +1,9 @@
-"""The view `tile`: one tile opened up. Which worker runs which vertex when, what its memory holds,
-and its code line by line.
+"""The view `tile`: one tile opened up. Which worker runs which vertex when, the content of its
+memory, and its code line by line.
 
 A tile takes as long as its busiest worker, and a worker issues once in as many cycles as there are
-workers: tile time = 6 x busiest worker. Who runs what comes from the schedule that the cycles come
-from.
+workers: tile time = 6 x busiest worker. The assignment of vertices to workers is that of the
+schedule behind the cycles.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ class Held(NamedTuple):
 def tile(report: Report, tile: int | None = None, step: str | int | None = None) -> View:
     """What keeps the workers of a tile busy, and which of them is last?
 
-    A tile, by its number, in the steps of a run in which it executes vertices, or in one of
-    them.
+    The view shows a tile, by its number, in the steps of a run in which it executes vertices, or in
+    one of them. `step` is the name of a compute set, or the number of a compiled step; by default
+    the picture begins with the step that costs the most, and `tile` is the slowest in it. Up to 24
+    steps are shown, those that cost the most; the view says so.
 
-    `step`: the name of a compute set, or the number of a compiled step. Left out, the picture
-    begins with the step that costs most, and `tile` is the slowest in it. Up to 24 steps are shown,
-    those that cost most; the view says so. Raises `InvalidOptionError` for what is no report, or
-    one in which no vertex ran, `PoplarIndexError` for a tile that there is not.
+    Raises `InvalidOptionError` if `report` is no report or no vertex ran, `PoplarIndexError` if
+    there is no such tile.
     """
     model = model_of(report, "tile")
     begun = dict(zip(*np.unique(report.step_numbers, return_index=True), strict=True))
@@ -314,8 +314,8 @@ def _cause(
 
 
 def _blocks(report: Report, tile: int) -> tuple[tuple[str, ...], Array, Array]:
-    """Return (names, codes, bytes) of what the tile holds at its fullest moment: its variables,
-    then the rest by category."""
+    """Return (names, codes, bytes) of the content of the tile at its peak: its variables, then the
+    rest by category."""
     memory = report.memory
     vertices_held = list(report.memory.at_fullest(tile).items())
     blocks = [

@@ -1,7 +1,7 @@
-"""The view `tiles`: where each element of a tensor lives.
+"""The view `tiles`: the tile of each element of a tensor.
 
-Above, the elements of one view or of two, each with the number of its tile; below, the tiles and
-the bytes that they hold of what is shown. Pointing at an element lights its tile, and at a tile its
+Above are the elements of one view or of two, each with the number of its tile; below, the tiles and
+the bytes of these elements on them. Pointing at an element lights its tile, and at a tile its
 elements; in two views of one variable the same element lights in both.
 """
 
@@ -219,7 +219,7 @@ def _elements(tensor: Tensor, name: str, room: float, notes: list[str]) -> tuple
 
 
 def _side(sheets: int, beside: int, rows: int, columns: int, room: float) -> float:
-    """Return how large a cell can be where so many sheets stand side by side."""
+    """Return the largest cell size with which all sheets fit side by side."""
     down = -(-sheets // beside)
     wide = beside * (columns + GAP) - GAP
     high = down * (rows + GAP) - GAP
@@ -227,8 +227,8 @@ def _side(sheets: int, beside: int, rows: int, columns: int, room: float) -> flo
 
 
 def _positions(tensor: Tensor, chosen: Array) -> Array:
-    """Where the elements with these numbers, counted in the order of the view, lie relative to its
-    first one."""
+    """Return the positions, relative to the first element, of the elements with these numbers in
+    the order of the view."""
     layout = tensor.layout
     if layout.strides is None:
         return layout.positions.reshape(-1)[chosen]

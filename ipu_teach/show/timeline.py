@@ -1,14 +1,12 @@
 """The view `timeline`: the run on the axis of modelled time, to zoom into.
 
-Above, the programs as nested boxes, the outermost on top; below, a lane for each tile with what it
-does when; last the whole run, with the part that is shown. The words say what the chosen superstep
-is, and show the codelet that it executes.
+Above are the programs as nested boxes, the outermost on top; below, a lane for each tile with its
+activity; last the whole run, with the part that is shown. The words describe the chosen superstep,
+and show the codelet that it executes.
 
-On several IPUs a row for each has its steps and what it waits for. What is chosen then is a
-stretch: all that the IPUs do until they wait for each other.
-
-Where the whole run would be a bar code, one round of a Repeat is shown at first. Two runs stand
-below each other, on one scale.
+On several IPUs a row for each shows its steps and its waiting. The unit of choice is then a
+stretch: the work of all IPUs until they wait for each other. If the whole run would be a bar code,
+one round of a Repeat is shown at first. Two runs are shown below each other, on one scale.
 """
 
 from __future__ import annotations
@@ -74,27 +72,25 @@ def timeline(
 ) -> View:
     """Where in a run does the time go?
 
-    The run in `report` on the axis of modelled time, with the programs above it and the tiles
-    below; and below that the run in `other`, on the same scale.
+    The view shows the run in `report` on the axis of modelled time, with the programs above it and
+    the tiles below; and below that the run in `other`, on the same scale. A run of more than 100
+    supersteps is shown as a whole at a key or a button, and at first in one round of its outermost
+    Repeat that is not longer than that.
 
-    A run of more than 100 supersteps is shown as a whole at a key or a button, and at first in one
-    round of its outermost Repeat that is not longer than that.
+    `at` is where the picture of one run rests, as for `show.bsp`; a kind of phase means a superstep
+    that spends most of its time in it. By default it rests where most of the time goes. `blocks` is
+    a tile, or up to eight: their blocks replace the programs, as lightweight profiling has them.
+    `which` picks them as in `report.execution.blocks`: `block_filter` and `program_filter`.
 
-    `at`: where the picture of one run rests, as for `show.bsp`; a kind of phase is one that takes
-    most of a superstep. Left out, it is where most of the time goes.
+    On several IPUs each has a row with its steps in place of the programs, up to 16 of them, and
+    the unit of choice is a stretch: the work of all IPUs until they wait for each other.
 
-    `blocks`: a tile, or up to eight: their blocks take the place of the programs, as lightweight
-    profiling has them. `which` picks them as in `report.execution.blocks`: `block_filter` and
-    `program_filter`.
+    Up to 3,000 supersteps are shown, on more than four IPUs 12,000 divided by their number, and
+    fewer if the scene would be larger than 150 kB. More than 64 tiles share 64 lanes, in each phase
+    sorted by their time, of which a lane shows a mean. Programs nested more than 12 deep are shown
+    up to there. The view says so.
 
-    Of several IPUs each has a row with its steps in place of the programs, up to 16 of them, and
-    what is chosen is a stretch: all that the IPUs do until they wait for each other.
-
-    Up to 3,000 supersteps are shown, of more than four IPUs 12,000 divided by them, and fewer of a
-    run whose scene would be larger than 150 kB;
-    more than 64 tiles share 64 lanes, in each phase sorted by their time, of which a lane shows a
-    mean; programs nested more than 12 deep are shown up to there. The view says so. Raises
-    `InvalidOptionError` for something that is no report or has no step in it that takes time.
+    Raises `InvalidOptionError` if an argument is no report, or if no step in it takes time.
     """
     if which and (blocks is None or not which.keys() <= set(WHICH)):
         raise InvalidOptionError(f"""show.timeline() was given {", ".join(sorted(which))}.
@@ -389,7 +385,7 @@ class _Maker:
         )
 
     def _notes(self, panels: Panels, blocks: Blocks | None) -> None:
-        """What was left out or put together."""
+        """Return notes on the parts that were left out or merged."""
         notes = panels.notes
         if blocks is not None and blocks.missing:
             notes.append(f"{counted(blocks.missing, 'more block')} of these tiles are left out.")
@@ -411,7 +407,7 @@ class _Maker:
             notes.append(f"Programs nested more than {MOST_ROWS} deep are left out.")
 
     def _title(self) -> str:
-        """Where most of the time goes."""
+        """Return the title: where most of the time goes."""
         if self.several:
             return ipus_title(self.report)
         spent = {n: times * self.report.step_cost(n).cycles for n, times in self.runs.items()}

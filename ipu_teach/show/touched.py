@@ -1,5 +1,5 @@
-"""What vertices of a compute set read and write of one variable: a row of its elements for each. A
-check draws it where somebody looks for a race, or has made one."""
+"""The elements of one variable that the vertices of a compute set read and write, a row for each
+vertex. A check draws it for an answer about races, or for one that has a race."""
 
 from __future__ import annotations
 
@@ -99,6 +99,6 @@ def _deeds(graph: Graph, compute_set: ComputeSet, vertex: int, variable: Variabl
 
 
 def _ranges(which: Array) -> str:
-    """Return the numbers of what is true, as "3 to 6, 9"."""
+    """Return the numbers of the true entries, as "3 to 6, 9"."""
     runs = runs_of(np.flatnonzero(which))
     return ", ".join(f"{a} to {a + n - 1}" if n > 1 else f"{a}" for a, n in runs) or "none"

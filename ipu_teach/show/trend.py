@@ -26,13 +26,13 @@ def trend(
     large: Collection[int] = (),
     ideal: Array | None = None,
 ) -> tuple[Shape, ...]:
-    """Return a line through the middles of places, one for each of `labels`, at `heights`, or where
-    there is none -1; and a pale one at `ideal`.
+    """Return a line through the middles of places, one for each of `labels`, at `heights` (-1 for
+    none), and a pale one at `ideal`.
 
-    Under it, from the bottom up, stand `parts`, by their code. `top` is the height of the box in
-    words' and numbers' measure, and `axis` says so; `foot` says what `labels` are. `marked` are
-    words above places, of which the first come first where room is short; `large` have a larger
-    dot. What is higher than the box is cut there.
+    Under it, from the bottom up, are `parts`, by their code. `top` is the height of the box in the
+    unit of the numbers, which `axis` names; `foot` says what `labels` are. `marked` are words above
+    places; the first have priority where room is short. `large` have a larger dot. Anything higher
+    than the box is cut there.
     """
     count = len(labels)
     scale = height / top
@@ -100,7 +100,7 @@ def _into(point: tuple[float, float], toward: tuple[float, float]) -> tuple[floa
 
 
 def _within(width: float, x: float, words: str) -> float:
-    """Return the middle of words that are to stand at `x`, within the drawing, which begins and
-    ends a little beside the box."""
+    """Return the middle of words that should be at `x`, inside the drawing, which is a little wider
+    than the box."""
     half = LETTER * len(words) / 2
     return max(half - 30, min(x, width + 12 - half))

@@ -1,12 +1,12 @@
-"""Makes the scripts as they travel: python ipu_teach/show/static/make_scripts.py [--check]
+"""Write the scripts of the views: python ipu_teach/show/static/make_scripts.py [--check]
 
-NAME.js.gz is what the page of a view NAME needs: measures.js, layout.js, link.js, player.js, what
-it shares with few others and its own NAME.js, without comments and needless spaces, compressed
-together. Views without a script of their own take player.js.gz, or where something is painted
-painted.js.gz; the widget's own part is widget.js.gz, and puzzle.js.gz is that of the lessons'
-puzzles. measures.js is written too. Compressors differ from build to build, so what they made is
-kept: equal views are equal bytes everywhere. With `--check` nothing is written, and the exit status
-is 1 if one is old.
+NAME.js.gz is the script of the page of a view NAME: measures.js, layout.js, link.js, player.js, the
+parts that it shares with a few other views and its own NAME.js, without comments and needless
+spaces, compressed together. Views without a script of their own use player.js.gz, or painted.js.gz
+if they have painted marks. The widget's own part is widget.js.gz, and puzzle.js.gz is that of the
+lessons' puzzles. measures.js is written too. Compressors differ from build to build, so their
+output is stored: equal views are equal bytes everywhere. With `--check` nothing is written, and the
+exit status is 1 if a script is old.
 """
 
 from __future__ import annotations
