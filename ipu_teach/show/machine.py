@@ -55,8 +55,8 @@ def machine(given: Target | Device | Report) -> View:
 
 
 def pipes(target: Target, num_ipus: int) -> list[int]:
-    """Return the bytes a second through all memories of a machine of `num_ipus` IPUs (0: of a tile),
-    its exchange, links and host."""
+    """Return the bytes a second through all memories of a machine of `num_ipus` IPUs (0: of a
+    tile), its exchange, links and host."""
     clock = target.tile_clock_frequency
     tiles = max(1, num_ipus * target.tiles_per_ipu)
     memory = tiles * target.data_path_width / 8 * clock

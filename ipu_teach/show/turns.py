@@ -1,4 +1,4 @@
-"""The view `turns`: what the loops of one vertex did, turn by turn, and which turn wrote an
+"""The view `turns`: the loops of one vertex, iteration by iteration, and which iteration wrote an
 element."""
 
 from __future__ import annotations
@@ -48,20 +48,22 @@ def turns(
 def turns(source: Any, element: Any = None, target: Any = None, /, **values: Any) -> View:
     """Which turn of a loop wrote an element, and what did the variables hold then?
 
-    The turns of the loops of one vertex: the values of its variables at the end of each, what it
-    stored, and its cycles.
+    The view shows the iterations of the loops of one vertex: the values of its variables at the end
+    of each, the values that it stored, and its cycles.
 
-    `what`: a vertex class, which runs on `values` as in `observe` (`target`: the machine whose
-    prices count), or what `observe` returned. `element`: which turns wrote it is marked; the name
-    of a field, (name, index, …), or an index in the one field that is written. 60 turns are shown,
-    those that wrote it among them; the view says so.
+    `what` is a vertex class, which runs on `values` as in `observe` (`target` is the machine with
+    its prices), or the result of `observe`. `element` marks the iterations that wrote it; it is the
+    name of a field, (name, index, …), or an index in the one field that is written. 60 iterations
+    are shown, including those that wrote it; the view says so.
 
-    Or a vertex of a run: `show.turns(recording, vertex, element, step=7)`. The recording has all
-    that it reads and writes; `vertex` is what `add_vertex` returned, or (name of a compute set, its
-    number there); `step` is a number of the report's steps, left out the last that executed it.
+    It can also be a vertex of a run: `show.turns(recording, vertex, element, step=7)`. The
+    recording has all that it reads and writes; `vertex` is the result of `add_vertex`, or (name of
+    a compute set, its number there); `step` is a number of the report's steps, by default the last
+    that executed it.
 
-    Raises `InvalidOptionError` for what has no turns, for an element that no turn wrote, and for a
-    vertex that did not run or was not recorded; `UnknownFieldError`; and what `observe` raises.
+    Raises `InvalidOptionError` for a vertex without iterations, for an element that none wrote, and
+    for a vertex that did not run or was not recorded; `UnknownFieldError`; and the errors of
+    `observe`.
     """
     run = None
     report = source.report if isinstance(source, Recording) else None

@@ -26,8 +26,8 @@ from ipu_teach.types import Array
 
 
 class VertexRun(NamedTuple):
-    """A vertex in a step of a run: which one in words, its tile, the number of the step, compiled
-    and in the run, what was seen."""
+    """A vertex in a step of a run: its description in words, its tile, the number of the step,
+    compiled and in the run, and the observation."""
 
     who: str
     tile: int
@@ -92,7 +92,7 @@ def ran(recording: Recording, vertex: object, step: int | None = None) -> Vertex
         return {n: VectorList(parts) if n in several else parts[0] for n, parts in copies.items()}
 
     def parts(regions: dict[str, Any], *kinds: str) -> list[tuple[Array, Array, Array]]:
-        """Return (memory, where in it, what it holds) of the fields of some kinds."""
+        """Return (memory, positions in it, content) of the fields of some kinds."""
         views = {n: memory.flat(f.dtype) for n, f in table.fields.items() if f.kind in kinds}
         lists = {n: r if isinstance(r, list) else [r] for n, r in regions.items()}
         return [
@@ -137,7 +137,7 @@ def _put(recording: Recording, memory: Memory, place: int) -> None:
 
 
 def _places(graph: FrozenGraph, table: FrozenTable, row: int, name: str) -> list[Array]:
-    """Where the parts of a field lie, in elements of its dtype, in its shape."""
+    """Return the positions of a field's parts, in elements of its dtype, in its shape."""
     layout = graph.layouts[table.layouts[name][row]]
     start = int(table.offsets[name][row])
     candidates = [(0, layout)] if isinstance(layout, Layout) else layout.parts

@@ -31,8 +31,8 @@ FORMATS = ("html", "svg", "png", "pdf", "gif")
 
 
 def fitting(scene_of: Callable[[int], Scene], max_frames: int, min_frames: int = 16) -> View:
-    """Return the view of what `scene_of` makes of at most so many parts: of fewer while it is too
-    large, at most half as many each time, down to `least`."""
+    """Return the view of a scene of at most `max_frames` parts. While it is too large, it is built
+    again with at most half as many, down to `min_frames`."""
     while True:
         scene = scene_of(max_frames)
         if (size := len(scene.json())) <= MOST_BYTES or max_frames < min_frames:
@@ -150,7 +150,7 @@ def page(view: View) -> str:
 
 
 def table(scene: Scene) -> str:
-    """Return the table of a scene, folded away, with what was left out of the picture below it.
+    """Return the table of a scene, folded away, with notes on what the picture leaves out below it.
 
     HTML lets rows and cells end by themselves, which saves a tenth of the whole.
     """
@@ -187,8 +187,8 @@ def script(scene: Scene) -> str:
 
 @cache
 def compressed(view: str, plain: str = "player") -> bytes:
-    """Return the player with what a view adds to it, else `plain`, as `static/make_scripts.py`
-    compressed it."""
+    """Return the player with the additions of a view, else `plain`, as compressed by
+    `static/make_scripts.py`."""
     static = resources.files("ipu_teach.show").joinpath("static")
     script_file = static.joinpath(f"{view}.js.gz")
     return (
