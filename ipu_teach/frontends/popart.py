@@ -505,7 +505,7 @@ class ExecutionPhaseSettings(CheckedOptions):
 
 @dataclass
 class TensorLocationSettings(CheckedOptions):
-    """Whether tensors are in streaming memory, and whether each replica has a share of them."""
+    """The location of tensors: in streaming memory or not, sharded over the replicas or not."""
 
     offChip: bool = False
     replicatedTensorSharding: bool = False
@@ -536,8 +536,8 @@ class SessionOptions(CheckedOptions):
 
 @dataclass(frozen=True)
 class AnchorReturnType:
-    """Which micro-batches of a run are returned: "ALL", "FINAL", "SUM", or "EVERYN" for each
-    `n`-th."""
+    """The selection of micro-batches that a run returns: "ALL", "FINAL", "SUM", or "EVERYN" for
+    each `n`-th."""
 
     kind: Annotated[str, Among(("ALL", "FINAL", "SUM", "EVERYN"))] = "ALL"
     n: Count = 1

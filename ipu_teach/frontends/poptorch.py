@@ -122,7 +122,8 @@ optim = _Optimizers()
 
 
 class OutputMode(Enum):
-    """Which micro-batches' outputs a call returns: all, the last, every n-th, or their sum.
+    """The selection of outputs that a call returns: of all, the last or every n-th micro-batch, or
+    the sum.
 
     With several replicas, the mode applies to each of them. The default is `Final` for training and
     `All` for inference.
@@ -132,7 +133,7 @@ class OutputMode(Enum):
 
 
 class ReductionType(Enum):
-    """How the gradients of micro-batches and replicas are reduced."""
+    """The reduction of the gradients of micro-batches and replicas."""
 
     Mean, Sum = "mean", "sum"
 
@@ -154,8 +155,8 @@ class PipelinedExecution:
 
 
 class TensorLocationSettings:
-    """Where tensors are: on the tiles or in streaming memory; complete or a share in each
-    replica."""
+    """The location of tensors: on the tiles or in streaming memory, complete or sharded over
+    replicas."""
 
     on_chip = True
     shared = False
@@ -247,7 +248,7 @@ class _TensorLocations(_OptionSet):
 
 
 class Options(_OptionSet):
-    """How a module runs. Setters return the options, so that calls can be chained."""
+    """The options of an executor. Setters return the options, so that calls can be chained."""
 
     not_here = {
         "Distributed": "replicationFactor; all replicas are in this process.",

@@ -108,7 +108,7 @@ class Value:
 
 
 class Context(TypedDict, total=False):
-    """Where an operation belongs; see `Op`."""
+    """The stage, part, phase, path and line of an operation; see `Op`."""
 
     stage: int
     part: str
@@ -229,9 +229,9 @@ UNIFORM_VIEWS = ("expand", "reshape", "permute", "slice", "reverse")
 
 
 def register(name: str, row: Row) -> None:
-    """Add an operation with your own row; `graph.op(name, …)` then uses it.
+    """Add an operation with your own row, for use by `graph.op(name, …)`.
 
-    Raises `ModelError` for a name that is taken.
+    Raises `ModelError` for an existing name.
     """
     if name in OPS:
         raise ModelError(f"""An operation named {name!r} already exists.
@@ -292,8 +292,8 @@ class Ir:
     family: object = field(default_factory=object, repr=False)
 
     def _named(self, value: Value, among: dict[str, Value]) -> Value:
-        """Add a variable or an input to `among`. Raises `ModelError` for a name that is taken or
-        ""."""
+        """Add a variable or an input to `among`. Raises `ModelError` for an existing or an empty
+        name."""
         self._check_size(value.name, value.shape)
         if not value.name:
             raise ModelError("""A graph was given a variable or an input without a name.

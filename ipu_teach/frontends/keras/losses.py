@@ -60,7 +60,7 @@ class SparseCategoricalCrossentropy(Loss):
 
     def __call__(self, g: Ir, out: Value, y: Value) -> Value:
         scores = self.scores(g, out, "softmax")
-        if scores is None:  # as in Keras, which takes the softmax of the logarithms
+        if scores is None:  # Keras takes the softmax of the logarithms
             scores = g.op("log", self.clipped(g, g.cast(out, FLOAT)))
         return ir.cross_entropy(g, scores, y)
 

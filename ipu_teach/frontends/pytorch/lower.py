@@ -80,7 +80,7 @@ class Lowerer:
         self.graph = Ir()
         self.captured = Captured(self.graph, form=joint.form)
         self.nodes = list(joint.graph.nodes)
-        # by node: a Value, a tensor that is constant, a list of these, or None
+        # the result of each node: a Value, a constant tensor, a list of these, or None
         self.values: dict[torch.fx.Node, Any] = {}
         self.variables: dict[torch.fx.Node, Value] = {}
         self.saved: Saved = {}
@@ -151,7 +151,7 @@ class Lowerer:
         )
 
     def _input(self, name: str, node: torch.fx.Node) -> None:
-        """Add an input; its name gets a "_" if it is taken."""
+        """Add an input. A "_" is appended to a name that already exists."""
         example = node.meta["val"]
         used_names = {*self.graph.variables, *self.graph.inputs, *_RESERVED}
         unique = name

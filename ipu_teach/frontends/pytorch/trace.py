@@ -87,7 +87,7 @@ class Tracer:
         self.parameters = dict(module.named_parameters(remove_duplicate=False))
         buffers = dict(module.named_buffers(remove_duplicate=False))
         tensors = {**self.parameters, **buffers}
-        self.first_name: dict[str, str] = {}  # by any name of a tensor, its first name
+        self.first_name: dict[str, str] = {}  # the first name of a tensor by any name
         by_identity: dict[int, str] = {}
         for name, tensor in tensors.items():
             self.first_name[name] = by_identity.setdefault(id(tensor), name)

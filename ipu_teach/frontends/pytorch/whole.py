@@ -229,7 +229,7 @@ def _unless(is_kept: Callable[..., bool], spelled: Function) -> Function:
 # --- functions that are traced as other functions -------------------------------------------------
 
 SPELLED: dict[Target, Function] = {}
-ROWS: dict[str, Callable[..., list[Value]]] = {}  # by the name that `whole` gets
+ROWS: dict[str, Callable[..., list[Value]]] = {}  # functions by the name that `whole` gets
 
 
 _sdpa = torch.ops.aten.scaled_dot_product_attention.default

@@ -74,7 +74,7 @@ def _addbmm(
 # --- convolutions ---------------------------------------------------------------------------------
 
 
-Sizes = dict[str, tuple[int, ...]]  # by the names of the attributes of "conv"
+Sizes = dict[str, tuple[int, ...]]  # sizes by the attribute names of "conv"
 # the sizes that determine where a transposed convolution puts its elements
 NAMES = "stride", "lower", "dilation"
 

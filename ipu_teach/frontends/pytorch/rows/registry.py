@@ -213,7 +213,8 @@ def from_rows(graph: Ir, rows: Value, like: Value, dim: int) -> Value:
 
 
 def dimensions(x: Value, dim: Dims) -> list[int]:
-    """Return the dimensions of a reduction, counted from 0; all for None or none."""
+    """Return the dimensions of a reduction, counted from 0. None and an empty list mean all
+    dimensions."""
     if not x.shape or dim is None or dim in ([], ()):
         return [*range(len(x.shape))]
     return [d % len(x.shape) for d in ([dim] if isinstance(dim, int) else dim)]
