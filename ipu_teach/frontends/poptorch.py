@@ -784,7 +784,7 @@ class PoplarExecutor(WithoutSome):
         with working(f"compile {name}") as work:
             work.words = "capture"
             in_mode = nullcontext() if self.training else modules.in_eval(self.module)
-            with in_mode, reads.recorded() as names:
+            with in_mode, reads.record_reads() as names:
                 captured = self._capture(call, count, marked)
             graph = captured.graph
             backward = captured.backward if self.training else []
@@ -821,7 +821,7 @@ class PoplarExecutor(WithoutSome):
         args, kwargs = call.micro_batch(count)
         places = [i for i, n in enumerate(call.tensors) if n in marked]
         scale = float(getattr(self.optimizer, "loss_scaling", 1.0))
-        captured = capture.captured(
+        captured = capture.capture_module(
             self.module, args, kwargs, marked=places, training=self.training, scale=scale
         )
         if self.training and not captured.grads:

@@ -20,10 +20,10 @@ from ipu_teach.frontends.pytorch.restore import Snapshot
 from ipu_teach.frontends.pytorch.trace import JointGraph, Tracer
 from ipu_teach.graph.source import in_words
 
-__all__ = ["Captured", "captured"]
+__all__ = ["Captured", "capture_module"]
 
 
-def captured(
+def capture_module(
     module: torch.nn.Module,
     args: tuple[object, ...],
     kwargs: Mapping[str, object] | None = None,

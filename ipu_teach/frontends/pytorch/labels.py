@@ -119,9 +119,9 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
         if self.label.part == FORWARD:
             self.set(path=self._paths[-1], line=line, stage=self.marks.stage)
         kwargs = kwargs or {}
-        if whole.is_learners(operation_name(func)):
+        if whole.is_learners_operation(operation_name(func)):
             self._note_checkpoint()
-            result = whole.learners(func, args, kwargs)
+            result = whole.call_learners(func, args, kwargs)
         elif spelling := self.spellings.get(func):
             self._note_checkpoint()
             with self:  # labels the functions that the spelling calls

@@ -233,7 +233,7 @@ class Lowerer:
     ) -> Any:
         """Add the operations of a node, and return their value or values. Raises `ModelError`."""
         full_name = private.operation_name(node.target)
-        if full_name in LOWERINGS or whole.is_learners(full_name):
+        if full_name in LOWERINGS or whole.is_learners_operation(full_name):
             return whole.lower_learners(self.graph, node.target, args, kwargs)
         if full_name == "ipu_teach::print":
             return self.graph.op("print", args[0], title=args[1])

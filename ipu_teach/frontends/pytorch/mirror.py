@@ -48,7 +48,7 @@ def description(module: torch.nn.Module, names: Reads, has_modes: bool) -> Hasha
     parts = dict(module.named_modules())
     left_out = set() if has_modes else {"training"}
     attributes = {
-        name: (type(part), reads.values(part, names.get(id(part), set()) - left_out))
+        name: (type(part), reads.attribute_values(part, names.get(id(part), set()) - left_out))
         for name, part in parts.items()
     }
     first = {id(t): n for n, t in reversed(tensors_of(module).items())}
