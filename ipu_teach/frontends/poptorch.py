@@ -122,8 +122,7 @@ optim = _Optimizers()
 
 
 class OutputMode(Enum):
-    """The selection of outputs that a call returns: of all, the last or every n-th micro-batch, or
-    the sum.
+    """The outputs that a call returns: of all, the last or every n-th micro-batch, or their sum.
 
     With several replicas, the mode applies to each of them. The default is `Final` for training and
     `All` for inference.
@@ -155,8 +154,7 @@ class PipelinedExecution:
 
 
 class TensorLocationSettings:
-    """The location of tensors: on the tiles or in streaming memory, complete or sharded over
-    replicas."""
+    """The location of tensors: on the tiles or in streaming memory, complete or sharded."""
 
     on_chip = True
     shared = False
@@ -220,8 +218,7 @@ class _Precision(_OptionSet):
     stochastic = False
 
     def enableStochasticRounding(self, yes: bool = True) -> _Precision:
-        """Set whether a float that is stored as HALF is rounded at random, with the float as the
-        mean."""
+        """Set whether a float that is stored as HALF is rounded at random, unbiased."""
         self.stochastic = bool(yes)
         return self
 
@@ -472,8 +469,7 @@ def trainingModel(
 
 
 def inferenceModel(module: torch.nn.Module, options: Options | None = None) -> PoplarExecutor:
-    """Return an executor that runs a module on the device, in eval mode: a call returns its
-    outputs.
+    """Return an executor that runs a module on the device in eval mode; a call returns its outputs.
 
     The module itself keeps its mode. By default a call returns the outputs of all micro-batches.
     Raises `ModelError`.
@@ -568,8 +564,7 @@ class PoplarExecutor(WithoutSome):
         self.copyWeightsToDevice()
 
     def _refuse_shared(self) -> None:
-        """Raise `ModelError` for tensors that are on another device, if either executor changes
-        them."""
+        """Raise `ModelError` for tensors on another device that either executor changes."""
         tensors = tensors_of(self.module)
         for peer in list(_attached):
             if peer is self:
@@ -668,8 +663,7 @@ class PoplarExecutor(WithoutSome):
         return [int(n) for n in self.run.read("seed")]
 
     def setOptimizer(self, optimizer: torch.optim.Optimizer) -> None:
-        """Use the rates of this optimiser, and the state of the previous one where this one has
-        none.
+        """Use the rates of this optimiser, and the previous one's state where this one has none.
 
         Raises `ModelError` if more than the rates differs. A call reads the rates of the executor's
         optimiser each time, so that a scheduler needs no call of this function.
@@ -778,8 +772,7 @@ class PoplarExecutor(WithoutSome):
         return arrays
 
     def _compile(self, call: Arguments, count: int, marked: frozenset[str]) -> None:
-        """Capture and compile for a call, and continue from the previous program, if there is
-        one."""
+        """Capture and compile for a call, and continue from the previous program, if any."""
         name = type(self.module).__name__
         with working(f"compile {name}") as work:
             work.words = "capture"
@@ -952,8 +945,7 @@ class PoplarExecutor(WithoutSome):
         return self._compiled().low.program
 
     def cycleCount(self) -> int:
-        """Return the modelled cycles of a call: those of all runs of the program, divided by the
-        calls."""
+        """Return the modelled cycles of a call: the mean over all calls of the program."""
         return int(self.report.total_cycles) // max(self._calls, 1)
 
 

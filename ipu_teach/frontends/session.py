@@ -66,8 +66,7 @@ class Group:
 
 @dataclass
 class Training:
-    """The training of a graph: an optimiser with its groups, and transforms in the order of
-    application.
+    """The training of a graph: an optimiser with its groups, and transforms in this order.
 
     `recompute` is "standard", the values to keep, or None for no recomputation.
     """

@@ -413,8 +413,7 @@ class _Pipeline:
         self.body = body
 
     def program(self) -> Program:
-        """Return the program of the pipeline, in which the stages work on different
-        micro-batches."""
+        """Return the program of the pipeline: its stages work on different micro-batches."""
         ir = self.low.ir
         stages = ir.stages
         is_training = any(op.part == BACKWARD for op in self.body)
@@ -610,8 +609,9 @@ class Run:
         return np.ascontiguousarray(array.reshape((n, *shape)), value.dtype.numpy).reshape(-1)
 
     def _checked_integers(self, value: Value, array: Array) -> Array:
-        """Return int64: the integers of an input. The ignored class becomes the device's code for
-        it.
+        """Return int64: the integers of an input.
+
+        The ignored class becomes the device's code for it.
 
         Raises `ModelError` for integers out of range.
         """
@@ -707,8 +707,7 @@ class Run:
             self.engine.copy_to_remote_buffer(row, name, replica=replica)
 
     def state(self) -> dict[str, Array]:
-        """Return all variables by name: parameters, optimiser state, running statistics and the
-        seed.
+        """Return all variables by name: parameters, optimiser state, running statistics, the seed.
 
         Variables that each run writes before it reads them are left out.
         """

@@ -45,8 +45,7 @@ class Loss:
         return None if scores is None else g.cast(scores, FLOAT)
 
     def clipped(self, g: Ir, probabilities: Value) -> Value:
-        """Return probabilities clipped to [EPSILON, 1 - EPSILON], so that their logarithms are
-        finite."""
+        """Return probabilities clipped to [EPSILON, 1 - EPSILON]: their logarithms are finite."""
         return g.op("clamp", probabilities, least=EPSILON, most=1 - EPSILON)
 
     def __call__(self, g: Ir, out: Value, y: Value) -> Value:

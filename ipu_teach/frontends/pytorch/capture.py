@@ -92,8 +92,7 @@ def _random_states() -> tuple[object, ...]:
 
 
 def _check_repeats(module: torch.nn.Module, tracer: Tracer, changed: list[str]) -> None:
-    """Raise `ModelError` if a second forward of a module computes something else than the first
-    one."""
+    """Raise `ModelError` if a second forward of a module computes something else than the first."""
     first = Description(tracer.forward())
     second = Description(tracer.forward(), first.constants)
     if first.effects == second.effects:

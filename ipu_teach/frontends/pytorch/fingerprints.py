@@ -30,8 +30,10 @@ _NAMED = (type, FunctionType, BuiltinFunctionType, ModuleType, torch.Generator)
 
 
 class _Identity:
-    """A fingerprint of an object that is equal only for the same object. It keeps the object
-    alive."""
+    """A fingerprint of an object that is equal only for the same object.
+
+    It keeps the object alive.
+    """
 
     def __init__(self, value: object) -> None:
         self.value = value

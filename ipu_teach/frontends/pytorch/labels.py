@@ -132,8 +132,7 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
         return result
 
     def _note_checkpoint(self) -> None:
-        """Set `is_recomputed` if a checkpoint will call this function again, which has a
-        replacement."""
+        """Set `is_recomputed` if a checkpoint will call this replaced function again."""
         frame = sys._getframe(2)
         while frame is not None and not self.is_recomputed:
             self.is_recomputed = frame.f_code.co_filename == torch.utils.checkpoint.__file__
@@ -172,8 +171,7 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
 
     @contextmanager
     def in_backward(self, loss: torch.Tensor) -> Iterator[None]:
-        """Label the operations of the backward of `loss` like the forward operations to which they
-        belong."""
+        """Label the operations of the backward of `loss` like their forward operations."""
         self.note(loss)
         hooks = []
         visited = set()

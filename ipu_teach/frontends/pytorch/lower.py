@@ -70,8 +70,10 @@ class Captured:
 
 
 class Lowerer:
-    """Lowers one graph of torch. `marked` are the inputs that may contain the ignored class
-    number."""
+    """Lowers one graph of torch.
+
+    `marked` are the inputs that may contain the ignored class number.
+    """
 
     def __init__(self, joint: JointGraph, name: str, marked: Collection[str]) -> None:
         self.joint = joint
@@ -121,8 +123,7 @@ class Lowerer:
     # --- placeholders ---
 
     def _state(self, name: str, node: torch.fx.Node) -> None:
-        """Add a parameter or buffer: as a variable, or as a constant if it has integers that never
-        change."""
+        """Add a parameter or buffer as a variable, or as a constant if it has constant integers."""
         tensor = self.joint.states[name]
         change = self.changes.get(node)
         if change is not None and self._is_counter(node, change, tensor):

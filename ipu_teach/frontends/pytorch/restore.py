@@ -114,8 +114,7 @@ class Snapshot:
             yield f"{value.__name__}.{name}", function
 
     def _function(self, function: FunctionType) -> Iterable[Named]:
-        """Record and yield the variables of a function: defaults, enclosing ones and global
-        ones."""
+        """Record and yield the variables of a function: defaults, enclosing and global ones."""
         for default in (function.__dict__, function.__defaults__, function.__kwdefaults__):
             if default:
                 yield f"{function.__name__}'s defaults", default

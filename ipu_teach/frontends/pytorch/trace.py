@@ -194,8 +194,10 @@ class Tracer:
                 states[name].register_post_accumulate_grad_hook(hook)
 
     def _check_changes(self, joint: JointGraph) -> None:
-        """Raise `ModelError` if the graph changes an input, or a tensor that is neither a parameter
-        nor a buffer."""
+        """Raise `ModelError` if the graph changes an input or a constant tensor of the module.
+
+        A constant tensor is neither a parameter nor a buffer.
+        """
         nodes = list(joint.graph.nodes)
         labels = joint.labels
         placeholders = [n for n in nodes if n.op == "placeholder"]

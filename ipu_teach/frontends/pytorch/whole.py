@@ -71,8 +71,10 @@ def _save(ctx: FunctionCtx, inputs: tuple[Tensors, str, str, Tensors], output: T
 def _backward(
     ctx: FunctionCtx, gradients: Sequence[torch.Tensor | None]
 ) -> tuple[list[torch.Tensor | None], None, None, list[None]]:
-    """Return the gradients of the arguments of `trace_whole`. Missing gradients of results are
-    zeros."""
+    """Return the gradients of the arguments of `trace_whole`.
+
+    Missing gradients of results are zeros.
+    """
     saved = ctx.saved_tensors
     inputs, outs = saved[: ctx.inputs], saved[ctx.inputs :]
     pairs = zip(gradients, outs, strict=True)
@@ -98,8 +100,7 @@ class Capture:
     )  # operations of a node, by its first result
 
     def lower(self, graph: Ir, name: str, args: Sequence[Any]) -> list[Value]:
-        """Add the operations of a node `ipu_teach::whole` or `ipu_teach::whole_backward` to a
-        graph."""
+        """Add the operations of a node `ipu_teach::whole` or `whole_backward` to a graph."""
         return self._backward(graph, *args) if name == BACKWARD else self._forward(graph, *args)
 
     def _forward(
@@ -242,8 +243,7 @@ def _attention(
     attn_mask: torch.Tensor | None = None, dropout_p: float = 0.0,
     is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False,
 ) -> torch.Tensor:  # fmt: skip
-    """Return softmax(query keyᵀ scale + mask) value, with a single product by `scale`, in a
-    capture.
+    """Return softmax(query keyᵀ scale + mask) value, in a capture with a single product by `scale`.
 
     It is registered for the operation, not in `SPELLED`, because `nn.MultiheadAttention` calls it
     within another function of torch.
