@@ -22,7 +22,7 @@ from torch.utils.checkpoint import checkpoint  # noqa: E402
 from ipu_teach import poptorch  # noqa: E402
 from ipu_teach.frontends import pytorch  # noqa: E402
 from ipu_teach.frontends.pytorch import markers  # noqa: E402
-from ipu_teach.frontends.pytorch.capture import captured  # noqa: E402
+from ipu_teach.frontends.pytorch.capture import capture_module  # noqa: E402
 from ipu_teach.frontends.pytorch.labels import is_own  # noqa: E402
 
 Forward = Callable[..., Any]
@@ -476,7 +476,7 @@ def test_a_captured_module_is_as_it_was() -> None:
     outputs: list[Any] = []
     net.layer.register_forward_hook(lambda m, i, o: outputs.append(o))
     net.layer.weight.register_hook(lambda g: gradients.append(g))
-    captured(net, (x, y), training=True)
+    capture_module(net, (x, y), training=True)
     assert net.training and net.layer.training
     assert net.last is None and net.calls == 0 and not hasattr(net, "new")
     assert (net.kept, net.named, net.seen) == ([1], {"a": [2]}, {3})
@@ -506,7 +506,7 @@ def test_a_tensor_that_stays_elsewhere_is_refused() -> None:
             return h
 
     with pytest.raises(ModelError, match="keeps a tensor outside the module") as caught:
-        captured(Hides(), (torch.ones(3),))
+        capture_module(Hides(), (torch.ones(3),))
     assert "h = x * 2" in str(caught.value)
     STORE.values.clear()
 
@@ -524,7 +524,7 @@ def test_each_operation_has_its_module_and_line() -> None:
             out = self.body(torch.tanh(x))
             return out, F.mse_loss(out, y)
 
-    result = captured(Deep(), examples(), training=True)
+    result = capture_module(Deep(), examples(), training=True)
     ops = [*result.graph.ops, *result.backward]
     assert {op.part for op in ops} == {"forward", "backward"}
     for part in ("forward", "backward"):
@@ -552,7 +552,7 @@ def test_a_torch_that_is_too_old_is_refused() -> None:
 
 def test_capturing_twice_gives_the_same_graph() -> None:
     net = copy.deepcopy(Net(hooked))
-    graphs = [str(captured(net, examples(), training=True).graph) for _ in range(2)]
+    graphs = [str(capture_module(net, examples(), training=True).graph) for _ in range(2)]
     assert graphs[0] == graphs[1]
 
 
@@ -569,6 +569,6 @@ def test_a_lowering_that_returns_another_shape_is_refused() -> None:
         with pytest.raises(
             ModelError, match=r"sinc was lowered to .*FLOAT\[3\].*torch's result is FLOAT"
         ):
-            captured(Sinc(), (torch.ones(2, 3),))
+            capture_module(Sinc(), (torch.ones(2, 3),))
     finally:
         del markers.LOWERINGS["aten::sinc"]

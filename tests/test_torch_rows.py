@@ -169,7 +169,7 @@ class Call(torch.nn.Module):  # type: ignore[misc]
 def test_a_call_is_refused_with_a_next_step(name: str) -> None:
     function, tensors, problem, advice = REFUSED[name]
     with pytest.raises(ModelError) as refused:
-        capture.captured(Call(function), tensors)
+        capture.capture_module(Call(function), tensors)
     assert problem in str(refused.value) and advice in refused.value.next_step, refused.value
 
 

@@ -53,7 +53,7 @@ class Module(nn.Module):
 
 def captured(loss: Loss, weight: Any, *inputs: Any) -> Any:
     marked = [i for i, t in enumerate(inputs) if not t.is_floating_point() and (t == -100).any()]
-    return capture.captured(Module(loss, weight), inputs, {}, marked, True)
+    return capture.capture_module(Module(loss, weight), inputs, {}, marked, True)
 
 
 def on_the_device(loss: Loss, weight: Any, *inputs: Any) -> tuple[Any, Any]:

@@ -16,9 +16,9 @@ def captured(module: Any, *example: Any) -> ir.Ir:
     """Return the graph of a stored capture, "perceptron" or "cnn"; or of a module of torch, with an
     example of what its forward takes. Only a module needs torch. Raises `ModelError`."""
     if example:
-        from ipu_teach.frontends.pytorch.capture import captured as capture
+        from ipu_teach.frontends.pytorch.capture import capture_module
 
-        return capture(module, example).graph
+        return capture_module(module, example).graph
     if module not in CAPTURES:
         raise ModelError(f"""captured() was given {shown(module)}.
             next:  {did_you_mean(str(module), CAPTURES)}there are {", ".join(CAPTURES)}; a module of

@@ -358,8 +358,7 @@ GRAPHCORE: dict[str, Callable[..., Value]] = {
 
 
 class Opset:
-    """Operations by name, called with a list of ids and with attributes: `aiOnnx.matmul([x,
-    w])`."""
+    """Operations by name, called with ids and attributes: `aiOnnx.matmul([x, w])`."""
 
     def __init__(self, builder: Builder, table: Mapping[str, Callable[..., Value]]) -> None:
         self._builder = builder
@@ -450,8 +449,10 @@ class Builder:
         return self._register(self._graph.variable(array, name or f"init:{len(self._values)}"))
 
     def addOutputTensor(self, name: str) -> None:
-        """Mark a tensor as an output. This changes nothing: `DataFlow` selects what a run
-        returns."""
+        """Mark a tensor as an output.
+
+        This changes nothing: `DataFlow` selects what a run returns.
+        """
         self._value(name, "addOutputTensor()")
 
     def getTensorShape(self, name: str) -> list[int]:
@@ -505,7 +506,7 @@ class ExecutionPhaseSettings(CheckedOptions):
 
 @dataclass
 class TensorLocationSettings(CheckedOptions):
-    """Whether tensors are in streaming memory, and whether each replica has a share of them."""
+    """The location of tensors: in streaming memory or not, sharded over the replicas or not."""
 
     offChip: bool = False
     replicatedTensorSharding: bool = False
@@ -536,8 +537,10 @@ class SessionOptions(CheckedOptions):
 
 @dataclass(frozen=True)
 class AnchorReturnType:
-    """Which micro-batches of a run are returned: "ALL", "FINAL", "SUM", or "EVERYN" for each
-    `n`-th."""
+    """The selection of micro-batches that a run returns.
+
+    The kind is "ALL", "FINAL", "SUM", or "EVERYN" for each `n`-th.
+    """
 
     kind: Annotated[str, Among(("ALL", "FINAL", "SUM", "EVERYN"))] = "ALL"
     n: Count = 1
@@ -840,8 +843,10 @@ class TrainingSession(InferenceSession):
         return step.but(outputs={n: step.outputs[n] for n in outputs})
 
     def updateOptimizerFromHost(self, optimizer: SGD) -> None:
-        """Set another learning rate, without a compilation. Raises `ModelError` if other numbers
-        differ."""
+        """Set another learning rate, without a compilation.
+
+        Raises `ModelError` if other numbers differ.
+        """
         if (optimizer.kind, optimizer.numbers) != (self._optimizer.kind, self._optimizer.numbers):
             raise ModelError("""updateOptimizerFromHost() was given an optimiser that differs in
                 more than its learning rate.

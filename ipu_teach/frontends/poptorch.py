@@ -122,7 +122,7 @@ optim = _Optimizers()
 
 
 class OutputMode(Enum):
-    """Which micro-batches' outputs a call returns: all, the last, every n-th, or their sum.
+    """The outputs that a call returns: of all, the last or every n-th micro-batch, or their sum.
 
     With several replicas, the mode applies to each of them. The default is `Final` for training and
     `All` for inference.
@@ -132,7 +132,7 @@ class OutputMode(Enum):
 
 
 class ReductionType(Enum):
-    """How the gradients of micro-batches and replicas are reduced."""
+    """The reduction of the gradients of micro-batches and replicas."""
 
     Mean, Sum = "mean", "sum"
 
@@ -154,8 +154,7 @@ class PipelinedExecution:
 
 
 class TensorLocationSettings:
-    """Where tensors are: on the tiles or in streaming memory; complete or a share in each
-    replica."""
+    """The location of tensors: on the tiles or in streaming memory, complete or sharded."""
 
     on_chip = True
     shared = False
@@ -219,8 +218,7 @@ class _Precision(_OptionSet):
     stochastic = False
 
     def enableStochasticRounding(self, yes: bool = True) -> _Precision:
-        """Set whether a float that is stored as HALF is rounded at random, with the float as the
-        mean."""
+        """Set whether a float that is stored as HALF is rounded at random, unbiased."""
         self.stochastic = bool(yes)
         return self
 
@@ -247,7 +245,7 @@ class _TensorLocations(_OptionSet):
 
 
 class Options(_OptionSet):
-    """How a module runs. Setters return the options, so that calls can be chained."""
+    """The options of an executor. Setters return the options, so that calls can be chained."""
 
     not_here = {
         "Distributed": "replicationFactor; all replicas are in this process.",
@@ -471,8 +469,7 @@ def trainingModel(
 
 
 def inferenceModel(module: torch.nn.Module, options: Options | None = None) -> PoplarExecutor:
-    """Return an executor that runs a module on the device, in eval mode: a call returns its
-    outputs.
+    """Return an executor that runs a module on the device in eval mode; a call returns its outputs.
 
     The module itself keeps its mode. By default a call returns the outputs of all micro-batches.
     Raises `ModelError`.
@@ -567,8 +564,7 @@ class PoplarExecutor(WithoutSome):
         self.copyWeightsToDevice()
 
     def _refuse_shared(self) -> None:
-        """Raise `ModelError` for tensors that are on another device, if either executor changes
-        them."""
+        """Raise `ModelError` for tensors on another device that either executor changes."""
         tensors = tensors_of(self.module)
         for peer in list(_attached):
             if peer is self:
@@ -667,8 +663,7 @@ class PoplarExecutor(WithoutSome):
         return [int(n) for n in self.run.read("seed")]
 
     def setOptimizer(self, optimizer: torch.optim.Optimizer) -> None:
-        """Use the rates of this optimiser, and the state of the previous one where this one has
-        none.
+        """Use the rates of this optimiser, and the previous one's state where this one has none.
 
         Raises `ModelError` if more than the rates differs. A call reads the rates of the executor's
         optimiser each time, so that a scheduler needs no call of this function.
@@ -777,13 +772,12 @@ class PoplarExecutor(WithoutSome):
         return arrays
 
     def _compile(self, call: Arguments, count: int, marked: frozenset[str]) -> None:
-        """Capture and compile for a call, and continue from the previous program, if there is
-        one."""
+        """Capture and compile for a call, and continue from the previous program, if any."""
         name = type(self.module).__name__
         with working(f"compile {name}") as work:
             work.words = "capture"
             in_mode = nullcontext() if self.training else modules.in_eval(self.module)
-            with in_mode, reads.recorded() as names:
+            with in_mode, reads.record_reads() as names:
                 captured = self._capture(call, count, marked)
             graph = captured.graph
             backward = captured.backward if self.training else []
@@ -820,7 +814,7 @@ class PoplarExecutor(WithoutSome):
         args, kwargs = call.micro_batch(count)
         places = [i for i, n in enumerate(call.tensors) if n in marked]
         scale = float(getattr(self.optimizer, "loss_scaling", 1.0))
-        captured = capture.captured(
+        captured = capture.capture_module(
             self.module, args, kwargs, marked=places, training=self.training, scale=scale
         )
         if self.training and not captured.grads:
@@ -951,8 +945,7 @@ class PoplarExecutor(WithoutSome):
         return self._compiled().low.program
 
     def cycleCount(self) -> int:
-        """Return the modelled cycles of a call: those of all runs of the program, divided by the
-        calls."""
+        """Return the modelled cycles of a call: the mean over all calls of the program."""
         return int(self.report.total_cycles) // max(self._calls, 1)
 
 

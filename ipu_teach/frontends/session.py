@@ -1,4 +1,4 @@
-"""What all front ends share: training, compiling, selecting outputs, and checked options."""
+"""Training, compilation, output selection and checked options, shared by all front ends."""
 
 from __future__ import annotations
 
@@ -66,8 +66,7 @@ class Group:
 
 @dataclass
 class Training:
-    """How a graph trains: an optimiser with its groups, then the transforms in the order of
-    application.
+    """The training of a graph: an optimiser with its groups, and transforms in this order.
 
     `recompute` is "standard", the values to keep, or None for no recomputation.
     """
@@ -149,7 +148,7 @@ def select_outputs(rows: Array, mode: str, n: int = 1) -> Array:
     The modes are "all", "final", "everyn" for each n-th, and "sum".
     """
     if mode == "sum":
-        wide = np.float32 if rows.dtype == np.float16 else rows.dtype  # so that HALF rounds once
+        wide = np.float32 if rows.dtype == np.float16 else rows.dtype  # HALF is rounded only once
         total: Array = rows.sum(0, keepdims=True, dtype=wide).astype(rows.dtype)
         return total
     return {"all": rows, "final": rows[-1:], "everyn": rows[n - 1 :: n]}[mode]

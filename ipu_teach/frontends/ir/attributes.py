@@ -78,8 +78,7 @@ ATTRIBUTES: dict[str, object] = {
 
 
 class Attributes(NamedTuple):
-    """The kinds of a row's attributes, and the `names` that it accepts; None if it accepts any
-    name."""
+    """The kinds of a row's attributes, and the `names` that it accepts, or None for any."""
 
     kinds: Mapping[str, Kind]
     names: frozenset[str] | None

@@ -83,9 +83,9 @@ class Lowering:
         self.whole = Graph(target, ir.replicas)
         popops.add_codelets(self.whole)
         self.tensor: dict[Value, Tensor] = {}
-        self.copies: dict[tuple[Value, int], Tensor] = {}  # by value and stage that has the copy
-        self.streams: dict[str, Value] = {}  # inputs by the handle of their host-to-device stream
-        self.per_step: set[str] = set()  # outputs sent once a step, not once a micro-batch
+        self.copies: dict[tuple[Value, int], Tensor] = {}  # copies by value and stage
+        self.streams: dict[str, Value] = {}  # inputs by the handle of their stream
+        self.per_step: set[str] = set()  # outputs that are sent once a step
         self.buffers: dict[Value, RemoteBuffer] = {}
         self._fetched: dict[Value, Tensor] = {}
         self._replica: Tensor | None = None
@@ -156,10 +156,10 @@ class Lowering:
     # --- the program ---
 
     def _check(self) -> None:
-        """Raise `ModelError` for what the device cannot run.
+        """Raise `ModelError` for a graph that the device cannot run.
 
-        That is a tensor larger than all of an IPU's memory, and a variable that a stage changes
-        while another stage reads it.
+        It has a tensor larger than all of an IPU's memory, or a variable that one stage changes
+        while another reads it.
         """
         target = self.whole.target
         ipu_bytes = target.tiles_per_ipu * target.bytes_per_tile
@@ -413,8 +413,7 @@ class _Pipeline:
         self.body = body
 
     def program(self) -> Program:
-        """Return the program of the pipeline, in which the stages work on different
-        micro-batches."""
+        """Return the program of the pipeline: its stages work on different micro-batches."""
         ir = self.low.ir
         stages = ir.stages
         is_training = any(op.part == BACKWARD for op in self.body)
@@ -610,8 +609,9 @@ class Run:
         return np.ascontiguousarray(array.reshape((n, *shape)), value.dtype.numpy).reshape(-1)
 
     def _checked_integers(self, value: Value, array: Array) -> Array:
-        """Return int64: the integers of an input. The ignored class becomes the device's code for
-        it.
+        """Return int64: the integers of an input.
+
+        The ignored class becomes the device's code for it.
 
         Raises `ModelError` for integers out of range.
         """
@@ -647,8 +647,9 @@ class Run:
             check("a run", name, numbers, Numbers, misuse)
         streamed = {value.name for value in self.low.streams.values()}
         if streamed - set(fed) or set(fed) - set(self.ir.inputs):
-            raise ModelError(f"""A run was fed {", ".join(fed) or "nothing"}.
-                next:  feed {", ".join(self.ir.inputs) or "nothing"}.""")
+            inputs = ", ".join(self.ir.inputs) or "nothing"
+            raise ModelError(f"""A run was fed {", ".join(fed) or "nothing"}, but takes {inputs}.
+                next:  feed {inputs}.""")
         arrays = {n: self.fed(self.ir.inputs[n], numbers) for n, numbers in fed.items()}
         for handle, value in self.low.streams.items():
             self.engine.connect_stream(handle, arrays[value.name])
@@ -706,8 +707,7 @@ class Run:
             self.engine.copy_to_remote_buffer(row, name, replica=replica)
 
     def state(self) -> dict[str, Array]:
-        """Return all variables by name: parameters, optimiser state, running statistics and the
-        seed.
+        """Return all variables by name: parameters, optimiser state, running statistics, the seed.
 
         Variables that each run writes before it reads them are left out.
         """

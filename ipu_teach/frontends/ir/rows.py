@@ -101,8 +101,10 @@ def pair(a: Value, b: Value) -> Out:
 
 
 def integers(x: Value, *others: Value) -> Out:
-    """Return the shape and dtype of one input of integers, or of two that broadcast. Raises
-    `Unfit`."""
+    """Return the shape and dtype of one input of integers, or of two that broadcast.
+
+    Raises `Unfit`.
+    """
     why = f"{x.dtype.__name__} has no bits to combine"
     require(x.dtype in (INT, UNSIGNED_INT), why, "cast: graph.op('cast', x, dtype=INT).")
     return broadcast(x, *others)

@@ -480,8 +480,10 @@ def _scatter_with(call: Callable[..., None]) -> Callable[..., Tensor]:
 
 
 def _scatter_set_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
-    """Return the gradients: a replaced row has none, and of several updates of a row, only the last
-    has."""
+    """Return the gradients; a replaced row has none.
+
+    Of several updates of a row, only the last has a gradient.
+    """
     _, index, updates = op.inputs
     count = index.size
     ones = (1,) * (len(op.inputs[0].shape) - 1)

@@ -130,7 +130,7 @@ def _lower(
     def one_step(counter: Tensor) -> Program:
         low.prog = Programs(name="step")
         step_number = counter.reinterpret(UNSIGNED_INT).reshape((1,))
-        tensors: dict[int, Tensor] = {}  # by the number of the body's input
+        tensors: dict[int, Tensor] = {}  # tensors by the number of the body's input
         for packed_rows, group in zip(packed, groups, strict=True):
             row = low.call(popops.dynamic_slice, packed_rows, step_number, [0], [1])
             tensors |= _unpacked(row, [ins[i].shape for i in group], group)
@@ -232,7 +232,7 @@ def _grad(ir: Ir, op: Op, *gs: Value | None) -> InputGrads:
     constant = {v: x for v, x in outer if v in slots}
     stacked = _with_outputs(ir, op, [v for v in slots if v not in (*rows, *constant)])
     rows |= {v: stacked[v] for v in slots if v in stacked and v not in (*rows, *constant)}
-    order = [*back.out_slopes, *(slots[v] for v in rows), *back.state_slopes, *back.sums]
+    order = [*back.out_gradients, *(slots[v] for v in rows), *back.state_gradients, *back.sums]
     order += [slots[v] for v in constant]
     back.graph.inputs = {v.name: v for v in order}
     xs = [*out_grads.values(), *rows.values()]
@@ -257,7 +257,7 @@ class _Backward:
     Attributes:
         graph: its operations; its outputs are the next gradients of the float states, the next
             sums, then the gradients of `by_step`.
-        out_slopes, state_slopes: its inputs for the gradients of outputs and of float states.
+        out_gradients, state_gradients: its inputs for the gradients of outputs and of float states.
         shared: inputs of the body that are the same in all steps and have a gradient.
         sums: the inputs for the sums of the gradients of `shared` over the steps so far.
         by_step: inputs of the body that differ from step to step and have a gradient.
@@ -274,8 +274,8 @@ class _Backward:
         ins = [*body.inputs.values()]
         outs = [*body.outputs.values()]
         with back.at(part=BACKWARD, path=op.path, line=op.line):
-            self.out_slopes = [self._slope(outs[i], i) for i in out_grads]
-            self.state_slopes = [self._slope(outs[i], i) for i in float_states]
+            self.out_gradients = [self._gradient_input(outs[i], i) for i in out_grads]
+            self.state_gradients = [self._gradient_input(outs[i], i) for i in float_states]
             back.ops += [replace(o, part=BACKWARD) for o in body.ops if OPS[o.kind].view]
             add_gradients(back, body.ops, self.grads, {v for v in ins if v.floating})
             grads = self.grads
@@ -290,7 +290,7 @@ class _Backward:
             back.output(f"{i}", value)
         back.ops = without_unused_backward(back, back.outputs.values())
 
-    def _slope(self, value: Value, number: int) -> Value:
+    def _gradient_input(self, value: Value, number: int) -> Value:
         """Add an input for the gradient of an output of the body, and return it."""
         back = self.graph
         g = back.input(value.shape, f"slope{number}", value.dtype)

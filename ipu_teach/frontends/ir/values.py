@@ -1,5 +1,4 @@
-"""A graph as data: values, the operations in execution order, and the table rows that define
-them."""
+"""A graph as data: values, operations in execution order, and the table rows that define them."""
 
 from __future__ import annotations
 
@@ -50,16 +49,14 @@ _OF_NUMPY = {np.dtype(d.numpy): d for d in DTYPES.values()}
 
 
 def misuse(problem: str, advice: str) -> ModelError:
-    """Return the error for a call with an argument that it cannot use; it names the caller's
-    line."""
+    """Return the error, with the caller's line, for a call with an argument that it cannot use."""
     return ModelError(problem, line=in_words(caller()), next_step=advice)
 
 
 @advised("give a value of the graph, as graph.op(…) and graph.input(…) return.")
 @dataclass(eq=False, repr=False)
 class Value:
-    """A tensor of a graph: the result of an operation, a variable, an input from the host, or a
-    constant.
+    """A tensor of a graph: a result of an operation, a variable, an input, or a constant.
 
     Attributes:
         initial: the initial value of a variable, or the value of a constant; an array without
@@ -87,8 +84,7 @@ class Value:
 
     @property
     def number(self) -> float | None:
-        """The number in every element of a constant; None if they differ, and for any other
-        value."""
+        """The number in every element of a constant; None for any other value."""
         if self.kind == CONSTANT and self.initial is not None and self.initial.ndim == 0:
             return self.initial.item()  # type: ignore[no-any-return]
         return None
@@ -108,7 +104,7 @@ class Value:
 
 
 class Context(TypedDict, total=False):
-    """Where an operation belongs; see `Op`."""
+    """The stage, part, phase, path and line of an operation; see `Op`."""
 
     stage: int
     part: str
@@ -141,8 +137,7 @@ class Op:
 
     @property
     def name(self) -> str:
-        """The path and the kind, as in `encoder.layer1/matmul`, for debug names, reports and
-        errors."""
+        """The path and the kind, as in `encoder.layer1/matmul`, for debug names and reports."""
         return f"{self.path}/{self.kind}" if self.path else self.kind
 
     @property
@@ -229,9 +224,9 @@ UNIFORM_VIEWS = ("expand", "reshape", "permute", "slice", "reverse")
 
 
 def register(name: str, row: Row) -> None:
-    """Add an operation with your own row; `graph.op(name, …)` then uses it.
+    """Add an operation with your own row, for use by `graph.op(name, …)`.
 
-    Raises `ModelError` for a name that is taken.
+    Raises `ModelError` for an existing name.
     """
     if name in OPS:
         raise ModelError(f"""An operation named {name!r} already exists.
@@ -292,8 +287,10 @@ class Ir:
     family: object = field(default_factory=object, repr=False)
 
     def _named(self, value: Value, among: dict[str, Value]) -> Value:
-        """Add a variable or an input to `among`. Raises `ModelError` for a name that is taken or
-        ""."""
+        """Add a variable or an input to `among`.
+
+        Raises `ModelError` for an existing or an empty name.
+        """
         self._check_size(value.name, value.shape)
         if not value.name:
             raise ModelError("""A graph was given a variable or an input without a name.
@@ -320,8 +317,10 @@ class Ir:
         return self._named(variable, self.variables)
 
     def input(self, shape: Sequence[Natural], name: str, dtype: Element = FLOAT) -> Value:
-        """Add a tensor that the host feeds for each micro-batch, and return it. Raises
-        `ModelError`."""
+        """Add a tensor that the host feeds for each micro-batch, and return it.
+
+        Raises `ModelError`.
+        """
         sizes = tuple(map(int, shape))
         return self._named(Value(sizes, dtype, name, INPUT, family=self.family), self.inputs)
 
@@ -482,8 +481,7 @@ class Ir:
         return (self.constant(value, outs[0].dtype, tuple(outs[0].shape)),)
 
     def home(self, variable: Value, otherwise: int = 0) -> int:
-        """Return the stage of a variable: that of the first operation that reads it, else
-        `otherwise`."""
+        """Return the stage of the first operation that reads a variable, or `otherwise`."""
         return next((op.stage for op in self.ops if variable in op.inputs), otherwise)
 
     @property
@@ -496,8 +494,10 @@ class Ir:
         return {value: op for op in self.ops for value in op.outs}
 
     def but(self, **changes: Any) -> Ir:
-        """Return another graph of the same values, with these fields changed. Raises
-        `ModelError`."""
+        """Return another graph of the same values, with these fields changed.
+
+        Raises `ModelError`.
+        """
         for name, value in changes.items():
             if name not in _fields():
                 near = did_you_mean(name, _fields())
@@ -511,8 +511,10 @@ class Ir:
         return changed
 
     def __str__(self) -> str:
-        """Return a line for each operation: `relu4 = relu(add3)`, with its attributes and
-        module."""
+        """Return a line for each operation, such as `relu4 = relu(add3)`, with its attributes.
+
+        A comment at its end has the part and the module.
+        """
         lines = []
         for op in self.ops:
             arguments = [v.name if v.number is None else f"{v.number:g}" for v in op.inputs]

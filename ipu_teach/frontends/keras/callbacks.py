@@ -19,8 +19,10 @@ Distance = Annotated[float, Between(0)]
 
 @advised("give a keras.callbacks.Callback, as EarlyStopping().")
 class Callback:
-    """A base of callbacks, whose methods `fit` calls; setting `model.stop_training` to True ends
-    it."""
+    """A base of callbacks, whose methods `fit` calls.
+
+    Setting `model.stop_training` to True ends the training.
+    """
 
     model: Any = None
 
@@ -41,8 +43,10 @@ class Callback:
 
 
 class History(Callback):
-    """Records the mean figures of each epoch, as a list by name in `history`; `epoch` has their
-    numbers."""
+    """Records the mean figures of each epoch in `history`, as a list by name.
+
+    `epoch` has the numbers of the epochs.
+    """
 
     def __init__(self) -> None:
         self.epoch: list[int] = []

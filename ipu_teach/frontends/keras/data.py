@@ -51,8 +51,10 @@ class Dataset:
         return dataset
 
     def batch(self, size: Count, drop_remainder: bool = False) -> Dataset:
-        """Return a dataset in batches of `size`; `drop_remainder` drops the samples of an
-        incomplete last one."""
+        """Return a dataset in batches of `size`.
+
+        With `drop_remainder`, the samples of an incomplete last batch are dropped.
+        """
         return replace(self, size=size, drop=drop_remainder)
 
     def shuffle(self, buffer_size: Natural = 0, seed: Natural | None = None) -> Dataset:

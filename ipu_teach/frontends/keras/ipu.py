@@ -31,8 +31,10 @@ class PoplarOptions(CheckedOptions):
 
 @dataclass
 class IPUConfig(CheckedOptions):
-    """The machine: the number of IPUs and their model. A model of one stage has a replica on each
-    IPU."""
+    """The machine: the number of IPUs and their model.
+
+    A model of one stage has a replica on each IPU.
+    """
 
     auto_select_ipus: Count = 1
     ipu_model: IPUModelOptions = field(default_factory=IPUModelOptions)

@@ -393,8 +393,7 @@ class Flatten(Layer):
 
 
 class Dropout(Layer):
-    """Dropout in training: elements are 0 with probability `rate`, and the others divided by 1 -
-    rate."""
+    """Sets elements to 0 with probability `rate` in training, and divides others by 1 - rate."""
 
     def __init__(self, rate: Fraction, **layer_options: Unpack[LayerOptions]) -> None:
         super().__init__(**layer_options)

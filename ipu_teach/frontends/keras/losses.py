@@ -45,8 +45,7 @@ class Loss:
         return None if scores is None else g.cast(scores, FLOAT)
 
     def clipped(self, g: Ir, probabilities: Value) -> Value:
-        """Return probabilities clipped to [EPSILON, 1 - EPSILON], so that their logarithms are
-        finite."""
+        """Return probabilities clipped to [EPSILON, 1 - EPSILON]: their logarithms are finite."""
         return g.op("clamp", probabilities, least=EPSILON, most=1 - EPSILON)
 
     def __call__(self, g: Ir, out: Value, y: Value) -> Value:
@@ -60,7 +59,7 @@ class SparseCategoricalCrossentropy(Loss):
 
     def __call__(self, g: Ir, out: Value, y: Value) -> Value:
         scores = self.scores(g, out, "softmax")
-        if scores is None:  # as in Keras, which takes the softmax of the logarithms
+        if scores is None:  # Keras takes the softmax of the logarithms
             scores = g.op("log", self.clipped(g, g.cast(out, FLOAT)))
         return ir.cross_entropy(g, scores, y)
 

@@ -111,8 +111,10 @@ class Model:
         self._loss: Loss | None = None
 
     def _name_layers(self) -> None:
-        """Give each layer without a name the name of its kind. Raises `ModelError` for equal
-        names."""
+        """Give each layer without a name the name of its kind.
+
+        Raises `ModelError` for equal names.
+        """
         taken = {layer.name for layer in self.layers}
         for layer in self.layers:
             names = [layer.kind, *(f"{layer.kind}_{i}" for i in range(1, len(self.layers)))]
@@ -147,8 +149,7 @@ class Model:
         gradient_accumulation_steps_per_replica: Count = 1,
         offload_weight_update_variables: bool = False,
     ) -> None:
-        """Set the number of batches for each update, and whether the optimiser's state is
-        off-chip."""
+        """Set the number of batches in an update, and whether the optimiser's state is off-chip."""
         count = gradient_accumulation_steps_per_replica
         self._options |= {"accumulation": count, "off_chip": offload_weight_update_variables}
         self._forget()
@@ -180,8 +181,10 @@ class Model:
         self._forget()
 
     def _forget(self) -> None:
-        """Discard all compiled programs and the optimiser's state. The layers keep their
-        weights."""
+        """Discard all compiled programs and the optimiser's state.
+
+        The layers keep their weights.
+        """
         self._to_host()
         self._runs = {}
         self._current_run = None

@@ -178,8 +178,7 @@ def check_tensor(name: str, tensor: torch.Tensor, module: str = "") -> None:
 
 
 def _signature(module: torch.nn.Module) -> inspect.Signature:
-    """Return the signature of forward; of one that is not Python, a signature that takes
-    anything."""
+    """Return the signature of forward; one that takes anything if forward is not Python."""
     try:
         return inspect.signature(module.forward)
     except (TypeError, ValueError):  # a forward that is not Python

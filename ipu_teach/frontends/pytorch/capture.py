@@ -20,10 +20,10 @@ from ipu_teach.frontends.pytorch.restore import Snapshot
 from ipu_teach.frontends.pytorch.trace import JointGraph, Tracer
 from ipu_teach.graph.source import in_words
 
-__all__ = ["Captured", "captured"]
+__all__ = ["Captured", "capture_module"]
 
 
-def captured(
+def capture_module(
     module: torch.nn.Module,
     args: tuple[object, ...],
     kwargs: Mapping[str, object] | None = None,
@@ -92,8 +92,7 @@ def _random_states() -> tuple[object, ...]:
 
 
 def _check_repeats(module: torch.nn.Module, tracer: Tracer, changed: list[str]) -> None:
-    """Raise `ModelError` if a second forward of a module computes something else than the first
-    one."""
+    """Raise `ModelError` if a second forward of a module computes something else than the first."""
     first = Description(tracer.forward())
     second = Description(tracer.forward(), first.constants)
     if first.effects == second.effects:

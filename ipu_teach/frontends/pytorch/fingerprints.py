@@ -30,8 +30,10 @@ _NAMED = (type, FunctionType, BuiltinFunctionType, ModuleType, torch.Generator)
 
 
 class _Identity:
-    """A fingerprint of an object that is equal only for the same object. It keeps the object
-    alive."""
+    """A fingerprint of an object that is equal only for the same object.
+
+    It keeps the object alive.
+    """
 
     def __init__(self, value: object) -> None:
         self.value = value
@@ -64,14 +66,16 @@ class _Equality:
 def fingerprint(value: object, memo: dict[int, Hashable] | None = None) -> Hashable:
     """Return a hashable copy of a value. Two are equal if nothing has changed that can be compared.
 
-    Numbers are equal by type and bits, containers and dataclasses by their elements, arrays by
-    their bytes, functions by identity, and other objects by identity and attributes, or by `==` if
-    they have no attributes. `memo` contains the visited objects, by identity.
+    - Numbers are equal by type and bits, arrays by their bytes, and functions by identity.
+    - Containers and dataclasses are equal by their elements.
+    - Other objects are equal by identity and attributes, or by `==` if they have no attributes.
+
+    `memo` contains the visited objects, by identity.
     """
     memo = {} if memo is None else memo
     kind = type(value)
     if isinstance(value, (float, complex)):
-        return kind, repr(value)  # so that NaN equals NaN, and 0.0 differs from -0.0
+        return kind, repr(value)  # by repr, NaN equals NaN, and 0.0 differs from -0.0
     if isinstance(value, slice):
         return kind, fingerprint((value.start, value.stop, value.step), memo)
     if isinstance(value, (*_PLAIN, *_TORCH)):

@@ -119,9 +119,9 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
         if self.label.part == FORWARD:
             self.set(path=self._paths[-1], line=line, stage=self.marks.stage)
         kwargs = kwargs or {}
-        if whole.is_learners(operation_name(func)):
+        if whole.is_learners_operation(operation_name(func)):
             self._note_checkpoint()
-            result = whole.learners(func, args, kwargs)
+            result = whole.call_learners(func, args, kwargs)
         elif spelling := self.spellings.get(func):
             self._note_checkpoint()
             with self:  # labels the functions that the spelling calls
@@ -132,8 +132,7 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
         return result
 
     def _note_checkpoint(self) -> None:
-        """Set `is_recomputed` if a checkpoint will call this function again, which has a
-        replacement."""
+        """Set `is_recomputed` if a checkpoint will call this replaced function again."""
         frame = sys._getframe(2)
         while frame is not None and not self.is_recomputed:
             self.is_recomputed = frame.f_code.co_filename == torch.utils.checkpoint.__file__
@@ -172,8 +171,7 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
 
     @contextmanager
     def in_backward(self, loss: torch.Tensor) -> Iterator[None]:
-        """Label the operations of the backward of `loss` like the forward operations to which they
-        belong."""
+        """Label the operations of the backward of `loss` like their forward operations."""
         self.note(loss)
         hooks = []
         visited = set()

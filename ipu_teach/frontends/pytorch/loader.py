@@ -21,11 +21,10 @@ def has_examples(value: object) -> bool:
 
 
 class Loader(torch.utils.data.DataLoader):  # type: ignore[misc]
-    """PyTorch's DataLoader with batches of `count` examples; `product` explains that number in
-    errors.
+    """PyTorch's DataLoader with batches of `count` examples.
 
-    Raises `ModelError` if the last batch would be smaller, unless `drop_last` is set, and if the
-    examples fill no batch.
+    In errors, `product` explains that number. Raises `ModelError` if the last batch would be
+    smaller, unless `drop_last` is set, and if the examples fill no batch.
     """
 
     def __init__(

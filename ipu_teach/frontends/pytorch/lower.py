@@ -70,8 +70,10 @@ class Captured:
 
 
 class Lowerer:
-    """Lowers one graph of torch. `marked` are the inputs that may contain the ignored class
-    number."""
+    """Lowers one graph of torch.
+
+    `marked` are the inputs that may contain the ignored class number.
+    """
 
     def __init__(self, joint: JointGraph, name: str, marked: Collection[str]) -> None:
         self.joint = joint
@@ -80,7 +82,7 @@ class Lowerer:
         self.graph = Ir()
         self.captured = Captured(self.graph, form=joint.form)
         self.nodes = list(joint.graph.nodes)
-        # by node: a Value, a tensor that is constant, a list of these, or None
+        # the result of each node: a Value, a constant tensor, a list of these, or None
         self.values: dict[torch.fx.Node, Any] = {}
         self.variables: dict[torch.fx.Node, Value] = {}
         self.saved: Saved = {}
@@ -121,8 +123,7 @@ class Lowerer:
     # --- placeholders ---
 
     def _state(self, name: str, node: torch.fx.Node) -> None:
-        """Add a parameter or buffer: as a variable, or as a constant if it has integers that never
-        change."""
+        """Add a parameter or buffer as a variable, or as a constant if it has constant integers."""
         tensor = self.joint.states[name]
         change = self.changes.get(node)
         if change is not None and self._is_counter(node, change, tensor):
@@ -151,7 +152,7 @@ class Lowerer:
         )
 
     def _input(self, name: str, node: torch.fx.Node) -> None:
-        """Add an input; its name gets a "_" if it is taken."""
+        """Add an input. A "_" is appended to a name that already exists."""
         example = node.meta["val"]
         used_names = {*self.graph.variables, *self.graph.inputs, *_RESERVED}
         unique = name
@@ -233,7 +234,7 @@ class Lowerer:
     ) -> Any:
         """Add the operations of a node, and return their value or values. Raises `ModelError`."""
         full_name = private.operation_name(node.target)
-        if full_name in LOWERINGS or whole.is_learners(full_name):
+        if full_name in LOWERINGS or whole.is_learners_operation(full_name):
             return whole.lower_learners(self.graph, node.target, args, kwargs)
         if full_name == "ipu_teach::print":
             return self.graph.op("print", args[0], title=args[1])

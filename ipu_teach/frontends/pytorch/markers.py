@@ -106,11 +106,13 @@ def custom_operation(
     attributes: Mapping[str, Any],
     examples: Sequence[torch.Tensor],
 ) -> list[torch.Tensor]:
-    """Return the results of the operation `name` of the IR; in plain torch, copies of the
-    examples."""
+    """Return the results of the operation `name` of the IR.
+
+    In plain torch, they are copies of the examples.
+    """
     if current is None:
         return [t.clone() for t in examples]
-    from ipu_teach.frontends.pytorch.whole import whole
+    from ipu_teach.frontends.pytorch.whole import trace_whole
 
-    results: list[torch.Tensor] = whole(name, inputs, dict(attributes), examples)
+    results: list[torch.Tensor] = trace_whole(name, inputs, dict(attributes), examples)
     return results

@@ -48,7 +48,7 @@ def description(module: torch.nn.Module, names: Reads, has_modes: bool) -> Hasha
     parts = dict(module.named_modules())
     left_out = set() if has_modes else {"training"}
     attributes = {
-        name: (type(part), reads.values(part, names.get(id(part), set()) - left_out))
+        name: (type(part), reads.attribute_values(part, names.get(id(part), set()) - left_out))
         for name, part in parts.items()
     }
     first = {id(t): n for n, t in reversed(tensors_of(module).items())}
@@ -71,8 +71,10 @@ def check_module(module: torch.nn.Module) -> None:
 
 
 def _spans(tensors: Sequence[torch.Tensor]) -> Iterator[tuple[int, int]]:
-    """Yield the addresses of the first and past the last byte of each tensor; (0, 0) without
-    elements."""
+    """Yield the addresses of the first and past the last byte of each tensor.
+
+    They are (0, 0) for a tensor without elements.
+    """
     for tensor in tensors:
         last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
         begin = tensor.data_ptr()
@@ -128,8 +130,7 @@ class Mirror:
 
     @property
     def constants(self) -> Hashable:
-        """The module's tensors that are constants of the program, in a form that can be
-        compared."""
+        """The module's tensors that are constants of the program, in a comparable form."""
         names = {*self.variables, *self.counters}
         tensors = tensors_of(self.module)
         first = {id(t): n for n, t in reversed(tensors.items())}
@@ -139,8 +140,7 @@ class Mirror:
     # --- from the device ---
 
     def read(self, forwards: int = 0) -> None:
-        """Copy the variables that the device changes to the host, and add `forwards` to the
-        counters."""
+        """Copy the variables that the device changes to the host, and count `forwards`."""
         tensors = tensors_of(self.module)
         parameters = dict(self.module.named_parameters(remove_duplicate=False))
         changed = {name: self.run.read(name) for name in self.changed}
@@ -176,8 +176,7 @@ class Mirror:
         self._known.clear()
 
     def write(self, everything: bool = False) -> None:
-        """Copy everything, or what the host has changed since the last `read` or `write`, to the
-        device."""
+        """Copy what the host has changed since the last `read` or `write` to the device, or all."""
         tensors = tensors_of(self.module)
         parameters = dict(self.module.named_parameters(remove_duplicate=False))
         for name in self.variables:
@@ -194,8 +193,10 @@ class Mirror:
                 self._known[name] = values.copy()
 
     def _state(self, parameters: dict[str, torch.Tensor], name: str) -> Array:
-        """Return a state of the host's optimiser; zeros before its first step. Raises
-        `ModelError`."""
+        """Return a state of the host's optimiser; zeros before its first step.
+
+        Raises `ModelError`.
+        """
         owner, kind = _split(name)
         parameter = parameters[owner]
         state = self.optimizer.state.get(parameter, {}).get(STATE_NAMES[kind])
@@ -217,8 +218,7 @@ def _state(op: Op) -> Sequence[Value]:
 
 
 def _split(name: str) -> tuple[str, str]:
-    """Return (parameter, kind) of the name of an optimiser's state; (name, "") for any other
-    name."""
+    """Return (parameter, kind) of the name of an optimiser's state; else (name, "")."""
     owner, _, kind = name.rpartition(".")
     return (owner, kind) if kind in STATE_NAMES else (name, "")
 

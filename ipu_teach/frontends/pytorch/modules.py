@@ -16,8 +16,10 @@ from ipu_teach.frontends.pytorch.mirror import tensors_of
 
 
 def check_kind(function: str, module: object) -> None:
-    """Raise `ModelError` for anything that is not a module of Python code. `function` is the
-    caller."""
+    """Raise `ModelError` for anything that is not a module of Python code.
+
+    `function` is the caller.
+    """
     if isinstance(module, torch.export.ExportedProgram):
         _refuse(function, "an ExportedProgram", "give its module: program.module().")
     if isinstance(module, type) and issubclass(module, torch.nn.Module):

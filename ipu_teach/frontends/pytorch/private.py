@@ -202,8 +202,7 @@ def cross_entropy_loss(*args: torch.Tensor | float | None) -> torch.Tensor:
 
 
 def recurrent(kind: str) -> Function:
-    """Return the function that `torch.nn.LSTM`, GRU and RNN call for "lstm", "gru" or
-    "rnn_tanh"."""
+    """Return the function that `torch.nn.LSTM`, GRU or RNN calls: "lstm", "gru", "rnn_tanh"."""
     function: Function = getattr(torch._VF, kind)
     return function
 
@@ -214,8 +213,7 @@ def is_compiled(module: torch.nn.Module) -> bool:
 
 
 def attributes_of_module(module: torch.nn.Module) -> dict[str, object]:
-    """Return a module's attributes, including hooks, but without parameters, buffers and
-    submodules."""
+    """Return a module's attributes and hooks, without parameters, buffers and submodules."""
     left_out = ("_parameters", "_buffers", "_modules")
     return {name: value for name, value in vars(module).items() if name not in left_out}
 

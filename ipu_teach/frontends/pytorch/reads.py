@@ -16,7 +16,7 @@ Reads = dict[int, set[str]]  # names of attributes, by the identity of the modul
 
 
 @contextmanager
-def recorded() -> Iterator[Reads]:
+def record_reads() -> Iterator[Reads]:
     """Record the names of all attributes of modules that are read in this block."""
     names: Reads = defaultdict(set)
 
@@ -31,7 +31,7 @@ def recorded() -> Iterator[Reads]:
         del torch.nn.Module.__getattribute__
 
 
-def values(module: torch.nn.Module, names: set[str]) -> dict[str, object]:
+def attribute_values(module: torch.nn.Module, names: set[str]) -> dict[str, object]:
     """Return the attributes with these names, of the module or of its class.
 
     Methods, parameters, buffers and submodules are left out.

@@ -19,7 +19,7 @@ _RANDOM = torch.Tag.nondeterministic_seeded
 
 
 class Description:
-    """What a traced graph computes, in a form that can be compared.
+    """A comparable description of the computation of a traced graph.
 
     `constants`, by the memory of a fake tensor, are the descriptions of values that do not depend
     on the inputs, from a graph that was traced before.

@@ -117,8 +117,7 @@ def _grid_sampled(
     padding_mode: str = "zeros",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """Return samples of an image [batch, channels, height, width] at the places [batch, *out,
-    2]."""
+    """Return samples of [batch, channels, height, width] at the places [batch, *out, 2]."""
     if input.dim() != 4:
         raise ModelError(
             f"grid_sample() got a field of {input.dim() - 2} dimensions, but the kit samples 2.",

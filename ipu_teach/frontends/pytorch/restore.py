@@ -36,7 +36,7 @@ class Snapshot:
 
     def __init__(self, module: torch.nn.Module) -> None:
         self._records: list[_Record] = []
-        self._visited: dict[int, object] = {}  # by id, which is not reused while a value is alive
+        self._visited: dict[int, object] = {}  # kept alive, so that no id is reused
         tensors = [*module.parameters(), *module.buffers()]
         hooks = [h for t in tensors for h in (*gradient_hooks(t), *accumulation_hooks(t))]
         waiting: list[Named] = [*(("", hook) for hook in hooks), ("", module)]
@@ -114,8 +114,7 @@ class Snapshot:
             yield f"{value.__name__}.{name}", function
 
     def _function(self, function: FunctionType) -> Iterable[Named]:
-        """Record and yield the variables of a function: defaults, enclosing ones and global
-        ones."""
+        """Record and yield the variables of a function: defaults, enclosing and global ones."""
         for default in (function.__dict__, function.__defaults__, function.__kwdefaults__):
             if default:
                 yield f"{function.__name__}'s defaults", default

@@ -87,7 +87,7 @@ class Tracer:
         self.parameters = dict(module.named_parameters(remove_duplicate=False))
         buffers = dict(module.named_buffers(remove_duplicate=False))
         tensors = {**self.parameters, **buffers}
-        self.first_name: dict[str, str] = {}  # by any name of a tensor, its first name
+        self.first_name: dict[str, str] = {}  # the first name of a tensor by any name
         by_identity: dict[int, str] = {}
         for name, tensor in tensors.items():
             self.first_name[name] = by_identity.setdefault(id(tensor), name)
@@ -194,8 +194,10 @@ class Tracer:
                 states[name].register_post_accumulate_grad_hook(hook)
 
     def _check_changes(self, joint: JointGraph) -> None:
-        """Raise `ModelError` if the graph changes an input, or a tensor that is neither a parameter
-        nor a buffer."""
+        """Raise `ModelError` if the graph changes an input or a constant tensor of the module.
+
+        A constant tensor is neither a parameter nor a buffer.
+        """
         nodes = list(joint.graph.nodes)
         labels = joint.labels
         placeholders = [n for n in nodes if n.op == "placeholder"]

@@ -5,10 +5,11 @@ There are three kinds:
 * Operations of torch for which the kit has a row: those in `KEPT` and `KEPT_IF` of the rows. Most
   are gradients, such as that of a ReLU.
 * `SPELLED`: functions of torch that are traced as other functions, before torch takes gradients.
-* `ROWS`, and everything that `whole` traces: an LSTM, cross entropy, `poptorch.custom_op` and a
-  learner's own lowering. Each is one node of torch's graph, `ipu_teach::whole`, and its backward is
-  another, `ipu_teach::whole_backward`, for which `Capture.lower` adds the gradients of the kit's
-  rows.
+* `ROWS`, and everything else that `trace_whole` traces: an LSTM, cross entropy,
+  `poptorch.custom_op`
+  and a learner's own lowering. Each is one node of torch's graph, `ipu_teach::whole`, and its
+  backward is another, `ipu_teach::whole_backward`, for which `Capture.lower` adds the gradients of
+  the kit's rows.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ for _name, _shapes in (("whole", _like_examples), ("whole_backward", _like_input
 
 
 def _save(ctx: FunctionCtx, inputs: tuple[Tensors, str, str, Tensors], output: Tensors) -> None:
-    """Save the inputs and results of `whole` for its backward."""
+    """Save the inputs and results of `trace_whole` for its backward."""
     ctx.inputs = len(inputs[0])
     ctx.examples = len(inputs[3])
     ctx.save_for_backward(*inputs[0], *output)
@@ -70,7 +71,10 @@ def _save(ctx: FunctionCtx, inputs: tuple[Tensors, str, str, Tensors], output: T
 def _backward(
     ctx: FunctionCtx, gradients: Sequence[torch.Tensor | None]
 ) -> tuple[list[torch.Tensor | None], None, None, list[None]]:
-    """Return the gradients of the arguments of `whole`; a result without a gradient has zeros."""
+    """Return the gradients of the arguments of `trace_whole`.
+
+    Missing gradients of results are zeros.
+    """
     saved = ctx.saved_tensors
     inputs, outs = saved[: ctx.inputs], saved[ctx.inputs :]
     pairs = zip(gradients, outs, strict=True)
@@ -96,8 +100,7 @@ class Capture:
     )  # operations of a node, by its first result
 
     def lower(self, graph: Ir, name: str, args: Sequence[Any]) -> list[Value]:
-        """Add the operations of a node `ipu_teach::whole` or `ipu_teach::whole_backward` to a
-        graph."""
+        """Add the operations of a node `ipu_teach::whole` or `whole_backward` to a graph."""
         return self._backward(graph, *args) if name == BACKWARD else self._forward(graph, *args)
 
     def _forward(
@@ -147,7 +150,7 @@ def capture() -> Iterator[Capture]:
         current = outer
 
 
-def whole(name: str, inputs: Tensors, how: Any, examples: Tensors) -> list[torch.Tensor]:
+def trace_whole(name: str, inputs: Tensors, how: Any, examples: Tensors) -> list[torch.Tensor]:
     """Trace one node for a row of the IR, or for a function of `ROWS`.
 
     `how` are the arguments besides `inputs`, in a form that JSON can represent; the results are
@@ -158,14 +161,14 @@ def whole(name: str, inputs: Tensors, how: Any, examples: Tensors) -> list[torch
     return [result.clone() for result in results]
 
 
-def is_learners(name: str) -> bool:
+def is_learners_operation(name: str) -> bool:
     """Return whether an operation belongs to a learner's library and the kit can lower it."""
     library, _, plain = name.partition("::")
     is_foreign = bool(library) and library not in ("aten", "prims", "prim", "ipu_teach")
     return is_foreign and (name in LOWERINGS or plain in OPS)
 
 
-def learners(function: Target, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def call_learners(function: Target, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Call a learner's operation: as one node, unless torch knows its gradient."""
     assert current is not None, "called by a capture"
     operation: Operation = getattr(function, "default", function)
@@ -180,7 +183,7 @@ def learners(function: Target, args: Sequence[Any], kwargs: Mapping[str, Any]) -
     name = operation._schema.name
     number = len(current.calls) - 1
     examples = [example] if is_tensor else list(example)
-    results = whole(LEARNERS + name, tensors, number, examples)
+    results = trace_whole(LEARNERS + name, tensors, number, examples)
     return results[0] if is_tensor else results
 
 
@@ -229,7 +232,7 @@ def _unless(is_kept: Callable[..., bool], spelled: Function) -> Function:
 # --- functions that are traced as other functions -------------------------------------------------
 
 SPELLED: dict[Target, Function] = {}
-ROWS: dict[str, Callable[..., list[Value]]] = {}  # by the name that `whole` gets
+ROWS: dict[str, Callable[..., list[Value]]] = {}  # functions by the name that `trace_whole` gets
 
 
 _sdpa = torch.ops.aten.scaled_dot_product_attention.default
@@ -240,8 +243,7 @@ def _attention(
     attn_mask: torch.Tensor | None = None, dropout_p: float = 0.0,
     is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False,
 ) -> torch.Tensor:  # fmt: skip
-    """Return softmax(query keyᵀ scale + mask) value, with a single product by `scale`, in a
-    capture.
+    """Return softmax(query keyᵀ scale + mask) value, in a capture with a single product by `scale`.
 
     It is registered for the operation, not in `SPELLED`, because `nn.MultiheadAttention` calls it
     within another function of torch.
@@ -291,7 +293,7 @@ def _recurrent(kind: str) -> Function:
         width = states[0].shape[-1] * directions
         examples = [x.new_empty((*x.shape[:2], width)), *(s.new_empty(s.shape) for s in states)]
         how = [len(states), has_biases, layers, p if train else 0.0, directions, batch_first]
-        return tuple(whole(kind, [x, *states, *weights], how, examples))
+        return tuple(trace_whole(kind, [x, *states, *weights], how, examples))
 
     return traced
 
@@ -359,7 +361,7 @@ def _cross_entropy(
             input, target, weight, number, ignore_index, label_smoothing
         )
     example = input.new_empty(target.shape if reduction == "none" else ())
-    return whole("cross_entropy", [input, target], [reduction, ignore_index], [example])[0]
+    return trace_whole("cross_entropy", [input, target], [reduction, ignore_index], [example])[0]
 
 
 def _cross_entropy_rows(

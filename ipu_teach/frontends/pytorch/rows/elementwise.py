@@ -224,8 +224,7 @@ def _cosh(graph: Ir, x: Value) -> Value:
 
 
 def _odd(graph: Ir, x: Value, near: Value, far: Value, limit: float) -> Value:
-    """Return the odd function of x that is `near` up to a limit and `far` beyond; x where x is
-    0."""
+    """Return the odd function of x that is `near` up to a limit and `far` beyond; x for 0."""
     magnitude = graph.op("abs", x)
     y = graph.op("select", graph.op("lt", magnitude, limit), near, far)
     y = graph.op("select", graph.op("lt", x, 0.0), graph.op("neg", y), y)
@@ -234,8 +233,10 @@ def _odd(graph: Ir, x: Value, near: Value, far: Value, limit: float) -> Value:
 
 @composed("sinh")
 def _sinh(graph: Ir, x: Value) -> Value:
-    """Return (t + t / (t + 1)) / 2, with t = exp(x) - 1, up to 1; exp(x) - exp(-x) would cancel
-    there."""
+    """Return sinh(x), for |x| up to 1 as (t + t / (t + 1)) / 2 with t = exp(x) - 1.
+
+    There, exp(x) - exp(-x) would cancel.
+    """
     magnitude = graph.op("abs", x)
     t = graph.op("expm1", magnitude)
     near = graph.op("mul", graph.op("add", t, graph.op("div", t, graph.op("add", t, 1.0))), 0.5)
@@ -255,8 +256,10 @@ def _asinh(graph: Ir, x: Value) -> Value:
 
 @composed("acosh")
 def _acosh(graph: Ir, x: Value) -> Value:
-    """Return log1p(t + sqrt(t (t + 2))), with t = x - 1, or log(2 x) where the square would
-    overflow."""
+    """Return acosh(x) as log1p(t + sqrt(t (t + 2))) with t = x - 1.
+
+    Where the square would overflow, it is log(2 x).
+    """
     t = graph.op("sub", x, 1.0)
     root = graph.op("sqrt", graph.op("mul", t, graph.op("add", t, 2.0)))
     near = graph.op("log1p", graph.op("add", t, root))
@@ -335,8 +338,10 @@ def _hardtanh_backward(
 def _smooth_l1_backward(
     graph: Ir, results: Results, gradient: Value, x: Value, y: Value, reduction: int, beta: float
 ) -> Value:
-    """Return the gradient: ±1 from a distance of `beta` on, and the difference / beta below; NaN
-    for NaN."""
+    """Return the gradient: ±1 from a distance of `beta` on, and difference / beta below.
+
+    It is NaN where the difference is NaN.
+    """
     difference = graph.op("sub", x, y)
     scale = 1 / max(difference.size, 1) if reduction == 1 else 1.0
     slope = _sign(graph, results, difference)
@@ -488,8 +493,7 @@ def _hardtanh(graph: Ir, results: Results, x: Value, low: float = -1, high: floa
 
 @row("pow")
 def _pow(graph: Ir, results: Results, base: Operand, b: Operand) -> Value:
-    """Return squares, cubes and roots by operations of their own as in torch, and others by
-    "pow"."""
+    """Return squares, cubes and roots by separate operations as in torch, and others by "pow"."""
     a: Value = as_dtype(graph, base, results.dtype)
     if not isinstance(b, Value) and is_float(results.dtype):
         if b == 1:

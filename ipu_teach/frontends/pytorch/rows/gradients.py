@@ -109,8 +109,10 @@ def _select_backward(
 def _dropout_backward(
     graph: Ir, results: Results, gradient: Value, kept: Value, scale: float
 ) -> Value:
-    """Return gradient * mask * scale; the forward's mask, which includes the scale, is used if it
-    is there."""
+    """Return gradient * mask * scale.
+
+    If the mask of the forward, which includes the scale, is found, it is used.
+    """
     gradient = graph.cast(gradient, results.dtype)
     maker = graph.maker()
     comparison = maker.get(kept)

@@ -142,8 +142,10 @@ def _left_shift(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
 
 @row("bitwise_right_shift", "__rshift__")
 def _right_shift(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
-    """Return the bits shifted with copies of the sign; only these if the shift is negative or too
-    wide."""
+    """Return the bits shifted with copies of the sign.
+
+    If the shift is negative or too wide, all bits are copies of the sign.
+    """
     a, b = _shift_operands(graph, results, a, b)
     is_valid = graph.op("logical_and", graph.op("gteq", b, 0), graph.op("lt", b, 31))
     return graph.op("shift_right", a, graph.op("select", is_valid, b, graph.constant(31, INT)))

@@ -75,8 +75,10 @@ def _had_no_weights(
 def _nll(
     graph: Ir, results: Results, x: Value, labels: Value, weight: None, reduction: int, ignored: int
 ) -> list[Value]:
-    """Return the loss and the total weight; `reduction` is 0 for none, 1 for the mean, 2 for the
-    sum."""
+    """Return the loss and the total weight.
+
+    `reduction` is 0 for none, 1 for the mean, and 2 for the sum.
+    """
     rows = class_rows(graph, x)
     numbers, is_masked = class_numbers(graph, labels, rows.shape[1], ignored)
     count = count_of(graph, numbers, is_masked)

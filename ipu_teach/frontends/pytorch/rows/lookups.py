@@ -249,8 +249,10 @@ def _put(
 def _masked_put(
     graph: Ir, x: Value, indices: Sequence[Value | None], values: Value, accumulate: bool
 ) -> Value:
-    """Return the result of `x[mask] = number`, for a mask of the first dimensions. Raises
-    `Unfit`."""
+    """Return the result of `x[mask] = number`, for a mask of the first dimensions.
+
+    Raises `Unfit`.
+    """
     mask = indices[0]
     if mask is None or len(indices) > 1 or values.size != 1:
         raise MASKS
@@ -296,15 +298,16 @@ def _scatter(
 
 
 def _is_one_per_row(x: Value, index: Value, dim: int) -> bool:
-    """Return whether one element of each row along a dimension is written, as for one-hot
-    vectors."""
+    """Return whether one element of each row along a dimension is written, as for one-hot."""
     one_per_row = [n if d != dim % len(x.shape) else 1 for d, n in enumerate(x.shape)]
     return list(index.shape) == one_per_row
 
 
 def _written_once(graph: Ir, x: Value, index: Value, source: Value, dim: int) -> Value:
-    """Return x with one element of each row replaced, by comparing places, so that no element
-    moves."""
+    """Return x with one element of each row replaced, by comparing places.
+
+    So no element moves.
+    """
     places = np.arange(x.shape[dim])
     grid = np.broadcast_to(along_axis(places, len(x.shape), dim), x.shape)
     written = expand(graph, unsigned(graph, index, x.shape[dim]), x.shape)

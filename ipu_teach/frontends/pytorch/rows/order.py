@@ -144,8 +144,10 @@ def _median(
 def _nanmedian(
     graph: Ir, results: Results, x: Value, dim: int | None = None, keepdim: bool = False
 ) -> Value | list[Value]:
-    """Return the median of the elements that are not NaN, the lower one of two; NaN if all are
-    NaN."""
+    """Return the median of the elements that are not NaN, the lower one of two.
+
+    It is NaN if all elements are NaN.
+    """
     if not x.floating:
         return _median(graph, results, x, dim, keepdim=keepdim)
     rows = reshape(graph, x, (1, x.size)) if dim is None else as_rows(graph, x, dim)
@@ -193,8 +195,7 @@ def _cumulative(kind: str) -> Callable[..., Value]:
 
 
 def _accumulator(dtype: Kind) -> Kind:
-    """Return the dtype of running results: FLOAT for HALF, so that each element is rounded only
-    once."""
+    """Return the dtype of running results: FLOAT for HALF, to round each element once."""
     return FLOAT if is_float(dtype) else dtype
 
 
@@ -247,8 +248,7 @@ def _searchsorted(
     graph: Ir, results: Results, first: Operand, second: Operand, *, right: bool = False,
     side: str | None = None, sorter: Value | None = None, **_: object,
 ) -> Value:  # fmt: skip
-    """Return how many of the sorted numbers are below each value, or with `right` at most the
-    value."""
+    """Return how many sorted numbers are below each value, or with `right` at most equal to it."""
     is_bucketize = "bucketize" in str(results.node.target)
     operand, sorted_numbers = (first, second) if is_bucketize else (second, first)
     if sorter is not None:

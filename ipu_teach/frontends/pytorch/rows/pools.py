@@ -47,8 +47,7 @@ def _adaptive_axis(size: int, outputs: int) -> Axis:
 
 
 def _table(field: Ints, axes: list[Axis]) -> Array:
-    """Return the places in the flattened field of each window, with -1 at the end of shorter
-    windows."""
+    """Return the places in the flattened field of each window; -1 fills shorter windows."""
     windows = []
     for output in np.ndindex(*map(len, axes)):
         along = [axis[i] for axis, i in zip(axes, output, strict=True)]
@@ -79,8 +78,7 @@ class Windows:
         return self.graph.constant(places.reshape(-1), UNSIGNED_INT)
 
     def gathered(self, x: Value, outside: float) -> Value:
-        """Return x as [outputs, places, batch * channels], with the number `outside` outside the
-        field."""
+        """Return x as [outputs, places, batch * channels], with `outside` outside the field."""
         flat = reshape(self.graph, x, (self.lead, self.size))
         rows = self.graph.op("permute", flat, dims=(1, 0))
         margin = self.graph.constant(outside, x.dtype, (1, self.lead))
@@ -89,8 +87,7 @@ class Windows:
         return reshape(self.graph, y, (*self.table.shape, self.lead))
 
     def scattered(self, updates: Value) -> Value:
-        """Return the sum of [outputs, places, batch * channels] at their places, in the shape of
-        x."""
+        """Return the sum of [outputs, places, batch * channels] at their places, like x."""
         flat = reshape(self.graph, updates, (self.table.size, self.lead))
         y = self.graph.op("scatter", self.index, flat, shape=(self.size + 1, self.lead))
         y = self.graph.op("slice", y, dim=0, begin=0, end=self.size)
@@ -126,8 +123,7 @@ class Windows:
 def _options(
     rank: int, x: Value, kernel: Ints, stride: Ints, padding: Ints, ceil_mode: bool
 ) -> Sizes:
-    """Return the sizes of the device's pool; with `ceil_mode`, padding completes the last
-    window."""
+    """Return the sizes of the device's pool; with `ceil_mode`, with a complete last window."""
     sizes = ir.sized(rank, kernel=kernel, stride=stride or kernel, lower=padding, upper=padding)
     if ceil_mode:
         upper = map(_complete, x.shape[-rank:], *sizes.values())
@@ -202,8 +198,7 @@ def _max_pool_row(rank: int) -> None:
 
 
 def _to_places(graph: Ir, x: Value, gradient: Value, places: Value) -> Value:
-    """Return the sum of gradients at their places in the field of their channel, in the shape of
-    x."""
+    """Return the sum of gradients at their places in the field of their channel, like x."""
     lead = x.shape[0] * x.shape[1]
     size = int(np.prod(x.shape[2:]))
     outputs = gradient.size // lead

@@ -62,8 +62,7 @@ def _addmv(
 def _addbmm(
     graph: Ir, results: Results, c: Value, a: Value, b: Value, beta: float = 1, alpha: float = 1
 ) -> Value:
-    """Return beta c + alpha times the sum of a batch of products, as one product of larger
-    matrices."""
+    """Return beta c + alpha times the sum of a batch of products, as one larger product."""
     count, rows, inner = a.shape
     wide = graph.op("permute", a, dims=(1, 0, 2))
     wide = reshape(graph, wide, (rows, count * inner))
@@ -74,7 +73,7 @@ def _addbmm(
 # --- convolutions ---------------------------------------------------------------------------------
 
 
-Sizes = dict[str, tuple[int, ...]]  # by the names of the attributes of "conv"
+Sizes = dict[str, tuple[int, ...]]  # sizes by the attribute names of "conv"
 # the sizes that determine where a transposed convolution puts its elements
 NAMES = "stride", "lower", "dilation"
 
@@ -131,8 +130,10 @@ def _reached(x: Value, weights: Value, field: Ints, sizes: Sizes) -> tuple[list[
 def _transposed(
     graph: Ir, x: Value, weights: Value, shape: Ints, groups: int, sizes: Sizes
 ) -> Value:
-    """Return the transposed convolution of x: the gradient of a convolution's input of that
-    shape."""
+    """Return the transposed convolution of x: the input gradient of a convolution.
+
+    It has the given shape.
+    """
     inner, sizes = _reached(x, weights, shape[2:], sizes)
     field = (*shape[:2], *inner)
     y = graph.op("conv_input_grad", x, weights, field=field, groups=groups, **sizes)

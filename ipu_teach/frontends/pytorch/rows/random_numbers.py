@@ -43,8 +43,10 @@ def uniform(graph: Ir, results: Results) -> Value:
 
 
 def _below_one(graph: Ir, results: Results) -> Value:
-    """Return numbers from 0 to below 1 in the dtype of the result; HALF could otherwise round up to
-    1."""
+    """Return numbers from 0 to below 1 in the dtype of the result.
+
+    They are limited, because HALF could round up to 1.
+    """
     numbers = uniform(graph, results)
     if results.dtype is FLOAT:
         return numbers

@@ -107,8 +107,10 @@ def _var(
     graph: Ir, results: Results, x: Value, dim: Dims = None, unbiased: bool | None = None,
     keepdim: bool = False, *, correction: float | None = None,
 ) -> Value:  # fmt: skip
-    """Return the mean squared distance from the mean; NaN or infinite if no degree of freedom is
-    left."""
+    """Return the variance: the mean squared distance from the mean.
+
+    It is NaN or infinite if no degree of freedom is left.
+    """
     if isinstance(dim, bool):  # the call is var(x, unbiased)
         unbiased = dim
         dim = None
@@ -160,8 +162,10 @@ def _vector_norm(
     graph: Ir, results: Results, x: Value, ord: float = 2, dim: Dims = None, keepdim: bool = False,
     **_: object,
 ) -> Value:  # fmt: skip
-    """Return (Σ |x|ᵖ)^(1/p), for p = 0 the number of nonzero elements, for infinite p an
-    extreme."""
+    """Return (Σ |x|ᵖ)^(1/p).
+
+    For p = 0 it is the number of nonzero elements, and for infinite p an extreme.
+    """
     magnitude = graph.op("abs", half_as_float(graph, as_dtype(graph, x, results.dtype)))
     return graph.cast(_norm_of(graph, results, magnitude, float(ord), dim), results.dtype)
 

@@ -61,8 +61,7 @@ class Results:
         return argument.meta["val"] if hasattr(argument, "meta") else argument
 
     def promoted(self) -> tuple[torch.dtype, Kind]:
-        """Return the dtype in which torch combines the first two arguments: torch's, and the
-        device's.
+        """Return the dtype in which torch combines the first two arguments, and the device's.
 
         :raises Unfit: if the device has no such dtype.
         """
@@ -213,7 +212,10 @@ def from_rows(graph: Ir, rows: Value, like: Value, dim: int) -> Value:
 
 
 def dimensions(x: Value, dim: Dims) -> list[int]:
-    """Return the dimensions of a reduction, counted from 0; all for None or none."""
+    """Return the dimensions of a reduction, counted from 0.
+
+    None and an empty list mean all dimensions.
+    """
     if not x.shape or dim is None or dim in ([], ()):
         return [*range(len(x.shape))]
     return [d % len(x.shape) for d in ([dim] if isinstance(dim, int) else dim)]
