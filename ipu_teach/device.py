@@ -60,7 +60,7 @@ class Device(WithoutSome):
         return cls(target)
 
     def attach(self) -> bool:
-        """Return the attach the device to this program. Return False if it is attached already."""
+        """Attach the device to this program. Return False if it is attached already."""
         if self.is_attached:
             return False
         self.is_attached = True

@@ -542,8 +542,7 @@ def changed(target: Target, **changes: Any) -> Target:
     if new_target.io_tiles >= new_target.tiles_per_ipu:
         raise InvalidMachineModelError(f"""{new_target.io_tiles:,} I/O tiles of each
             IPU's {new_target.tiles_per_ipu:,} leave none to compute.
-            next:  give at most {new_target.tiles_per_ipu - 1:,} of them, or each IPU more
-                tiles.""")
+            next:  give at most {new_target.tiles_per_ipu - 1:,}, or each IPU more tiles.""")
     if new_target.machine:
         title, max_version, versions = MACHINES[new_target.machine]
         if new_target.ipu_version not in versions:

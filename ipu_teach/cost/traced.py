@@ -328,7 +328,7 @@ class Tally:
             self.charges.append((counter, op, units))
 
     def _fused(self, op: Op) -> bool:
-        """Return the true for a sum or difference that is one instruction with a product, which
+        """Return whether an operation is a sum or difference that is one instruction with a product, which
         nothing else takes."""
         samples = self.trace.samples
         kind = np.asarray(samples[op.result]).dtype
@@ -403,7 +403,7 @@ def priced_for(codelet: type[Vertex], target: Target) -> Target:
 
 
 def depends_on_data(group: Group) -> bool:
-    """Return the true if the cycles of a vertex of `group` are known only when it has run."""
+    """Return whether the cycles of a vertex of `group` are known only when it has run."""
     if (
         group.scalar is None
         or not group.trace.stopped
@@ -421,7 +421,7 @@ def launch_cycles(codelet: type[Vertex]) -> int:
 
 
 def of_library(codelet: type[Vertex]) -> bool:
-    """Return the true for the vertices of the kit's libraries, templates among them."""
+    """Return whether a vertex belongs to the kit's libraries, templates included."""
     return any(base.__module__.startswith("ipu_teach.poplibs") for base in codelet.__mro__)
 
 

@@ -81,7 +81,7 @@ class Codelets:
         self.named.update(classes)
 
     def has(self, name: object) -> bool:
-        """Return the true if `find(name)` would find something."""
+        """Return whether `find(name)` would find something."""
         return self._find(name) is not None
 
     def find(self, name: str) -> type[Vertex]:

@@ -28,7 +28,7 @@ def append(tensor: Tensor, x: Tensor, dim: int = 0) -> Tensor:
 
 
 def same_view(a: Tensor, b: Tensor) -> bool:
-    """Return the true if two tensors are the same elements, in the same shape and order, of the
+    """Return whether two tensors are the same elements, in the same shape and order, of the
     same dtype and graph."""
     for argument in (a, b):
         if not isinstance(argument, Tensor):

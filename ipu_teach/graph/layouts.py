@@ -305,7 +305,7 @@ def dense(shape: Shape) -> Shape:
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """Return the true for a whole number; True and False are none."""
+    """Return whether a value is a whole number; True and False are not."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 

@@ -136,7 +136,7 @@ class GetHwSeeds(RegisterVertex):
         self.out = words.reshape(self.out.shape)
 
     def cycles(self, target: Target) -> int:
-        """Return the assumed: as long as setting them takes."""
+        """Return assumed cycles: as many as setting the registers takes."""
         return 14 + 27 * target.num_worker_contexts
 
 

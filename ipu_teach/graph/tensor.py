@@ -452,7 +452,7 @@ class Tensor(WithoutSome, WithoutValue):
         return Tensor.of(self.graph, wanted, self.offset, self.layout)
 
     def dim_shuffle(self, permutation: Sequence[int]) -> Tensor:
-        """Return the reorder the dimensions: dimension i of the result is dimension
+        """Reorder the dimensions: dimension i of the result is dimension
         `permutation[i]`."""
         order = as_shape(permutation)
         if order is None or sorted(order) != list(range(self.rank)):
@@ -530,7 +530,7 @@ class Tensor(WithoutSome, WithoutValue):
     # Questions
 
     def valid(self) -> bool:
-        """Return the always True: the kit has no tensor without elements, as Poplar's Tensor()
+        """Return True: the kit has no tensor without elements, as Poplar's Tensor()
         makes."""
         return True
 

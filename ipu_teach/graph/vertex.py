@@ -422,7 +422,7 @@ def _is_class_var(annotation: Any) -> bool:
 def _resolve(
     cls: type, name: str, text: str, module: Mapping[str, Any], local: Mapping[str, Any]
 ) -> Any:
-    """Return the evaluate the annotation `text` in the scope of the class.
+    """Evaluate the annotation `text` in the scope of the class.
 
     So local classes and string annotations work.
     """

@@ -24,7 +24,7 @@ JOBS = {
 
 
 def main(words: Sequence[str]) -> int:
-    """Return the do what the words after `report` ask; the exit status. Raises the errors of
+    """Do the job that the words after `report` ask for, and return the exit status. Raises the errors of
     reports."""
     which = words[0] if words and words[0] in JOBS else ""
     options = _parser(which).parse_args(words[1:] if which else words)

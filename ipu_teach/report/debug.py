@@ -37,7 +37,7 @@ class DebugNode:
     bytes: int = 0
 
     def walk(self) -> Iterator[DebugNode]:
-        """Yield the this name and all below, in order."""
+        """Yield this name and all below, in order."""
         waiting = [self]
         while waiting:
             node = waiting.pop()

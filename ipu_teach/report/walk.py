@@ -49,7 +49,7 @@ class WalkPlace:
         return f"{self.role}: {text}" if self.role else text
 
     def walk(self) -> Iterator[WalkPlace]:
-        """Yield the this place and all below, in order."""
+        """Yield this place and all below, in order."""
         yield self
         for child in self.children:
             yield from child.walk()

@@ -81,7 +81,7 @@ class Why:
 
 
 def why(report: Report, what: object = None, *, tile: int | None = None) -> Why:
-    """Return the explain why the run or a step takes long, why tiles wait, or why a tile is full.
+    """Explain why the run or a step takes long, why tiles wait, or why a tile is full.
 
     The result is a numbered chain of causes that ends at a line of your program. `what` is the
     question:

@@ -124,7 +124,7 @@ class _Reader:
         self._stops = np.array([v.stop for v in graph.variables], np.int64)
 
     def _inside(self, start: Array, stop: Array) -> bool:
-        """Return the true if every byte from each `start` to its `stop` belongs to a variable."""
+        """Return whether every byte from each `start` to its `stop` belongs to a variable."""
         below = [covered(self._starts, self._stops, place) for place in (start, stop)]
         return bool(np.all(start >= 0) and np.all(below[1] - below[0] == stop - start))
 

@@ -151,8 +151,8 @@ class _Run:
         return slowest(span.phase.busy)[0].removeprefix("tile ")
 
     def told(self, lost: _Lost) -> str:
-        """Return the whom the tiles wait for, why, and what it would take if all were as long at
-        work as the mean of them."""
+        """Return which tile the others wait for and why, and how long the phase would take if all
+        tiles worked as long as their mean."""
         stretch = lost.stretch
         cycles = lost.stretch.cycles
         span = self.longest(lost)

@@ -101,7 +101,7 @@ class _Named:
 
     @classmethod
     def of(cls, name: str, rows: list[VariableRow], places: int) -> _Named:
-        """Return the these variables together."""
+        """Return the variables as one entry."""
         change: Array = np.zeros(places + 1, np.int64)
         for row in rows:
             for first, last in row.ranges:

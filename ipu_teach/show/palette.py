@@ -178,7 +178,7 @@ DARK = {"paper": "#14171a", "ink": "#e8ebee", "soft": "#a4adb7", "line": "#444c5
 
 
 def ink_on(colour: str) -> str:
-    """Return the black or white, whichever is easier to read on `colour` (relative luminance as in
+    """Return black or white, whichever is easier to read on `colour` (relative luminance as in
     WCAG 2.2)."""
     parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)

@@ -40,7 +40,7 @@ def checked(report: object, call: str, must_have_run: bool = True) -> Report:
 
 
 def no_time(call: str) -> InvalidOptionError:
-    """Return the that a run takes no time, of which a view shows nothing else."""
+    """Return the error for a run that takes no time, in a view that shows nothing else."""
     return InvalidOptionError(f"""show.{call}() was given a run that takes no modelled time.
         next:  run a program that copies or computes.""")
 

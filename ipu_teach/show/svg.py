@@ -116,7 +116,7 @@ def _pattern(number: int, code: Code) -> str:
 
 
 def _kind(shape: Shape) -> object:
-    """Return the equal for shapes that can share an element."""
+    """Return a key that is equal for shapes that can share an element."""
     match shape:
         case Words():
             return shape.ink, shape.anchor, shape.size

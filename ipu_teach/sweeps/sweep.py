@@ -229,7 +229,7 @@ def _sweep_of(results: list[tuple[int, Outcome | None]], unit: str) -> Sweep:
         failed=failed,
         left=tuple(count for count, outcome in results if outcome is None),
         num_ipus=ipus,
-        title=unit,
+        what=unit,
     )
 
 
