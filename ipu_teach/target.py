@@ -539,10 +539,11 @@ def changed(target: Target, **changes: Any) -> Target:
         raise InvalidMachineModelError(f"""{new_target.num_ipus:,} IPUs of
             {new_target.tiles_per_ipu:,} tiles are {new_target.num_tiles:,} tiles.
             next:  a model has at most {MOST_TILES:,} tiles.""")
-    if new_target.io_tiles >= new_target.tiles_per_ipu:
+    most_io_tiles = new_target.tiles_per_ipu - 1
+    if new_target.io_tiles > most_io_tiles:
         raise InvalidMachineModelError(f"""{new_target.io_tiles:,} I/O tiles of each
             IPU's {new_target.tiles_per_ipu:,} leave none to compute.
-            next:  give at most {new_target.tiles_per_ipu - 1:,}, or each IPU more tiles.""")
+            next:  give at most {most_io_tiles:,} of them, or each IPU more tiles.""")
     if new_target.machine:
         title, max_version, versions = MACHINES[new_target.machine]
         if new_target.ipu_version not in versions:

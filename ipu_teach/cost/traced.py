@@ -328,8 +328,10 @@ class Tally:
             self.charges.append((counter, op, units))
 
     def _fused(self, op: Op) -> bool:
-        """Return whether an operation is a sum or difference that is one instruction with a product, which
-        nothing else takes."""
+        """Return whether a sum or difference is one instruction with a product.
+
+        The product then has no other use.
+        """
         samples = self.trace.samples
         kind = np.asarray(samples[op.result]).dtype
         if op.kind not in ("ufunc", "reduce") or _name(op) not in ("add", "subtract"):

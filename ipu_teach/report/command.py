@@ -24,8 +24,10 @@ JOBS = {
 
 
 def main(words: Sequence[str]) -> int:
-    """Do the job that the words after `report` ask for, and return the exit status. Raises the errors of
-    reports."""
+    """Do the job that the words after `report` ask for, and return the exit status.
+
+    Raises the errors of reports.
+    """
     which = words[0] if words and words[0] in JOBS else ""
     options = _parser(which).parse_args(words[1:] if which else words)
     if which == "compare":
