@@ -46,7 +46,7 @@ def dealt(parts: Sequence[T], tiles: int) -> list[tuple[int, T]]:
 def sensible_parts(size: int, limit: int) -> Array:
     """Return the useful numbers of parts, at most `limit`.
 
-    Of all numbers whose largest part is equally large, only the smallest number is in the array.
+    Of all numbers with an equally large largest part, the array contains only the smallest.
     """
     counts: Array = np.unique(-(-size // -(-size // np.arange(1, max(1, min(size, limit)) + 1))))
     return counts

@@ -31,8 +31,8 @@ THRESHOLDS = ((4, 1_245_184), (8, 4_980_736), (2**62, 39_845_888))
 
 
 def choose(method: str, count: int, num_bytes: int, ipus: int = 1, gather: bool = False) -> str:
-    """Return the method meant by "auto": for `num_bytes` that each of `count` places, of so many
-    IPUs, brings."""
+    """Return the method that "auto" stands for, if each of `count` places, of as many IPUs as
+    given, contributes `num_bytes`."""
     if method != "auto":
         return method
     if ipus > 1 or count <= 2:
@@ -133,8 +133,8 @@ def gather(
     method: str,
     in_place: bool = False,
 ) -> None:
-    """The chunk of each place to all places of its ring: to[place][home]. `in_place`: at home it
-    lies there."""
+    """Copy the chunk of each place to all places of its ring: to[place][home]. With `in_place`, it
+    is at home already."""
     count = len(rings[0])
     parts = 2 if method == PAIR else 1
     for k in range(max(1, count - 1)):

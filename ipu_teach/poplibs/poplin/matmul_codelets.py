@@ -182,8 +182,8 @@ def _in_panels(a: Any, b: Any, depth: int, total: Any) -> Any:
 def multiplier(
     method: str, a: type[DType], b: type[DType], sums: type[DType], accumulates: bool, wide: bool
 ) -> type[Vertex]:
-    """Return the vertex for operands and sums of these types. `more`: one that adds to what is
-    there; `wide`: loads 128 bits."""
+    """Return the vertex for operands and sums of these types. With `accumulates`, it adds to the
+    present values; with `wide`, it loads 128 bits."""
     name = "ConvPartialHorizontalMac" if method == "HMAC" else "ConvPartial1x1"
     words = [*dict.fromkeys((a, sums)), "accumulate" * accumulates, "128bit" * wide]
     if issubclass(a, QUARTER) and issubclass(b, QUARTER):

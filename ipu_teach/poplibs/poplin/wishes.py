@@ -1,5 +1,4 @@
-"""What a caller may wish of a matrix product: PopLibs' options, and the keywords that say the
-commonest of them."""
+"""The options of a matrix product: PopLibs' options, and keywords for the most common of them."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class SumSquared(Vertex):
 
 
 class CountCorrect(Vertex):
-    """How many rows have their largest element at the expected class."""
+    """The number of rows whose largest element is at the expected class."""
 
     x: Input[Vector[Vector[FLOAT]]]
     expected: Input[Vector[UNSIGNED_INT]]
