@@ -1,6 +1,9 @@
 """Progress of long work: one line on a terminal or below a notebook's cell, removed at the end.
 
-with working("compile") as work: work.total = 40 for work.done in range(40): ...
+    with working("compile") as work:
+        work.total = 40
+        for work.done in range(40):
+            ...
 
 Nothing is shown in the first second, in a log, or in a notebook without a reader: a page that a
 person looks at names the cell that it runs, and a program that stores outputs does not. The working

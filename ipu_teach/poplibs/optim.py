@@ -1,8 +1,8 @@
 """Optimisers: a parameter takes one step against its gradient, by torch's formulas.
 
-state = optim.adam(graph, weights, slope, rate, prog) # in the program of one step
-graph.create_host_read("first", state["first"]) # a tensor as any other
-graph.create_host_write("rate", rate) # another rate: nothing is compiled
+    state = optim.adam(graph, weights, slope, rate, prog)       # in the program of one step
+    graph.create_host_read("first", state["first"])             # a tensor as any other
+    graph.create_host_write("rate", rate)                       # another rate: nothing is compiled
 
 PopLibs has no optimisers; frameworks build them from library calls, as these are built. `parameter`
 and `slope`, its gradient, are FLOAT or HALF, of one shape. `rate` is a number or one FLOAT: a

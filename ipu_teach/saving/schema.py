@@ -4,9 +4,11 @@ and reads it back checked.
 A format is declared, not written. It is a `Format` (its name, version and errors) and a record,
 whose type hints declare the content of the file:
 
-class Lap: name: str # text tile: Annotated[int, whole(below="tiles")] # below a number or length
-that `told` recorded times: tuple[float, ...] # a list note: Annotated[str, since(2)] = "" # files
-of version 1 have none
+    class Lap:
+        name: str                                   # text
+        tile: Annotated[int, whole(below="tiles")]  # below a number or length that `told` recorded
+        times: tuple[float, ...]                    # a list
+        note: Annotated[str, since(2)] = ""         # files of version 1 have none
 
 `row(Lap)` is a list of its fields, `keyed(Lap)` an object. `FORMAT.pack(codec.write(laps, out),
 out.arrays())` is the file of some laps, with `out = Columns()`, and `load(data, FORMAT,

@@ -31,8 +31,8 @@ THRESHOLDS = ((4, 1_245_184), (8, 4_980_736), (2**62, 39_845_888))
 
 
 def choose(method: str, count: int, num_bytes: int, ipus: int = 1, gather: bool = False) -> str:
-    """Return the method that "auto" stands for, if each of `count` places, of as many IPUs as
-    given, contributes `num_bytes`."""
+    """Return the method that "auto" stands for, if each of `count` places, of `ipus` IPUs
+    each, contributes `num_bytes`."""
     if method != "auto":
         return method
     if ipus > 1 or count <= 2:

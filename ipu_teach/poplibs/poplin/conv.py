@@ -5,9 +5,9 @@ input for each place of the kernel, joined behind the channels. That is a view: 
 nothing is copied except the data sent to each tile. The right operand is the weights, with a column
 for each channel of the output. So
 
-forward [windows, places * channels] x [places * channels, out_channels] input gradient the same
-with the output's gradient, its channels and turned weights weight update [places * channels,
-windows] x [windows, out_channels]
+    forward         [windows, places * channels] x [places * channels, out_channels]
+    input gradient  the same with the output's gradient, its channels and turned weights
+    weight update   [places * channels, windows] x [windows, out_channels]
 
 with groups as one grouped product. A dilated input, such as the gradient of a convolution with a
 stride, is divided into classes of outputs that use the same weights. Each class is a product of its

@@ -1,8 +1,8 @@
 """Pooling: the largest element, the sum or the average of each window of a field; and gradients.
 
-params = pooling.PoolParams("MAX", (28, 28), (2, 2), (2, 2), (0, 0), (0, 0), 8, 4, FLOAT) pooled =
-pooling.pool(graph, params, x, prog) # x is [4, 8, 28, 28] slope =
-pooling.pool_input_gradient(graph, params, x, pooled, dy, prog)
+    params = pooling.PoolParams("MAX", (28, 28), (2, 2), (2, 2), (0, 0), (0, 0), 8, 4, FLOAT)
+    pooled = pooling.pool(graph, params, x, prog)                       # x is [4, 8, 28, 28]
+    slope = pooling.pool_input_gradient(graph, params, x, pooled, dy, prog)
 
 A result is distributed in blocks, one a tile, as PopLibs plans it (`pool_plan`). Each tile is sent
 the windows of its elements; padding is local. Cycles are PopLibs' estimates of the pooling vertices
