@@ -86,14 +86,15 @@ class Product:
 @advised("give what plan_mat_mul returns.")
 @dataclass(frozen=True, repr=False)
 class MatMulPlan:
-    """How a product is cut into blocks, and what that is modelled to cost. Print it, or show it in
-    a notebook.
+    """The partition of a product into blocks, and its modelled cost. Print it, or show it in a
+    notebook.
 
-    `group_blocks`, `row_blocks`, `inner_blocks`, `column_blocks`: blocks side by side, each on a
-    tile of its own; `inner_steps`, `column_steps`: pieces one after the other. `method`: "AMP"
-    (ConvPartial1x1) or "HMAC" (ConvPartialHorizontalMac). `cycles`: all supersteps, modelled;
-    `parts`: (what, cycles) of each kind, syncs among them. `temporary_bytes`: what the fullest tile
-    holds of blocks and sums beside its part of the operands and of the result.
+    `group_blocks`, `row_blocks`, `inner_blocks` and `column_blocks` count the blocks of each
+    dimension, each on a tile of its own; `inner_steps` and `column_steps` count the pieces one
+    after the other. `method` is "AMP" (ConvPartial1x1) or "HMAC" (ConvPartialHorizontalMac).
+    `cycles` are those of all supersteps, modelled; `parts` has (label, cycles) of each activity,
+    syncs included. `temporary_bytes` are the bytes of blocks and sums on the fullest tile, besides
+    its part of the operands and of the result.
     """
 
     product: Product
@@ -328,7 +329,7 @@ class PlanningCache:
 
     @property
     def size(self) -> int:
-        """How many plans it holds."""
+        """The number of plans in the cache."""
         return len(self.plans)
 
     def __repr__(self) -> str:
@@ -435,8 +436,8 @@ def _sizes(product: Product, cuts: Costs, inner_steps: int, column_steps: int) -
 
 
 def _temporary_bytes(product: Product, sizes: Costs) -> Array:
-    """int64: what the fullest tile holds while its blocks are multiplied, or while sums are
-    added."""
+    """Return int64: the temporary bytes on the fullest tile while its blocks are multiplied, or
+    while sums are added."""
     groups, rows, inner, columns, parts, *_ = sizes.values()
     blocks = groups * inner * (rows + columns) * product.dtype.size
     sums = groups * rows * columns
