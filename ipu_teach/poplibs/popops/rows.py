@@ -147,10 +147,10 @@ def update_rows(
     prog: Program,
     name: str,
     plan: SlicePlan | None = None,
-    own_step: bool = False,
+    is_unplanned: bool = False,
 ) -> None:
     """Replace the rows of these numbers by `updates`, or combine them by `operation`; other numbers
-    are skipped. With `own_step`, the rows are not mapped by the plan.
+    are skipped. With `is_unplanned`, the rows are not mapped by the plan.
 
     If a plan partitions the numbers, each part is added up by itself, in FLOAT for HALF; then the
     parts are added to the rows, first to last.
@@ -187,12 +187,12 @@ def update_rows(
         matrix = parts.reshape((many, rows.num_elements))
         flat = rows.flatten()
         near = flat
-        if own_step:  # the rows come to where the parts are added up, evenly, and go back
+        if is_unplanned:  # the rows come to where the parts are added up, evenly, and go back
             near = laying.linear(graph, rows.dtype, flat.shape, f"{name}/rows")
             prog.add(Copy(flat, near))
         step = f"{name}/multiUpdateAdd/Reduce"
         reduce_rows(graph, matrix, near, prog, "ADD", step, update=True)
-        if own_step:
+        if is_unplanned:
             prog.add(Copy(near, flat))
 
 
