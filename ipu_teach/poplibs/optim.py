@@ -207,7 +207,7 @@ def _adam(
     step.set(count, lambda n: n + 1.0)
     step.set(first, lambda m, d, w: m + (1 - beta1) * (g(d, w) - m), *both)
 
-    def square(g: Any) -> Any:  # of a slope of 1e20 only the scaled one is a FLOAT
+    def square(g: Any) -> Any:  # only the scaled square of a gradient of 1e20 is a finite FLOAT
         return (1 - beta2) * g * g if scaled_square else (1 - beta2) * (g * g)
 
     step.set(second, lambda v, d, w: v * beta2 + square(g(d, w)), *both)

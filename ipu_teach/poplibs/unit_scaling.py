@@ -22,7 +22,10 @@ from ipu_teach.graph.layouts import is_whole
 from ipu_teach.poplibs.library import library, refused
 from ipu_teach.poplibs.popnn.kinds import FUNCTIONS, SLOPES, NonLinearityType, kind_of
 
-_RANGE, _POINTS = 12.0, 240_001  # of the normal distribution, for sums that stand for integrals
+_RANGE, _POINTS = (
+    12.0,
+    240_001,
+)  # points of the normal distribution, for sums that approximate integrals
 
 
 @dataclass(frozen=True)

@@ -237,7 +237,9 @@ class HostTrace:
     __repr__ = sentence
 
     def _repr_html_(self) -> str:
-        from ipu_teach.report.html import host_page  # which makes tables of reports too
+        from ipu_teach.report.html import (
+            host_page,
+        )  # imported late, because it builds tables of reports
 
         return host_page(self)
 

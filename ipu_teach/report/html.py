@@ -96,7 +96,7 @@ def _sentence(report: Report) -> str:
 
 
 def _summary(report: Report) -> str:
-    # which prints reports, and so comes after them
+    # imported late, because it prints reports
     from ipu_teach.report.summary import summary_text
 
     sections = [

@@ -254,7 +254,7 @@ def load(data: bytes, form: Format, read: Callable[[HeaderValue], T]) -> T:
             where=error.where,
             next_step="save it again.",
         ) from error
-    except Exception as error:  # what slipped through the checks is damage too
+    except Exception as error:  # a fault that passed the checks is damage too
         raise form.error(f"""The {form.noun} is damaged: {type(error).__name__}:
             {shown(str(error))}.
             next:  save it again.""") from error

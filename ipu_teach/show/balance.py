@@ -40,7 +40,7 @@ FIFTHS = tuple(
     for i, fill in enumerate(palette.FILL[:5])
 )
 CODES = (*STATES, *FIFTHS, Code("tiles that take so long", "T", "#009e73", "#1cb288", ""))
-MOST_STEPS = 500  # of each run
+MOST_STEPS = 500  # points of each run
 MOST_LANES = 64
 BINS = 24
 BARS = 240.0, 84.0  # width and height of the bins
@@ -260,7 +260,7 @@ def _scene(runs: list[_Run], max_runs: int) -> Scene:
             left=464 + 126 * i,
             down=130 + 10 * run.several,
         )
-    # of equal ones the first, and each still once
+    # the first of equal ones, and each still once
     worst = sorted({still: f for f, still in reversed([*enumerate(frames)])}.values())
     worst.sort(key=lambda f: -lost[frames[f]])
     return panels.scene(

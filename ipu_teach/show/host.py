@@ -31,7 +31,7 @@ CODES = (
 )
 CODE = {phase.name: i for i, phase in enumerate(palette.PHASES)}
 RUN, WAITS, OTHER = range(len(palette.PHASES), len(CODES))
-MOST_STEPS = 512  # of the run, and as many events of each of the host's lanes
+MOST_STEPS = 512  # supersteps of the run, and events of each of the host's lanes
 MOST_LANES = 12
 PITCH = 22.0
 

@@ -22,7 +22,7 @@ from ipu_teach.show.shapes import LETTER, Boxes, Shape, Words, rectangles
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
-LOADS = (  # of a link, beside the busiest one
+LOADS = (  # width of a link, relative to the busiest one
     replace(palette.NEAR_ZERO[0], name="a link that carries nothing"),
     *(
         replace(colour, name=f"a link busy {name} of the busiest's time", pattern=pattern)
@@ -151,7 +151,7 @@ class Ladder:
         thick /= max(self.target.link_bytes_per_cycle, self.target.rail_bytes_per_cycle)
         (a, b), back = sorted(link), link[0] > link[1]
         (x, y), (u, _) = self._corner(a), self._corner(b)
-        if a ^ b == 1:  # both ways lie side by side
+        if a ^ b == 1:  # both directions are drawn side by side
             aside = self._wide / 2 + (1 if back else -1 - thick)
             return [np.array((x + aside, y + HIGH, thick, BETWEEN))]
         down = y + HIGH / 2 + (-1 - thick if back else 1)

@@ -129,7 +129,7 @@ def paint_partners(scene: Scene, mark: Partners, still: Still) -> Iterator[Shape
         near = (x - way * (NAME * len(bin_label) / 2 + 8), y + (v - y) / 4)
         across = near[0] - far[0]
         down = near[1] - far[1]
-        both = 4.0 if received and sent else 0.0  # beside each other
+        both = 4.0 if received and sent else 0.0  # side by side
         if matrix.ipu and which // matrix.ipu != middle // matrix.ipu:
             yield Outline(matrix.link, np.array((far, near)), False, LINK)
         for size, inward, shift in ((received, True, both), (sent, False, -both)):

@@ -20,7 +20,7 @@ from ipu_teach.show.scene import WIDTH, Scene
 from ipu_teach.show.shapes import Boxes, Outline, Raster, Shape, Stroke, Words, colours_of
 from ipu_teach.types import Array
 
-# What a pattern draws in a square of 6 by 6.
+# The shapes of a pattern in a square of 6 by 6.
 STROKES = {
     "/": "M-1 7L7-1",
     ".": "M2.5 3h1",
@@ -187,7 +187,7 @@ def dashed(shape: Boxes) -> dict[str, list[list[float]]]:
     values = dict[str, list[list[float]]]()
     boxes = shape.boxes.tolist()
     first = 0
-    # of each box how far it is from the last, and what else it has
+    # for each box its distance from the last, and its other numbers
     steps = np.diff(shape.boxes, axis=0, prepend=np.nan)
     again = np.abs(np.diff(steps, axis=0, prepend=np.nan)).max(axis=1) < 0.02
     still = np.abs(np.delete(steps, along, axis=1)).max(axis=1) < 0.02

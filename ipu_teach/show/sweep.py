@@ -146,7 +146,7 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...], w
     # Heights are whole numbers: those of reports their cycles, others ten thousandths of the
     # largest that is not cut.
     longest = float(times[worst])
-    # of several, those far above the others are cut, so that these can be told apart
+    # of several runs, those far above the others are cut, so that the others can be told apart
     near = times[times <= 3 * np.median(times[valid_runs])].max()
     tall = longest if longest <= 2 * near or len(valid_runs) < FEW else float(near)
     top = _above(tall)
@@ -164,7 +164,7 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...], w
     values = [value for value, *_ in runs]
     axis = f"to {_figure(top)} {unit}" + ", more is cut" * bool(cut)
     head = "the line: whole runs" if part_names else ""
-    # what as many times the tiles should take
+    # the ideal time with as many times the tiles
     tiles = np.array([r.target.num_tiles for r in reports.values()])
     ideal: Array | None = None
     law = "the same" if weak else "1/n"

@@ -76,7 +76,7 @@ class CommGroup:
         return [list(range(first, first + size)) for first in range(0, replicas, size)]
 
 
-# by operator: what works in place on two tensors
+# by operator: the function that works in place on two tensors
 STEPS = {
     CollectiveOperator.ADD: popops.add_in_place,
     CollectiveOperator.MEAN: popops.add_in_place,

@@ -29,7 +29,7 @@ from ipu_teach.poplibs.poputil import like, take, tile_pieces
 from ipu_teach.program import Sequence as Program
 
 __all__: list[str] = []
-Value = Any  # what is given and comes back: a list of tensors, or a tensor of a replicated graph
+Value = Any  # arguments and results: a list of tensors, or a tensor of a replicated graph
 
 
 class Ranks(ABC):

@@ -84,7 +84,7 @@ def scatter(
     """
     count = len(rings[0])
     parts = 2 if method == PAIR else 1
-    sums_so_far: dict[tuple[int, int, int], Tensor] = {}  # by part, home, place: the sum so far
+    sums_so_far: dict[tuple[int, int, int], Tensor] = {}  # the sums so far, by part, home and place
 
     def own(p: int, home: int, place: int) -> Tensor:
         partial_sum = sums_so_far.get((p, home, place))
@@ -120,7 +120,7 @@ def scatter(
             )
         if sent:
             prog.add(Copy(concat(sent), concat(arrived)))
-        for into, addend in sums:  # one after the other: two may end in one place
+        for into, addend in sums:  # one after the other, because two sums may be in one place
             combine(graph, into, addend, prog, f"{name}/round{k}")
     return [concat([own(p, home, home) for p in range(parts)]) for home in range(len(chunks))]
 

@@ -74,7 +74,7 @@ __all__ = [
 ]
 
 Factor = Tensor | float
-Combination = tuple[Class, ...]  # of a class of outputs of each dimension
+Combination = tuple[Class, ...]  # a class of outputs for each dimension
 _BACKWARD, _UPDATE = PASSES[3:]
 _WHAT = "its params"
 
@@ -274,7 +274,7 @@ def _patches(
             patches.append((combination, None))
         elif len(places) == 1:
             patches.append((combination, laid[places[0]].reshape(sizes[:3])))
-        else:  # one list of places for all of them
+        else:  # all of them share one list of places
             positions = laid.positions() if positions is None else positions
             both = np.stack([positions[place] for place in places], x.rank)
             patches.append((combination, graph.listed(x.dtype, both.reshape(sizes[:3]))))
@@ -365,7 +365,7 @@ def _convolved(
     products = iter(plan.products)
     for combination, patches in _patches(graph, x, params):
         suffix = name if len(plan.products) == 1 else f"{name}/{len(by_combination)}"
-        if patches is None:  # only zeros of the dilation lie there
+        if patches is None:  # only zeros of the dilation are there
             kind = plan.params.out_type if params is plan.params else params.dtype
             shape = params.num_groups, _sizes(params, combination)[1], channels // params.num_groups
             out = linear(graph, kind or params.dtype, shape, f"{suffix}/out")

@@ -49,7 +49,7 @@ from ipu_teach.types import FLOAT, HALF, DType
 _1 = expr._1
 _2 = expr._2
 GROUPINGS = ("strided", "correct")
-BATCH, GROUP, LAYER, INSTANCE = "batch", "group", "layer", "instance"  # which norm
+BATCH, GROUP, LAYER, INSTANCE = "batch", "group", "layer", "instance"  # the kind of norm
 Together = Callable[[list[Tensor], str], list[Tensor]]
 Over = tuple[Together, int]
 

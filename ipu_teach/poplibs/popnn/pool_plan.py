@@ -115,7 +115,7 @@ def _best(
             [np.repeat(parts, len(candidates), 0), np.tile(candidates, len(parts)).reshape(-1, 1)]
         )
         parts = parts[parts.prod(1) <= target.num_tiles]
-    size_per_part = -(-np.array(sizes) // parts)  # of a block, in each dimension
+    size_per_part = -(-np.array(sizes) // parts)  # sizes of a block, in each dimension
     rows = size_per_part[:, 1:-1].prod(1)
     long = size_per_part[:, -1]
     worker = np.arange(target.num_worker_contexts + 1)[:, None]

@@ -53,7 +53,7 @@ __all__ = ["PoolParams", "PoolingType", "pool", "pool_input_gradient"]
 
 _FAR = -(2**50)  # a distance below all places
 _TIES = ("all", "first")
-MOST_PLACES = 2**26  # of all windows along one dimension
+MOST_PLACES = 2**26  # all windows along one dimension
 
 
 class PoolingType(Enum):
@@ -258,7 +258,9 @@ class _Tables:
         return indices
 
 
-Gathered = tuple[Tensor, _Tables, float]  # a flat tensor, what is wanted of it, and what is nowhere
+Gathered = tuple[
+    Tensor, _Tables, float
+]  # a flat tensor, the places needed of it, and a mask of missing ones
 
 
 class _Call:
@@ -394,7 +396,7 @@ class _Call:
             field: concat([flat, self._margin(flat, fill)]) if tables.margin else flat
             for field, (flat, tables, fill) in wanted.items()
         }
-        # what works on single places goes through each once
+        # a vertex that works on single places goes through each once
         work: list[Array] = [np.ones((1, n), bool) for n in self.plan.shape[2:-1]]
         if wanted:
             work = self.work
@@ -501,7 +503,7 @@ def pool_input_gradient(
     windows = _Call(*arguments, "MAX" if per_window else "AVG")
     divisor = 1
     slopes = [dy]
-    if per_window:  # what each place of a window gets
+    if per_window:  # the gradient of each place of a window
         size = prod(params.kernel)
         dtype = FLOAT if use_scaled_gradient else dy.dtype  # a share is rounded with its sum
         places = graph.add_variable(dtype, (size, dy.num_elements), f"{debug_context}/apart")

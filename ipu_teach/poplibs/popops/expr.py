@@ -30,7 +30,7 @@ from ipu_teach.types import (
     to_host_array,
 )
 
-MOST_TENSORS = 8  # of one expression: a vertex class has a field for each
+MOST_TENSORS = 8  # inputs of one expression: a vertex class has a field for each
 
 
 class Expr(ABC):

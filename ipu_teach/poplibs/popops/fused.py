@@ -49,7 +49,7 @@ from ipu_teach.types import QUARTER, DType, dtype_named
 __all__ = ["map", "map_in_place", "map_with_output"]
 
 OPTIONS = (Option("enableGenerateCodelet", bool, True),)
-_SUPERVISOR, _WORKER = 20, 17  # as UnaryOp1D: around the vertex, and around a worker's loop
+_SUPERVISOR, _WORKER = 20, 17  # as in UnaryOp1D: around the vertex, and around a worker's loop
 
 
 def run(code: str, inputs: Sequence[Any]) -> Any:
@@ -103,7 +103,7 @@ def _operation_cycles(operation: str, dtype: type[DType], n: int, target: Target
     """Return the worker cycles of an operation on `n` elements of `dtype`, without loads and
     stores."""
     if operation == "SELECT":
-        return 5 * n  # as PopLibs' Select
+        return 5 * n  # priced like PopLibs' Select
     if operation == "CLAMP":
         return int(vertices.clamp_loop(n, dtype, target))
     table = rates.UNARY if OPERATIONS[operation].arity == 1 else rates.BINARY

@@ -50,7 +50,7 @@ def check_takes(
     is not for BOOL."""
     allowed = NUMBERS if operation is None else operation.takes
     accepted = tensor.dtype is not BOOL if operation is None else operation.accepts(tensor.dtype)
-    # of which the codelets speak themselves
+    # the codelets report these themselves
     if not accepted and not issubclass(tensor.dtype, QUARTER):
         raise refused(
             f"works on {allowed}; {argument} is {tensor.dtype.__name__}.",

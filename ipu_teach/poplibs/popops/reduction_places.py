@@ -69,7 +69,7 @@ class Lying:
         """Return the most elements that a tile has to fetch to reduce the columns that it owns."""
         owner: Array = owners[self.columns]
         away = np.where(owner == self.tiles, 0, self.lengths)
-        return int(np.bincount(owner + 1, away).max())  # one that lies nowhere is told of later
+        return int(np.bincount(owner + 1, away).max())  # a later check reports unmapped elements
 
     def of_columns(self, begin: int, end: int) -> Array:
         """Return [partial results, columns]: those of columns that have equally many."""

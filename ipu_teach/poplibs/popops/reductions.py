@@ -365,7 +365,7 @@ def _plan(graph: Graph, job: _Job) -> ReducePlan | PlacedPlan:
         return plan
     placed = placed_plan(placement, operation, kind, job.dtype, types.inter_tile, graph.target)
     cycles = plan.cycles
-    if plan.steps == 1 and plan.stages:  # it may lie where the result does
+    if plan.steps == 1 and plan.stages:  # it may be on the tiles of the result
         owners = graph.tile_map().at(job.result().flatten().positions() * job.dtype.size)
         moved = np.array([plan.stages[0].exchange_bytes, placement.elsewhere(owners) * kind.size])
         before, after_all = exchange_cycles(moved, graph.target).tolist()
