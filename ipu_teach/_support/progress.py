@@ -124,7 +124,7 @@ class Growth(TrackedWork):
         return self.still == 0
 
     def draw(self, inner: TrackedWork) -> None:
-        if self.within_a_line:  # the line would overwrite the output
+        if self.within_a_line:  # drawing would overwrite that line
             return
         if self._bar is None and type(self.screen) is _Screen:
             for beside in _BESIDE:
@@ -307,7 +307,7 @@ class _Cell(_Screen):
     def __init__(self, file: TextIO, shell: Any) -> None:
         super().__init__(file)
         self._shell = shell
-        self._context: Context = copy_context()  # IPython's shell knows where the cell's outputs go
+        self._context: Context = copy_context()  # says where the cell's outputs go
         self._handle: Any = None
 
     def at_end(self, call: Callable[[], None]) -> None:

@@ -260,7 +260,7 @@ class Tally:
             self._work(op)
 
     def _work(self, op: Op) -> None:
-        if op.fn is upper:  # the operand that the function before it produced, too
+        if op.fn is upper:  # a result of the function before it, too
             self.made[op.result] = self.loops
             return
         refs = [a for a in op.args if isinstance(a, Ref)]

@@ -19,7 +19,7 @@ from ipu_teach.graph.vertex import Field, unknown_field
 from ipu_teach.graph.vertex_table import UNCONNECTED, VertexRange, VertexTable
 from ipu_teach.types import Array, DType, to_host_array
 
-MOST_VERTICES = 10**8  # columns of one call: 4 GB
+MOST_VERTICES = 10**8  # of one call, whose columns take 4 GB
 
 if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph

@@ -87,7 +87,7 @@ def split_regions(
     for first, last in balanced_partition(grains, num_parts) if num_parts else []:
         low = first * grain_size
         high = last * grain_size
-        start = 0  # the end of the region, counted over all regions
+        start = 0  # the start of the region, counted over all regions
         part = []
         for begin, end in regions:
             a = max(low - start, 0)

@@ -28,7 +28,7 @@ class Table(tuple[T, ...]):
             return ()
         return getattr(self[0], "COLUMNS", None) or tuple(f.name for f in fields(self[0]) if f.repr)
 
-    if not TYPE_CHECKING:  # a tuple's method
+    if not TYPE_CHECKING:  # type checkers know a tuple's method
 
         def __getitem__(self, index: Any) -> Any:
             try:

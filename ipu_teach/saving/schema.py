@@ -78,7 +78,7 @@ class Columns:
         self.tables: dict[str, dict[Hashable, tuple[int, Any]]] = {}
 
     def put(self, kind: str, values: Array) -> int:
-        """Return where `values`, of that kind's dtype, begin."""
+        """Append `values`, of that kind's dtype, and return where they begin."""
         flat = np.ascontiguousarray(values).reshape(-1).view(self._parts[kind][0].dtype)
         self._parts[kind].append(flat)
         self._sizes[kind] += flat.size
@@ -275,7 +275,7 @@ def whole(least: Bound = 0, most: Bound = MOST, below: Bound | None = None) -> C
 
 
 def _bounds(least: Bound, most: Bound, below: Bound | None) -> Callable[[Known], tuple[int, int]]:
-    """Return the minimum and the maximum, as functions of the recorded values."""
+    """Return the function from recorded values to (minimum, maximum)."""
     if isinstance(least, int) and isinstance(most, int) and below is None:
         return lambda _, fixed=(least, most): fixed  # type: ignore[misc]
     return lambda known: (

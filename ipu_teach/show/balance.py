@@ -40,7 +40,7 @@ FIFTHS = tuple(
     for i, fill in enumerate(palette.FILL[:5])
 )
 CODES = (*STATES, *FIFTHS, Code("tiles that take so long", "T", "#009e73", "#1cb288", ""))
-MOST_STEPS = 500  # points of each run
+MOST_STEPS = 500  # supersteps of each run
 MOST_LANES = 64
 BINS = 24
 BARS = 240.0, 84.0  # width and height of the bins

@@ -76,9 +76,8 @@ class Places:
             self.spots.append((along, down, len(self.heads) * (board.block > 0)))
         self.tall = (down + 1) * (board.high + BETWEEN) - BETWEEN + HEAD * self.spots[-1][2]
         room = self.wide - 8 - 32 * np.reshape(board.left, (-1, len(board.per))).any(axis=0)
-        self.pitch = np.minimum(
-            BROADEST, room / np.array(board.per)
-        )  # offsets of the cells of each row
+        # the pitch of the cells of each row
+        self.pitch = np.minimum(BROADEST, room / np.array(board.per))
 
     def corner(self, box: int) -> tuple[float, float]:
         """Return the upper left corner of a box."""
@@ -214,7 +213,7 @@ def paint_packets(
     cells = places.cells()
     still = scene.stills[int(scene.frames[frame])]
     begun = np.cumsum([scene.stills[i].first for i in scene.frames.tolist()])
-    last = int(np.searchsorted(begun, begun[frame], "right")) - 1  # packets of the same superstep
+    last = int(np.searchsorted(begun, begun[frame], "right")) - 1  # same superstep
     before, after = (scene.numbers[board.name].at(f) for f in (frame, last))
     landed: Counter[int] = Counter()
     boxes: dict[int, list[tuple[float, float, float, float]]] = {}

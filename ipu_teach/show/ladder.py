@@ -22,7 +22,7 @@ from ipu_teach.show.shapes import LETTER, Boxes, Shape, Words, rectangles
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
-LOADS = (  # width of a link, relative to the busiest one
+LOADS = (  # colours of a link by its load, relative to the busiest one
     replace(palette.NEAR_ZERO[0], name="a link that carries nothing"),
     *(
         replace(colour, name=f"a link busy {name} of the busiest's time", pattern=pattern)

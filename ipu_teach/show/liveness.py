@@ -46,7 +46,7 @@ MOST_LISTED = 40  # variables below the picture
 LISTED = ("Constants", "Vertex state")  # categories of what the list has as variables
 MOST_NAMED = 4  # variables in the words for a step
 LEFT = 150.0
-HIGH = 104.0  # height of a curve, and of a lane
+HIGH = 104.0  # height of a curve
 PITCH = 15.0  # of a lane
 
 
@@ -340,7 +340,7 @@ def _scene(runs: list[_Run], at: At, max_places: int) -> Scene:
         panels.put(live, left=LEFT, high=PITCH * len(lanes), drawing=drawing)
     places_of = np.stack([run.shown(0, per_column, count) for run in runs], axis=1)
     pairs = [tuple(pair) for pair in places_of.tolist()]
-    places = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}  # the lanes that differ
+    places = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}  # the distinct pairs
     stills = tuple(_still(runs, at_once, bool(lanes)) for at_once in places)
     heights = [
         _at(run.height[0], places_of_run)

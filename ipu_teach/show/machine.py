@@ -30,7 +30,7 @@ CODES = (
     palette.FILL[0].lettered("B", "the size before"),
     *LOADS,
 )
-PIPES = {  # the figure that gives its width
+PIPES = {  # by pipe: the figure that gives its width
     "memory": "data_path_width",
     "exchange": "exchange_bytes_per_cycle",
     "links": "link_bytes_per_cycle",

@@ -167,7 +167,7 @@ RIMS = tuple(  # of tensors: none of these colours means anything else where the
         ("#7d6a55", "#b39f88"),
     )
 )
-NESTED = tuple(  # blocks above phases, which use none of these colours
+NESTED = tuple(  # for blocks above phases, which have none of these colours
     replace(code, listed=False) for code in (RIMS[3], HUES[2], *RIMS[1:3], *RIMS[4:])
 )
 

@@ -64,7 +64,7 @@ WAIT, CHANGE = BEATS.index(palette.WAIT), BEATS.index(palette.CHANGE)
 UNWRITTEN = len(BEATS)
 STEPS = UNWRITTEN + 2  # the first code of the values
 
-HIGHEST = 220.0  # pixels of a tensor as an image
+HIGHEST = 220.0  # height of a tensor as an image
 MOST_TILES = 64
 MOST_CELLS = 512
 MOST_TENSORS = 6
@@ -158,9 +158,8 @@ class _Maker:
         drawn = np.concatenate(
             [first + own_cells for first, own_cells in zip(before, self.own, strict=False)]
         )
-        self.cell = np.full(
-            before[-1], -1
-        )  # for every element the cell in which it is drawn, or -1
+        # for every element the cell in which it is drawn, or -1
+        self.cell = np.full(before[-1], -1)
         self.cell[drawn] = np.arange(len(drawn))
         self.named, self.index = self.elements.named(self.elements.address[drawn])
         self.rows = [self.named[self.row == which] for which in range(len(tracks))]
@@ -196,7 +195,7 @@ class _Maker:
         frames, changed_in, device_steps, clock = self._frames(max_frames)
         numbers = self._numbers(changed_in)
         spans, bounds, ramp = self._ramp(numbers)
-        middle = len(frames) // 2  # the nearest of the beats that move the same amount
+        middle = len(frames) // 2  # of beats that move the same amount, the one nearest to it
         known = self._known(numbers, len(frames))
         enough = known >= known.max() / 2  # a beat that writes little shows little
 

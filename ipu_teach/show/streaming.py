@@ -25,7 +25,7 @@ from ipu_teach.show.scene import Scene, Still, label, number
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
 
-MOST_STEPS = 3000  # rows of the run with a lane of their own
+MOST_STEPS = 3000  # supersteps of the run
 MOST_ROWS = 32  # with a lane of their own
 LEFT, PITCH = 150.0, 15.0
 HELD = palette.FILL[2].lettered("T", "what the tiles hold")
@@ -70,9 +70,11 @@ class _Run:
 
     def __init__(self, report: Report, max_pieces: int) -> None:
         self.report = report
-        self.spans: dict[int, tuple[int, int]] = {}  # for each superstep that moves rows
+        self.spans: dict[
+            int, tuple[int, int]
+        ] = {}  # the begin and end of each superstep that moves rows
         self.lanes: dict[str, list[tuple[int, int]]] = {"loads": [], "stores": []}
-        work: dict[int, list[tuple[int, int]]] = defaultdict(list)  # state by code
+        work: dict[int, list[tuple[int, int]]] = defaultdict(list)  # intervals by code
         code = cache(lambda step, ipu_of_step: state_of(report.phases(step, ipu_of_step)))
         self.ends = np.zeros(min(max_pieces, len(report.step_numbers)), np.int64)
         for step in report.steps_between(0, max_pieces):

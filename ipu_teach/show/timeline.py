@@ -176,9 +176,8 @@ class _Maker:
         self.several = report.target.num_sets > 1
         self.lanes = LanesOf(report, MOST_LANES)
         numbers, runs = np.unique(report.step_numbers[: self.steps], return_counts=True)
-        self.runs = dict(
-            zip(numbers.tolist(), runs.tolist(), strict=True)
-        )  # the place of each step
+        # the number of executions of each step
+        self.runs = dict(zip(numbers.tolist(), runs.tolist(), strict=True))
         self.stretches, self.which = segments(report, self.steps)
         self.walk = Walk(report, self.steps)
         self._codes: dict[tuple[int, int | None], int] = {}

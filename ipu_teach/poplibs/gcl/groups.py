@@ -44,7 +44,7 @@ class CommGroup:
     """Groups of `size` replicas each, which are independent of each other; size 0 is all of them.
 
     Of R replicas, CONSECUTIVE groups have neighbouring ones, and ORTHOGONAL groups have replicas R
-    / size apart. Raises `PoplibsError` for another kind, and for a size that does not divide R.
+    / size apart. Raises `PoplibsError` for another kind, a negative size, and a size for ALL.
     """
 
     kind: CommGroupType = CommGroupType.ALL

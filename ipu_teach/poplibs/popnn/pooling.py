@@ -53,7 +53,7 @@ __all__ = ["PoolParams", "PoolingType", "pool", "pool_input_gradient"]
 
 _FAR = -(2**50)  # a distance below all places
 _TIES = ("all", "first")
-MOST_PLACES = 2**26  # all windows along one dimension
+MOST_PLACES = 2**26  # of all windows along one dimension
 
 
 class PoolingType(Enum):
@@ -258,9 +258,8 @@ class _Tables:
         return indices
 
 
-Gathered = tuple[
-    Tensor, _Tables, float
-]  # a flat tensor, the places needed of it, and a mask of missing ones
+# a flat tensor, the places needed of it, and the value of missing ones
+Gathered = tuple[Tensor, _Tables, float]
 
 
 class _Call:

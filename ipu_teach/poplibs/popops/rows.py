@@ -155,9 +155,8 @@ def update_rows(
     If a plan partitions the numbers, each part is added up by itself, in FLOAT for HALF; then the
     parts are added to the rows, first to last.
     """
-    if (
-        plan is not None and operation != "ADD"
-    ):  # an operation that the last update decides is not partitioned
+    # If the last update decides, the numbers cannot be partitioned.
+    if plan is not None and operation != "ADD":
         plan = replace(plan, lookup_parts=1)
     cut = plan is not None and plan.lookup_parts > 1
     into = graph.add_compute_set(f"{name}/multiUpdate{operation.capitalize()}")

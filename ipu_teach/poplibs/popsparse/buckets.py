@@ -242,7 +242,7 @@ class Partitioner:
         over = count - fill
         rounds = 0
         stored = fill.copy()
-        while over.any():  # a bucket has room for the blocks of the part that many places before it
+        while over.any():  # `rounds` buckets on there is room
             rounds += 1
             room = np.roll(cut.slots - fill, rounds)
             take = np.minimum(over, room)
