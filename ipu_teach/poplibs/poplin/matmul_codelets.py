@@ -23,7 +23,7 @@ from ipu_teach.poplibs.poplin.plan import multiply_cycles
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, QUARTER, UNSIGNED_CHAR, DType, from_quarter
 
-# depth of a panel along the inner dimension: PopLibs' PerformanceEstimation.hpp, input channels of a group
+# depth of a panel: PopLibs' PerformanceEstimation.hpp, input channels of a group
 HALF_PANEL, QUARTER_PANEL = 16, 32
 
 
