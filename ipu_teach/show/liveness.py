@@ -62,7 +62,7 @@ def liveness(
     """In which step is most memory needed, and by which variables?
 
     The view shows the live bytes at every step of the programs in `report`, or those of two reports
-    above each other. Nothing needs to have run. `always=False` leaves out the variables that are
+    in one picture. Nothing needs to have run. `always=False` leaves out the variables that are
     always live. `axis="cycles"` makes a step as wide as the modelled cycles of one execution, so
     that two programs can be compared in time.
 
