@@ -359,7 +359,9 @@ def _repaired(answer: Callable[..., Any]) -> Passed:
                 why = (
                     "longer rows are right. What is special here: there is one number, and it has "
                     "no neighbour."
-                ) * (count == 1)
+                    if count == 1
+                    else ""
+                )
                 message = f"in run {difference.run + 1}, {difference.words}"
                 raise run.refused("04.3", message, quoted(difference.right), BY_HAND, why)
             reports.append(run.report)

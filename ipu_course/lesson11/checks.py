@@ -104,7 +104,7 @@ def _chances(answer: Callable[..., Any]) -> Passed:
         low, high = (float(end) for end in halves_around(value))
         unexpected = thrown[(thrown != low) & (thrown != high)]
         if len(unexpected):
-            expected = f"{low:.9g}" + f" or {high:.9g}" * (low != high)
+            expected = f"{low:.9g}" + (f" or {high:.9g}" if low != high else "")
             why = (
                 "only the two neighbours are possible." if low != high else "it is a half already."
             )

@@ -76,7 +76,7 @@ def _by_hand(answer: Any) -> Passed:
     for number, trial in enumerate(_products()):
         run = trial.through(answer, "12.1")
         if difference := run.wrong("out"):
-            why = f"the ordinary matrices are right; here: {trial.tried}." * (number > 1)
+            why = f"the ordinary matrices are right; here: {trial.tried}." if number > 1 else ""
             advice = "take one block, and one number of it: where does its product go?"
             raise run.refused("12.1", difference.words, quoted(difference.right[0]), advice, why)
         reports.append(run.report)

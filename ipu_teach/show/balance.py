@@ -332,7 +332,9 @@ def _title(runs: list[_Run]) -> str:
             f"Waiting: {shares[0]} of the tiles' time in the first run, {shares[1]} in the second"
         )
     worst = max(runs[0].all, key=lambda lost: lost.runs * lost.mean)
-    where = f", most of it in {label(runs[0].title(worst.stretch), 40)}" * (runs[0].waiting > 0)
+    where = (
+        f", most of it in {label(runs[0].title(worst.stretch), 40)}" if runs[0].waiting > 0 else ""
+    )
     return f"{shares[0]} of the tiles' time is waiting{where}"
 
 

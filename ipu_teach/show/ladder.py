@@ -132,7 +132,7 @@ class Ladder:
             values[name] = np.array([some[link] for link in self.links])
         heading = (
             f"{counted(len(self.links) // 2, 'link')}, each way: rungs {rates[0]}"
-            + f", rails {rates[-1]}" * (self.target.num_ipus > 2)
+            + (f", rails {rates[-1]}" if self.target.num_ipus > 2 else "")
             + " bytes a cycle"
         )
         say = template if self.ran else "IPU {from} to IPU {to}"

@@ -165,7 +165,7 @@ def _scene(target: Target, report: Report | None) -> Scene:
         notes=(
             "Each IPU has its own link to the host. Pipes are as wide as their bandwidth, size by "
             "size, and at least a pixel.",
-            *(BESIDE,) * (target.num_ipus > 1),
+            *((BESIDE,) if target.num_ipus > 1 else ()),
         ),
     )
 

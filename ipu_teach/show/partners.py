@@ -114,7 +114,7 @@ def paint_partners(scene: Scene, mark: Partners, still: Still) -> Iterator[Shape
     y = mark.y + mark.height / 2
     shown = sectors[:MOST_PARTNERS]
     told = [
-        [bin_name(matrix, i), *[f"{a:,} in"] * (a > 0), *[f"{b:,} out"] * (b > 0)]
+        [bin_name(matrix, i), *([f"{a:,} in"] if a > 0 else []), *([f"{b:,} out"] if b > 0 else [])]
         + [f"IPU {i // (matrix.ipu or 1)}"] * bool(matrix.ipu)
         for i, a, b in shown
     ]

@@ -605,7 +605,7 @@ class _Maker:
             )
         drawn = len(self.box)
         tiles = len(self.held)
-        scope = " of each IPU" * (self.ipus > 1)
+        scope = " of each IPU" if self.ipus > 1 else ""
         if self.left.any():
             notes.append(
                 f"Of {drawn + int(self.left.sum()):,} elements on these tiles {drawn:,} are drawn."

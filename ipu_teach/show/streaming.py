@@ -136,7 +136,7 @@ class _Run:
             hidden = round(float(np.diff(np.interp((begin, end), self._edges, self._hidden))[0]))
             for row in move.rows:
                 pieces = [(MOVING, begin, end - begin)]
-                pieces += [(code, end, until - end)] * (move.loads and until > end)
+                pieces += [(code, end, until - end)] if move.loads and until > end else []
                 self.rows.setdefault((sentence_head.buffer, row), [])[:0] = pieces
                 sums = self.sums.setdefault((sentence_head.buffer, row), [0] * 5)
                 load_facts = int(move.loads), int(not move.loads), 0, end - begin, hidden

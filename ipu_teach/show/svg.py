@@ -164,7 +164,7 @@ def _together(shapes: list[Shape], codes: Sequence[Code]) -> str:
     role += {"start": "", "middle": " m", "end": " e"}[first.anchor] + (
         " o" if isinstance(first.ink, int) else ""
     )
-    role += " f" * (first.size == 11)
+    role += " f" if first.size == 11 else ""
     size = "" if first.size in (11, 12) else f' style="font-size:{_n(first.size)}px"'
     words = groupby(
         (w for w in shapes if isinstance(w, Words)), lambda w: (w.y, len(w.text) == 1 or id(w))

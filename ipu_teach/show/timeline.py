@@ -270,7 +270,7 @@ class _Maker:
             f"{name} {100 * c / total:.1f} %" for name, c in spent.most_common(MOST_PARTS)
         ]
         rest = 100 * sum(c for _, c in spent.most_common()[MOST_PARTS:]) / total
-        parts_said += [f"all else {rest:.1f} %"] * (len(spent) > MOST_PARTS)
+        parts_said += [f"all else {rest:.1f} %"] if len(spent) > MOST_PARTS else []
         return (
             f"Shown at first is one round, supersteps {first + 1:,} to {last:,}, {number(total)} "
             f"cycles: {', '.join(parts_said)}."

@@ -65,7 +65,7 @@ def _scaled(probabilities: Any, scale: float) -> Any:
 
 
 def _codelet(base: Any, dtype: type[DType], scale: float) -> type[Vertex]:
-    return typed(base, [dtype, "scaled" * (scale != 1)], {FLOAT: dtype}, scale=scale)
+    return typed(base, [dtype, ("scaled" if scale != 1 else "")], {FLOAT: dtype}, scale=scale)
 
 
 class SoftmaxGrad(Vertex):

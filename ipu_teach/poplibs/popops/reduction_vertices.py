@@ -260,6 +260,6 @@ def reduction_codelet(
     refuse_quarter(base.__name__, dtype)
     unusual = carried is not partials_dtype(operation, dtype)
     words = [operation, *dict.fromkeys((dtype, out)), f"in_{carried.__name__.lower()}" * unusual]
-    words += ["by_worker" * (shares > 1), "across" * across]
+    words += [("by_worker" if shares > 1 else ""), "across" * across]
     fixed = {"operation": operation, "carried": carried, "shares": shares, "across": across}
     return typed(base, words, {P: dtype, R: out}, **fixed)
