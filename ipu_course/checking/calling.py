@@ -1,6 +1,8 @@
-"""Call an answer safely: on copies, so that it cannot change what it is compared with.
+"""Call an answer safely, on copies of its arguments, so that it cannot change what it is compared
+with.
 
-Whatever the learner's own code raises becomes `Broken`; a mistake of ours stays what it is.
+Errors raised by the learner's own code become `Broken`; errors of the kit itself are raised
+unchanged.
 """
 
 from __future__ import annotations
@@ -124,8 +126,10 @@ def _in_the_kits_words(error: BaseException) -> tuple[str, str, str] | None:
 
 
 def _counted(error: MissingPerfEstimateError) -> str:
-    """Return what to do about cycles that cannot be counted where only counted ones are taken: no
-    estimate is advised in a check."""
+    """Return the advice for cycles that cannot be counted, where only counted cycles are accepted.
+
+    A check never advises an estimate.
+    """
     instead = re.match(r"(write .+), or `def cycles", error.next_step)
     plain = (
         "write it with what can be counted: loops, comparisons and numpy's own functions, on the "
@@ -140,8 +144,10 @@ def is_interruption(error: BaseException | None) -> bool:
 
 
 class answering:
-    """Around every call into the learner's code. What that rebinds of what checks use is put back
-    at once."""
+    """Guard a call into the learner's code.
+
+    If the call rebinds names that checks use, they are restored at once.
+    """
 
     def __init__(self, tried: str) -> None:
         self.tried = tried

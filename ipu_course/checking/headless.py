@@ -1,5 +1,5 @@
-"""A lesson without a browser: every cell is run, what it prints is shown, and the outputs can be
-kept."""
+"""Run a lesson without a browser: execute every cell, show its output, and optionally store the
+outputs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 class Screen:
-    """What a headless run shows: the notebook's stdout on ours, line by line; all progress on
-    stderr.
+    """The terminal output of a headless run: the notebook's stdout goes to our stdout line by line,
+    all progress to stderr.
 
-    On a terminal one bar counts the cells and carries the bar that the running cell draws.
-    Elsewhere, in a log, each cell and each finished bar is one line.
+    On a terminal, one bar counts the cells, and also shows the bar that the running cell draws.
+    Elsewhere, as in a log, each cell and each finished bar is one line.
     """
 
     def __init__(self, name: str, cells: int) -> None:
@@ -105,7 +105,8 @@ def choose_data(notebook: NotebookNode, data: str, name: str) -> None:
 
 
 def cell_error(cell: NotebookNode, number: int, name: str, ename: str, evalue: str) -> str:
-    """Where a cell failed, the line, and last the error as the learner would meet it."""
+    """Return which cell failed and at which line, followed by the error as the learner would see
+    it."""
     tracebacks = ["\n".join(out.traceback) for out in cell.outputs if out.output_type == "error"]
     plain = re.sub(r"\x1b\[[0-9;]*m", "", tracebacks[-1] if tracebacks else "")
     line = re.search(r"Cell In\s?\[\d+\], line (\d+)", plain)
@@ -210,10 +211,10 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
 
 
 def settle(notebook: NotebookNode) -> None:
-    """Make the outputs the same for every run: what was printed in pieces is joined, and widgets
-    keep their other forms.
+    """Make the outputs the same in every run: join text printed in pieces, and keep only the other
+    forms of widgets.
 
-    A widget's model ends with the kernel and has another number in each.
+    The model of a widget ends with the kernel and has a different id in each run.
     """
     for cell in notebook.cells:
         settled: list[Any] = []

@@ -1,5 +1,7 @@
-"""The first lines of what an answer prints while it is checked: a check calls it often, and its
-verdict stands below them."""
+"""Show only the first lines that an answer prints during its check.
+
+A check calls an answer many times, and its verdict appears below the printed lines.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,10 @@ MOST_CHARACTERS = 4000  # which is more than so many lines, unless they are long
 
 
 class _First:
-    """A text stream that hands on the first lines, and counts the rest. What it cannot do itself
-    the stream below it does."""
+    """A text stream that passes on the first lines and counts the others.
+
+    Other operations are delegated to the underlying stream.
+    """
 
     def __init__(self, below: TextIO) -> None:
         self.below = below

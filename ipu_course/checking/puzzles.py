@@ -39,9 +39,9 @@ HELPED = "with help"
 
 
 class Puzzle:
-    """The lines of an exercise's puzzle: a notebook shows them as a list that can be rearranged.
+    """The lines of an exercise's puzzle; a notebook shows them as a list that can be rearranged.
 
-    `lines`: as they stand in the function, in the order in which they are shown.
+    `lines`: the lines as they are in the function, in the order in which they are shown.
     """
 
     def __init__(self, exercise: Exercise, names: dict[str, Any]) -> None:
@@ -68,7 +68,7 @@ class Puzzle:
 
     @property
     def about(self) -> str:
-        """What to do, in words."""
+        """The instructions, in words."""
         return (
             f"{counted(len(self.lines), 'line')}. {self.wrong} of them come from answers that are "
             "wrong, and stay out."
@@ -158,12 +158,17 @@ class Puzzle:
 
 
 def puzzle(name: str, order: Any = None) -> Puzzle | Panel:
-    """Return the lines of a right answer, shuffled among wrong ones; with `order`, the verdict on
-    them in that order.
+    """Return the lines of a right answer, shuffled with wrong ones; with `order`, the verdict on
+    that order.
 
-    `order`: the letters of the lines, as "c a d b", or their numbers from 1 on, as [3, 1, 4, 2]. It
-    is there after three refusals. Raises `UnknownExerciseError`, `LessonError` where the lesson's
-    cells above were not run, and `AnswerKindError` for what is no order.
+    `order`: the letters of the lines, as "c a d b", or their numbers from 1 on, as [3, 1, 4, 2]. A
+    puzzle is available after three refusals.
+
+    :raises UnknownExerciseError: if there is no such exercise.
+
+    :raises LessonError: if the lesson's earlier cells have not been run.
+
+    :raises AnswerKindError: if `order` is not an order of lines.
     """
     exercise = find_exercise(name, "puzzle")
     head = f"{name} {exercise.title}: a puzzle"

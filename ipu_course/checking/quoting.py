@@ -85,8 +85,10 @@ def _array(value: object) -> Array:
 
 
 def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> str:
-    """Where `got` is not `expected`, in words; nothing if it is. Floats may differ by `tolerance`
-    of the largest of them."""
+    """Return how `got` differs from `expected`, in words; "" if they are equal.
+
+    Floats may differ by `tolerance` times the largest of them.
+    """
     if isinstance(expected, (list, tuple, np.ndarray)):
         right, actual = _array(expected), _array(got)
         if actual.dtype.kind not in "biuf":
@@ -143,9 +145,11 @@ NUMBERS: Mapping[type, Callable[[Any], Number]] = {
 
 
 def plain(value: object) -> Number | None:
-    """Return a number as Python has it: of numpy's kinds, an array without dimensions, a Fraction;
-    None for what is no number. Of a class derived from these the number alone: it may compare as it
-    likes."""
+    """Return a number as a plain Python number, or None if `value` is not a number.
+
+    It accepts numpy's numbers, arrays without dimensions, and Fractions. For an instance of a
+    derived class it returns the plain number, because the class may define its own comparison.
+    """
     if isinstance(value, np.ndarray) and value.ndim == 0 or isinstance(value, np.generic):
         value = value.item()
     same = next((same for kind, same in NUMBERS.items() if issubclass(type(value), kind)), None)

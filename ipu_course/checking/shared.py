@@ -37,7 +37,7 @@ LINE = re.compile(
 
 @dataclass(frozen=True)
 class Shared:
-    """What a line says."""
+    """The parts of a line of share()."""
 
     name: str
     figure: str
@@ -51,7 +51,10 @@ class Shared:
 
 
 def parsed(line: object) -> Shared:
-    """Return the parts of a line. Raises `LessonError` for what is none."""
+    """Return the parts of a line.
+
+    :raises LessonError: if it is not a line of share().
+    """
     match = LINE.fullmatch(" ".join(line.split())) if isinstance(line, str) else None
     if match is None:
         raise LessonError(f"""{shown(line)} is no line of share().
