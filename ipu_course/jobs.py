@@ -1,7 +1,7 @@
-"""The jobs of the command line, by the same names for `run.py` and `ipu-teach`.
+"""The jobs of the command line, with the same names for `run.py` and `ipu-teach`.
 
-run.py reads this file by itself, before there is an environment: it imports Python's own modules
-alone, and nothing of the kit.
+run.py reads this file alone, before there is an environment, so it imports only the standard
+library, and nothing from the kit.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ EXTRAS: dict[str, tuple[str, Sequence[str]]] = {
 
 
 def answer(program: str, words: Sequence[str]) -> None:
-    """Say help, or what is wrong with a job's name, and exit; nothing where the job is there."""
+    """Print help, or the problem with a job's name, and exit; return if the job exists."""
     job = words[0] if words else ""
     if job in WORDS or job == "--version":
         return

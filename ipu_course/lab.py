@@ -15,8 +15,8 @@ from ipu_teach._support.places import try_writing
 
 
 def homes() -> Iterator[tuple[str, Path]]:
-    """Where Jupyter, IPython and matplotlib keep things of their own, each with the variable that
-    moves it."""
+    """Return the folders in which Jupyter, IPython and matplotlib store their files, each with the
+    variable that moves it."""
     home = Path(os.path.expanduser("~"))
     with contextlib.suppress(ImportError):
         from jupyter_core import paths
@@ -30,7 +30,8 @@ def homes() -> Iterator[tuple[str, Path]]:
 
 
 def move_in() -> None:
-    """Let programs keep in the work folder, for this run, what they cannot keep in the home."""
+    """Let programs store files in the work folder for this run, if they cannot store them in the
+    home."""
     if os.path.expanduser("~") == "~":  # a user whom this machine does not know
         os.environ["HOME"] = str(work_path())
     for name, folder in homes():
@@ -53,8 +54,8 @@ NO_NEWS = (
 
 
 def lab(word: str | None, jupyter_arguments: Sequence[str]) -> int:
-    """Open the learner's copy of a lesson in JupyterLab; where a hub starts this, it is her server
-    there."""
+    """Open the learner's copy of a lesson in JupyterLab; on a hub, this is the learner's own
+    server."""
     lesson = find_lesson(word)
     command, env = opening(lesson)
     copy = Path(env["IPU_TEACH_WORK"], lesson.name)
@@ -63,8 +64,8 @@ def lab(word: str | None, jupyter_arguments: Sequence[str]) -> int:
 
 
 def opening(lesson: Path) -> tuple[list[str], dict[str, str]]:
-    """Return the command that opens the learner's copy of a lesson in JupyterLab, and its
-    environment. The copy is made."""
+    """Make the learner's copy of a lesson, and return the command that opens it in JupyterLab, and
+    its environment."""
     need("jupyterlab", "lab")
     kept_work()
     copy = learners_copies(lesson)

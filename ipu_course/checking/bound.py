@@ -17,9 +17,10 @@ from math import ceil
 from ipu_course.checking.verdict_panel import number
 from ipu_teach.report import Report
 
-# of a tile: two loads and a store of 64 bits; golden/chips.py has the published rates
+# bytes that a tile accesses in a cycle: two loads and a store of 64 bits; golden/chips.py has the
+# published rates
 MEMORY_BYTES_PER_CYCLE = 24
-# in a cycle; Target has the units and their sources
+# per unit and cycle; Target has the numbers of units and their sources
 MULTIPLY_ADDS_PER_UNIT = {"fp32": 1, "fp16": 4}
 
 

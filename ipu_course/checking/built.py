@@ -22,7 +22,7 @@ from ipu_course.checking.shared import LONGEST_KEPT, last_name
 from ipu_course.checking.state import learned
 from ipu_course.checking.verdicts import Kind, Passed
 
-# what `shared.alone` writes, and nothing else
+# only the form that `shared.alone` writes
 KEPT = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign)
 
 

@@ -48,14 +48,12 @@ class Broken(Exception):
         line = line_of(self.error)
         cause = error.__cause__
         if isinstance(error, IPUTeachError):
-            caller_line = (
-                "" if "check(" in error.line else error.line
-            )  # which is what called all of this
+            caller_line = "" if "check(" in error.line else error.line  # the check's own call
             advice = (
                 _counted(error) if isinstance(error, MissingPerfEstimateError) else error.next_step
             )
             if not line and isinstance(error, StreamConnectionError) and cause is not None:
-                line, advice = line_of(cause), "mend that line."  # of the learner's callback
+                line, advice = line_of(cause), "mend that line."  # a line of the learner's callback
             error_rows: VerdictRows = (
                 ("where", error.where),
                 ("line", caller_line or line),
@@ -139,7 +137,8 @@ def _counted(error: MissingPerfEstimateError) -> str:
 
 
 def is_interruption(error: BaseException | None) -> bool:
-    """Whether it is an interruption, the learner's or the clock's, and no class of an answer's."""
+    """Return whether the error is an interruption by the learner or the time limit, and not a class
+    of the answer's own."""
     return type(error) in (KeyboardInterrupt, Stopped)
 
 
@@ -156,7 +155,7 @@ class answering:
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         put_back()
-        # SystemExit too
+        # catches SystemExit too
         ours = isinstance(error, (NotYet, NotAttempted, Broken)) or is_interruption(error)
         if error is not None and not ours:
             raise Broken(self.tried, error) from error
@@ -193,7 +192,7 @@ def call(answer: Callable[..., Any], *arguments: Any) -> Any:
     names: list[str] = []
     try:
         signature = inspect.signature(answer)
-    except Exception:  # some of C's functions have none, and what claims to be one may be none
+    except Exception:  # some C functions have no signature, and a fake one may be invalid
         signature = None
     if signature is not None:
         try:

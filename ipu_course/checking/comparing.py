@@ -47,7 +47,7 @@ def compare_value(answer: Any, right: Any, exercise: str, about: str, advice: st
     raise NotYet(about, actual, "", why, known or advice)
 
 
-Pairs = Sequence[tuple[tuple[Any, ...], Any]]  # the arguments of each call, and what came
+Pairs = Sequence[tuple[tuple[Any, ...], Any]]  # the arguments and the result of each call
 
 
 def compare(
@@ -157,12 +157,12 @@ def rounding_or_logic(again: Callable[[], str]) -> str:
     `again` tries the answer anew, with float64 wherever FLOAT or HALF is declared, and returns what
     differs then, in words.
     """
-    if half_is_over():  # to try it anew takes no longer than that took
+    if half_is_over():  # a second run takes no longer than the first
         return ""
     try:
         with in_float64():
             return "" if again() else ROUNDED
-    except Exception:  # what does not run in float64 stays unexplained
+    except Exception:  # an answer that fails in float64 stays unexplained
         return ""
 
 

@@ -19,8 +19,8 @@ from ipu_course.checking.verdicts import Passed
 from ipu_course.checking.words import section, text
 from ipu_teach.errors import AnswerKindError, UnknownExerciseError, counted, did_you_mean, shown
 
-REFUSALS = 3  # after which a puzzle is offered
-MOST = 1e15  # of a number that is predicted
+REFUSALS = 3  # number of refusals after which a puzzle is offered
+MOST = 1e15  # the largest number that can be predicted
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class PredictedValue:
         if self.choices:
             return str(answer) if isinstance(answer, str) and answer in self.choices else None
         number_ = plain(answer)
-        if self.share:  # per cent are told from a share by their size, or by their sign
+        if self.share:  # a size above 1 or a per cent sign marks per cent
             if isinstance(answer, str) and (
                 message := re.fullmatch(r"([\d.]+) ?(%|per cent)", answer)
             ):
@@ -239,7 +239,7 @@ def lesson(number: str, *items: Exercise | Question, later: tuple[Later, ...] = 
     return Lesson(number, text(entries, "title"), int(text(entries, "minutes")), items, later)
 
 
-# of the lessons that have exercises, in order
+# the numbers of the lessons that have exercises, in order
 NUMBERS = (
     *("00", "01", "02", "03", "04", "05", "06", "07", "07b"),
     *("08", "09", "10", "11", "12", "13", "14", "15"),

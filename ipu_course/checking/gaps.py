@@ -26,7 +26,7 @@ from ipu_course.checking.notebooks import lessons, read_json
 from ipu_teach.errors import LessonSourceError, UnknownExerciseError, shown
 
 BEGIN = re.compile(rf"^( *)# BEGIN SOLUTION ({EXERCISE}): (\S.*)$")
-WIDTH = 88  # characters of a comment, such that a cell shows all of it on a small screen
+WIDTH = 88  # characters of a comment, so that it fits into a cell on a small screen
 MARK = re.compile(r"#\s*(BEGIN|END)\s+SOLUTION")
 END = re.compile(r"^ *# END SOLUTION$")
 CONFLICT = re.compile(r"^(<{7}|>{7})( |$)", re.MULTILINE)

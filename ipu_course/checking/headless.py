@@ -43,7 +43,7 @@ class Screen:
         )
         self.cells = cells
         self.pending = {"stdout": "", "stderr": ""}  # the unfinished last line of each stream
-        self.moving = False  # whether that line of stderr has been drawn over: a progress bar
+        self.moving = False  # whether that line of stderr was redrawn, as a progress bar is
 
     def _print(self, text: str, stream: str) -> None:
         target = sys.stdout if stream == "stdout" else sys.stderr
@@ -150,7 +150,7 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
                 screen.show(msg["content"]["name"], msg["content"]["text"])
             return super().process_message(msg, cell, cell_index)
 
-    # No folder to look in leaves the one kernel that jupyter_client makes of this interpreter.
+    # With no folders to search, the only kernel is the one for this interpreter.
     manager = AsyncKernelManager(
         kernel_name="python3", kernel_spec_manager=KernelSpecManager(kernel_dirs=[])
     )
@@ -174,7 +174,7 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
                     screen.cell_done(number)
         except CellExecutionError as error:
             return cell_error(cell, number, name, error.ename, error.evalue)
-        except DeadKernelError:  # what nbclient makes of a cancelled task, too
+        except DeadKernelError:  # nbclient raises it for a cancelled task, too
             return f"{name}: the kernel died in code cell {number}; most often memory ran out"
         except RuntimeError as error:
             return f"{name}: the kernel did not start: {error}"
@@ -194,7 +194,7 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
     task = loop.create_task(run_cells())
     try:
         loop.run_until_complete(asyncio.wait([task]))
-    except KeyboardInterrupt:  # before the handler stands, or on Windows, which has none
+    except KeyboardInterrupt:  # before the handler is installed, or on Windows, which has none
         stop()
         loop.run_until_complete(asyncio.wait([task]))
     finally:
@@ -268,7 +268,7 @@ def run(word: str, data: str | None = None, html: str | None = None, store: bool
     try:
         notebook = nbformat.read(path, as_version=4)
         nbformat.validate(notebook)
-    except Exception as error:  # what is no notebook fails in as many ways as nbformat has lines
+    except Exception as error:  # nbformat raises many kinds of errors for invalid notebooks
         raise LessonError(f"""{path.name} is no notebook: {shown(str(error))}.
             where: {path}
             next:  open it in JupyterLab and save it again, or take an older copy.""") from None
@@ -276,12 +276,12 @@ def run(word: str, data: str | None = None, html: str | None = None, store: bool
         choose_data(notebook, data, path.stem)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a console that cannot show a character shows "?"
+            stream.reconfigure(errors="replace")  # the console shows "?" for an unknown character
     with tempfile.TemporaryDirectory(prefix="ipu_teach-", ignore_cleanup_errors=True) as scratch:
-        # A solved lesson must not tick off the learner's exercises; one's own keeps to the work
-        # folder of this moment.
+        # Running a solved lesson must not mark the learner's exercises as solved. The learner's
+        # own copy uses the current work folder.
         env = dict(os.environ, IPU_TEACH_WORK=scratch if bundled or store else str(work_path()))
-        if store:  # as the tests will run it again
+        if store:  # the same settings as in the tests
             env.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", IPU_TEACH_GPU="0")
         else:
             env.setdefault("TQDM_NCOLS", "48")  # the bars of a cell share a line with ours

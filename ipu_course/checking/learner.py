@@ -23,7 +23,7 @@ Notebook = dict[str, Any]
 def learners_form(solved: Notebook, name: str = "") -> Notebook:
     """Return a solved notebook as a learner gets it. A lesson without gaps comes back as it is.
     Raises `LessonSourceError`."""
-    # a copy; where links lead is a folder nearer
+    # links in the copy start one folder closer to their targets
     returned_value: Notebook = json.loads(json.dumps(solved).replace("](../", "]("))
     code = [
         (f"{name}, cell {n}", cell)

@@ -37,7 +37,7 @@ _shared: dict[str, Shared | None] = {}  # the lines of those that passed
 
 
 DONE = ("solved", "with help", "given")  # states that no further attempt takes back
-# that are kept of the refusals of an exercise; characters of one
+# reasons for refusals stored per exercise, and the characters of one
 MOST_REASONS, LONGEST_REASON = 8, 160
 SIGNS = {
     Kind.PASSED: "✓",
@@ -47,9 +47,9 @@ SIGNS = {
     Kind.UNJUDGED: "?",
 }
 
-# behind the heading of what passed: light enough for the words, dark page or light
+# background of a passed heading, readable on dark and on light pages
 WASH = "#1a985030"
-# seen on light pages and on dark ones
+# visible on light and on dark pages
 TINTS = {Kind.PASSED: "#1a9850", Kind.NOT_YET: "#d9830a", Kind.ERROR: "#d1495b"}
 
 
@@ -85,7 +85,7 @@ def check(name: str, *answers: Any) -> Verdict:
     the value of a last line is not shown, the verdict is printed.
     """
     verdict = _tried(name, answers)
-    # every shell that shows the value of a line has this prompt
+    # interactive shells, which show the value of a line, define sys.ps1
     if sys._getframe(1).f_globals.get("__name__") == "__main__" and not hasattr(sys, "ps1"):
         print(verdict)
     return verdict
@@ -451,7 +451,7 @@ def complete_reference(name: str, names: dict[str, Any]) -> Reference:
 def run_cell(reference_found: Reference, path: str, names: dict[str, Any]) -> tuple[Any, ...]:
     """Run a cell among the names of a notebook, and return its answers. `path` is the file that
     tracebacks name."""
-    # So that the kit can quote its lines, as it does with a learner's.
+    # The kit can then quote its lines, as it does with a learner's.
     linecache.cache[path] = (
         len(reference_found.cell),
         None,

@@ -34,8 +34,8 @@ from ipu_course.checking.shared import last_name
 
 CELL = re.compile(r"^# %% (.+)\n((?:# .+\n)*)", re.MULTILINE)
 HEAD = re.compile(r"# (why|next|not yet|error in the answer|like): +(.+\n(?:#   .+\n)*)")
-# seconds of work, or twice that of waiting, after which no further mistake is tried: the verdict
-# must come
+# seconds of processor time (twice that by the clock) after which no further mistake is tried, so
+# that the verdict is not delayed
 PATIENCE = 2.0
 
 Reason = tuple[str, str]  # why an answer is wrong, and what to do next; "" for nothing
@@ -133,7 +133,7 @@ def alike(mistakes: Iterable[Mistake], fits: Callable[[Any], bool]) -> Iterator[
     worked, waited = thread_time(), perf_counter()
     for mistake in mistakes:
         fitting = False
-        with suppress(Exception):  # a mistake that ends with an error comes to something else
+        with suppress(Exception):  # a mistake that raises an error does not match
             fitting = fits(mistake.like)
         if fitting:
             yield mistake

@@ -25,10 +25,10 @@ COURSE = Path(__file__).resolve().parents[1]
 NOTEBOOKS = bundled("notebooks", COURSE)
 PAGES = bundled("docs", COURSE)
 INDEX = "index.ipynb"  # the map of the lessons
-# the numbered lessons, and the machine in one file
+# the numbered lessons, and the one-file machine
 PATTERNS = ("[0-9][0-9]_*.ipynb", "[0-9][0-9][a-z]_*.ipynb", "tiny.ipynb")
 ALIASES = {"mnist": "07", "cnn": "07b"}
-DEEPEST = 50  # of lists and objects within each other; a notebook has ten or so
+DEEPEST = 50  # nesting levels of lists and objects; a notebook has about ten
 
 
 def lessons(solved: bool = False) -> list[Path]:
@@ -187,7 +187,7 @@ def _trust(notebook: Path) -> None:
         from nbformat.sign import NotebookNotary
 
         NotebookNotary().sign(nbformat.read(notebook, as_version=nbformat.NO_CONVERT))
-    # a convenience: whatever is wrong with the signature store, the lesson opens
+    # signing is a convenience: the lesson opens even if the signature store is broken
     except Exception as error:
         _say_once(f"a copy could not be marked as trusted ({error}); its pictures move after a run")
 
@@ -226,7 +226,7 @@ def read_json(file: Path) -> Any:
     """
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
-        json.dumps(content, allow_nan=False)  # Python reads NaN, and 1e999, which JSON has not
+        json.dumps(content, allow_nan=False)  # Python reads NaN and 1e999, which JSON does not have
     except RecursionError:
         content = None
     if content is None or not _within(content, DEEPEST):

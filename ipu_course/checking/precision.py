@@ -22,8 +22,8 @@ from ipu_course.checking.time_limit import rebound
 from ipu_teach.types import FLOAT, DType
 from ipu_teach.types.dtypes import IN_DOUBLE
 
-ROOM = 8  # times the reference's own loss
-NARROW = ("float16", "half", "float32", "single")  # of numpy's names
+ROOM = 8  # allowed error, as a multiple of the reference's own error
+NARROW = ("float16", "half", "float32", "single")  # numpy's names of narrow types
 
 
 @contextmanager
@@ -32,7 +32,7 @@ def in_float64() -> Iterator[None]:
     HALF and narrow types."""
     before = IN_DOUBLE.set(True)
     try:
-        # by which names an answer's own calls ask for them
+        # the names that an answer's own calls use
         with rebound({(np, name): np.float64 for name in NARROW}):
             yield
     finally:
@@ -63,5 +63,5 @@ class Precision:
 
     @property
     def tolerance(self) -> float:
-        """The allowed error of an answer, as a share of the largest number of the right one."""
+        """The allowed error of an answer, relative to the largest number of the right answer."""
         return ROOM * max(*self.losses(self.dtype), float(np.finfo(self.dtype.numpy).eps) / 2)

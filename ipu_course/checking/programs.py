@@ -18,9 +18,9 @@ from ipu_teach.types import Array
 
 TILES = 13
 OTHER = 7  # tiles of a second machine, so that nothing is right on 13 alone
-WORKERS = 6  # of a tile
+WORKERS = 6  # worker threads per tile
 SYNC = 100  # cycles of a sync; Target.auto_sync_delay
-WIDTH, BATCH = 78, 26  # numbers of a layer's input, and inputs at once
+WIDTH, BATCH = 78, 26  # elements of a layer's input, and inputs in a batch
 
 
 def device_of(tiles: int = TILES, ipus: int = 1, **machine: Any) -> Device:

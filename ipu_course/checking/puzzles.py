@@ -100,7 +100,7 @@ class Puzzle:
 
         display({"text/plain": repr(self), "text/html": self._repr_html_()}, raw=True)
         live: dict[str, Any] = {}
-        with suppress(ImportError):  # without the extra `lab` the text form is all there is
+        with suppress(ImportError):  # without the extra `lab` there is only the text form
             import ipywidgets
 
             live = dict(ipywidgets.Box([widget(self)])._repr_mimebundle_())
@@ -250,7 +250,9 @@ def widget(returned_value: Puzzle) -> Any:
         about = traitlets.Unicode().tag(sync=True)
         above = traitlets.Unicode().tag(sync=True)
         lines: Any = traitlets.List().tag(sync=True)
-        tried: Any = traitlets.List().tag(sync=True)  # [how often, the places that were tried]
+        tried: Any = traitlets.List().tag(
+            sync=True
+        )  # [number of attempts, the positions that were tried]
         verdict = traitlets.Unicode().tag(sync=True)
 
     shown_ = ShuffledLines(
@@ -274,7 +276,7 @@ def widget(returned_value: Puzzle) -> Any:
         except LessonError as error:
             number = 0
             message = f'<pre role="alert" style="white-space:pre-wrap">{escape(str(error))}</pre>'
-        # another text each time, or nothing would change
+        # the text must differ each time, or the view would not update
         shown_.verdict = f"<!-- {number} -->{message}"
 
     shown_.observe(answer, "tried")

@@ -16,8 +16,8 @@ from ipu_teach.errors import LONGEST, IPUTeachError, shown
 from ipu_teach.graph.source import in_words
 from ipu_teach.types import Array
 
-TOLERANCE = 1e-6  # where none was derived, see double.py: of the largest number of the right answer
-LONGEST_CALL = 96  # characters of a call as a verdict quotes it
+TOLERANCE = 1e-6  # default, relative to the largest number of the right answer
+LONGEST_CALL = 96  # characters of a call that a verdict quotes
 ELSEWHERE = tuple(
     {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
@@ -27,7 +27,7 @@ def said_by(error: BaseException) -> str:
     """Return an error's class and message; its class alone where it cannot say its message."""
     try:
         text = error.tried if isinstance(error, IPUTeachError) else shown_text(str(error))
-    except BaseException:  # whatever its __str__ raises
+    except BaseException:  # its __str__ may raise anything
         text = ""
     return f"{type(error).__name__}: {text}".removesuffix(": ")
 
@@ -80,7 +80,7 @@ def quoted(value: object) -> str:
 def _array(value: object) -> Array:
     try:
         return np.asarray(value)
-    except Exception:  # rows of different lengths, or something that refuses to be an array
+    except Exception:  # rows of different lengths, or no array at all
         return np.asarray(None)
 
 
@@ -92,7 +92,9 @@ def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> s
     if isinstance(expected, (list, tuple, np.ndarray)):
         right, actual = _array(expected), _array(got)
         if actual.dtype.kind not in "biuf":
-            pairs = right.dtype.kind in "UO" and got == expected  # of words and numbers, as steps
+            pairs = (
+                right.dtype.kind in "UO" and got == expected
+            )  # strings and mixed objects, such as steps
             return "" if pairs else returned(got, " is not a row of numbers")
         if actual.shape != right.shape:
             return (
@@ -136,7 +138,7 @@ def returned(value: object, fault: str = "") -> str:
 
 
 Number = int | float | Fraction
-# by kind, how the number itself is had of whatever is derived from it
+# for each base class, a function that returns the plain number of an instance of a derived class
 NUMBERS: Mapping[type, Callable[[Any], Number]] = {
     int: int.__int__,
     float: float.__float__,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SENTENCES, FEW = 3, 3
 HEADING = r"(?m)^#+ (.*)"
-AHA = "aha"  # the tag of the cell at which the workshop's page has something to say
+AHA = "aha"  # the tag of the cell that the workshop's page discusses
 TEMPLATE = Path(__file__).with_name("slides.html")
 
 
@@ -91,7 +91,7 @@ class Deck:
             self.chosen = dict(sorted({**self.chosen, **options}.items()))
         self.said: dict[int, list[str]] = {}
         used: set[str] = set()
-        for i in reversed(self.chosen):  # the later picture first: a text is told once
+        for i in reversed(self.chosen):  # the later picture first, because each text is used once
             ways = [fault for fault in self.near(i) if fault and not used.intersection(fault)]
             self.said[i] = [*ways, prose(of_itself(self.chosen[i]))][0][:SENTENCES]
             used.update(self.said[i])

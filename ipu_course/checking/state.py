@@ -29,8 +29,8 @@ from ipu_teach.graph.layouts import is_whole
 
 FORMAT = 1
 FILE = "progress.json"
-LARGEST = 1 << 20  # bytes of a file that is read; a whole course fills a twentieth of it
-MOST_COUNTED = 10**6  # of attempts, so that the file stays small
+LARGEST = 1 << 20  # bytes of the largest file that is read; a whole course fills a twentieth of it
+MOST_COUNTED = 10**6  # the largest count of attempts, so that the file stays small
 
 Record = dict[str, Any]
 
@@ -52,14 +52,14 @@ def read(file: Path) -> Record:
     :raises NoProgress: if it is not a progress file.
     """
     about = file.stat()
-    # a pipe would keep its reader waiting, and a device never ends
+    # reading a pipe could block, and a device never ends
     if S_ISFIFO(about.st_mode) or S_ISCHR(about.st_mode):
         raise NoProgress("no ordinary file")
     if about.st_size > LARGEST:
         raise NoProgress("far too large")
     try:
         data = read_json(file)
-    except ValueError:  # also what is no UTF-8
+    except ValueError:  # invalid UTF-8 too
         raise NoProgress("damaged") from None
     if not isinstance(data, dict) or not isinstance(data.get("records"), dict):
         raise NoProgress("damaged")
@@ -73,7 +73,7 @@ class Progress:
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / FILE
-        self._pending: list[Callable[[Record], None]] = []  # of the whole file
+        self._pending: list[Callable[[Record], None]] = []  # changes not yet written to the file
         self._said: set[str] = set()
 
     def records(self) -> dict[str, Record]:

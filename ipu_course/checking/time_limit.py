@@ -31,19 +31,18 @@ from ipu_teach._support.own_code import is_own_module
 
 T = TypeVar("T")
 
-# seconds that an answer may take, of the processor's; what does not end at once is over within 10
-# on a machine of its own
+# seconds of processor time that an answer may take; on an idle machine, an answer that ignores the
+# first exception still ends within 10
 LIMIT = 8.0
 BEGAN = ContextVar("when the check that is going on began", default=0.0)
-# seconds until the exception is raised again, if an answer went on after the first, and after the
-# second
+# seconds until the exception is raised again, if an answer continues after the first, and after
+# the second
 AGAIN = (0.7, 0.5)
-ASLEEP = 0.1  # the share of the processor below which an answer waits for something else
-BURST = 0.2  # seconds of raising it at every turn and call, for an answer that catches everything
+ASLEEP = 0.1  # below this share of processor time, an answer counts as waiting
+BURST = 0.2  # seconds of raising it at every chance, for an answer that catches everything
 PAUSE = 0.5  # seconds between such bursts
 
-# Modules of which every call into an answer is followed by a look at what is bound in them: what
-# checks are made of.
+# The modules that checks use: their bindings are restored after every call into an answer.
 OFTEN = {
     "numpy",
     "builtins",
@@ -56,7 +55,7 @@ OFTEN = {
 _add_pending_call = ctypes.pythonapi.Py_AddPendingCall
 _add_pending_call.argtypes = (ctypes.c_void_p, ctypes.py_object)
 _add_pending_call.restype = ctypes.c_int
-# int(object) in C: -1 if __len__ raises
+# a C function int(object), which returns -1 if __len__ raises
 _length_of = ctypes.cast(ctypes.pythonapi.PyObject_Size, ctypes.c_void_p)
 
 
@@ -80,7 +79,7 @@ class _Watch:
         self.gate.acquire()
 
     def start(self) -> None:
-        # in a browser there is no thread, and nothing ends an answer but the kernel's restart
+        # a browser has no threads, and only a restart of the kernel ends an answer there
         with suppress(RuntimeError):
             threading.Thread(target=self._watch, name="ipu_teach watch", daemon=True).start()
 
@@ -123,7 +122,7 @@ class _Watch:
         return 0
 
 
-_watches: list[_Watch] = []  # what a pending call names must not go before it
+_watches: list[_Watch] = []  # keeps the objects of pending calls alive until they run
 
 
 def within(seconds: float, work: Callable[[], T]) -> T:
@@ -144,7 +143,7 @@ def within(seconds: float, work: Callable[[], T]) -> T:
             watch.start()
             return work()
         finally:
-            watch.done = True  # Python makes no pending call before this is done
+            watch.done = True  # Python makes no pending call before this assignment
             watch.gate.release()
             if watch.over:
                 raise TooLong
@@ -159,7 +158,7 @@ def half_is_over() -> bool:
     return perf_counter() - BEGAN.get() > LIMIT / 2
 
 
-# what is bound for a while instead: by module or class, and name
+# temporary bindings: (module or class, name) -> object
 Meanwhile = Mapping[tuple[Any, str], Any]
 
 
@@ -207,7 +206,7 @@ class Bindings:
         self.modules = 0
         self.names = list[_Names]()
         self.meanwhile = dict[tuple[Any, str], Any]()
-        self.watched = 0  # by how many `as_it_was`, one within the other
+        self.watched = 0  # how many nested `as_it_was` blocks are active
 
     def note(self) -> None:
         """Record the current bindings."""
@@ -260,7 +259,7 @@ def as_it_was() -> Iterator[None]:
     of_shell = vars(shell) if (shell := get_shell()) else {}
     ask_exit = of_shell.get("ask_exit")
     try:
-        of_shell["ask_exit"] = _leave  # which a notebook's own exit() calls, and goes on
+        of_shell["ask_exit"] = _leave  # a notebook's exit() calls it and continues
         yield
     finally:
         if ask_exit is None:

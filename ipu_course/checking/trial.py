@@ -48,13 +48,17 @@ from ipu_teach.program import (
 )
 from ipu_teach.types import DType
 
-GLOBAL = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF")  # of a name that a function does not bind
+GLOBAL = (
+    "LOAD_GLOBAL",
+    "LOAD_NAME",
+    "LOAD_DEREF",
+)  # opcodes for names that a function does not bind
 Place = Callable[[Graph, Tensor], None]
-Built = tuple[Program, list[Tensor]]  # what an answer comes to: its program, and its results
+Built = tuple[Program, list[Tensor]]  # the program of an answer, and its result tensors
 Answers = Callable[[Any, "Trial", Graph, list[Any]], Built]
 
 
-# Where a tensor lies: a tile, one of these, or nowhere
+# Tile mappings of a tensor: a tile, one of these functions, or None for unmapped
 
 
 def linearly(graph: Graph, tensor: Tensor) -> None:
@@ -129,7 +133,7 @@ class StreamOut:
         return graph.add_device_to_host_fifo(name, self.dtype, self.size)
 
 
-# What answers look like
+# Forms of answers
 
 
 def builds(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
@@ -184,8 +188,8 @@ def appends(
 
 
 def codelet(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
-    """Build the program of an answer that is a codelet: one vertex of it on tile 0, with the
-    tensors' names as fields."""
+    """Build the program of an answer that is a codelet: one vertex on tile 0, its fields connected
+    to the tensors of the same names."""
     cls = codelet_of(answer, "a check")
     compute_set = graph.add_compute_set("check")
     with answering(trial.tried):
@@ -268,7 +272,8 @@ class Trial:
     """The conditions for running answers; `tried` describes them in words.
 
     `runs`: the number of consecutive runs of one loaded engine. `ready(run)` is called once the
-    program is loaded: it may refuse the program, and connects the streams that the answer created.
+    program is loaded, before the streams are connected: it may refuse the program, or prepare the
+    run.
     """
 
     tried: str
@@ -279,12 +284,13 @@ class Trial:
     runs: int = 1
     tiles: int = TILES
     ipus: int = 1
-    replicas: int = 1  # of the graph: a tensor is of each of them
+    replicas: int = 1  # replicas of the graph; each has its own copy of a tensor
     options: Mapping[str, Any] = field(default_factory=dict)
-    # of a loop whose end the device decides; then the run is stopped as endless. 0: nobody counts
+    # rounds of a loop whose end the device decides, after which the run is stopped as endless;
+    # 0: not counted
     most_rounds: int = 0
     ready: Callable[[Ran], None] = lambda run: None
-    agree: Callable[[Ran, Ran], bool] = equal  # whether hers is what another answer comes to
+    agree: Callable[[Ran, Ran], bool] = equal  # whether the learner's run equals another answer's
 
     def build(self, answer: Any) -> Ran:
         """Return the answer's program in its own graph, not yet run.
@@ -416,14 +422,14 @@ class Ran:
     program: Program
     results: list[Tensor]
     engine: Engine = field(init=False)
-    report: Report = field(init=False)  # of the first run
+    report: Report = field(init=False)  # report of the first run
     error: BaseException | None = None
     endless: list[bool] = field(default_factory=list)
     came: list[dict[str, Any]] = field(default_factory=list)
     sent: dict[str, Any] = field(default_factory=dict)
     _received: dict[str, list[Any]] = field(default_factory=dict)
     loaded: bool = False
-    rounds: int = 0  # of the loop that is going on
+    rounds: int = 0  # rounds of the current loop
 
     def run(self) -> None:
         """Load the program unless it is loaded, and run it as often as the trial requires.
@@ -482,11 +488,13 @@ class Ran:
             self.engine = engine = Engine(graph, self.program, **trial.options)
             engine.load(device_of(trial.tiles, trial.ipus))
             for stream in engine.list_streams() if trial.most_rounds else ():
-                if stream.handle not in trial.streams:  # one of the answer's own may be among them
+                if (
+                    stream.handle not in trial.streams
+                ):  # the answer's own streams are in the list too
                     engine.connect_stream_to_callback(stream.handle, pulse)
             trial.ready(self)
             for name, kind in trial.streams.items():
-                if isinstance(kind, StreamIn):  # an array would go round
+                if isinstance(kind, StreamIn):  # an array would be repeated
                     engine.connect_stream(
                         name, iter(np.asarray(kind.brings).reshape(-1, kind.size))
                     )
@@ -563,7 +571,7 @@ class Ran:
         known, advice = self.trial.reason(self, exercise, advice=advice, **details)
         return NotYet(self.trial.tried, actual, expected, known or why, advice, draws=draws)
 
-    # What any program can have wrong with it
+    # Faults that any program can have
 
     @property
     def cycles(self) -> float:

@@ -161,7 +161,7 @@ class Panel:
             first = f"  {label + ':':{width}} "
             later = " " * (width + 3)
             for part in text.splitlines() or [""]:
-                # a line that was indented by its author is code, or drawn: it is not filled
+                # an indented line is code or a drawing, so it is not wrapped
                 lines.append(
                     first + part if part.startswith((" ", "|")) else _filled(part, first, later)
                 )

@@ -18,7 +18,7 @@ from ipu_course.checking.shared import Shared
 from ipu_course.checking.time_limit import half_is_over
 from ipu_course.checking.verdict_panel import Bars, number
 
-ORDINARY = "drawn"  # how the names of ordinary cases begin
+ORDINARY = "drawn"  # prefix of the names of ordinary cases
 MODELLED = "modelled cycles"
 MOST_DRAWN = 40_000  # bytes of the picture of a refusal; a larger one is left out
 
@@ -34,7 +34,7 @@ class Kind(Enum):
 
 
 VerdictRows = tuple[tuple[str, str], ...]
-Draws = Callable[[], Any]  # a view of the failing case, or None where none says more than the words
+Draws = Callable[[], Any]  # a view of the failing case, or None if it would add nothing
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class NotYet(Exception):
         short."""
         if self.draws is None or half_is_over():
             return None
-        with suppress(Exception):  # what cannot be drawn is told in words alone
+        with suppress(Exception):  # without a picture, the words are enough
             view = self.draws()
             if view is not None and len(view._repr_html_().encode()) <= MOST_DRAWN:
                 return view

@@ -1,4 +1,4 @@
-"""A class on the shell: `ipu-teach class FOLDER… [--ladder] [--serve] [--csv] [--fresh]`."""
+"""Implement `ipu-teach class FOLDER… [--ladder] [--serve] [--csv] [--fresh]`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ PORT = 8899
 
 
 def main(words: Sequence[str]) -> int:
-    """Return the do what the words after `class` ask; the exit status. Raises `LessonError`."""
+    """Run the command with the words after `class`, and return the exit status. Raise `LessonError`
+    on failure."""
     parser = _parser()
     options = parser.parse_args(words)
     if options.csv and Path(options.csv).is_dir():  # --csv stands before the folders
@@ -54,7 +55,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _write(file: Path, rows: str) -> None:
-    """Write rows for a spreadsheet, with the mark by which Excel knows UTF-8."""
+    """Write rows for a spreadsheet, with the byte order mark by which Excel recognises UTF-8."""
     if file.suffix.lower() != ".csv":  # it may be a learner's, or the folder of all
         raise LessonError(
             f"--csv was given {str(file)!r}, whose name does not end in .csv.",

@@ -1,5 +1,5 @@
-"""The class as a page on this machine, which fetches itself anew every few seconds; for eyes on
-this machine alone."""
+"""Serve the class as a page that refreshes itself every few seconds, visible on this machine
+only."""
 
 from __future__ import annotations
 
@@ -53,8 +53,11 @@ setInterval(async()=>{
 
 
 def serve(body: Callable[[], str], port: int) -> int:
-    """Return the serve what `body` returns until Ctrl-C; the exit status. Port 0 takes any that is
-    free. Raises `LessonError`."""
+    """Serve the result of `body` until Ctrl-C, and return the exit status. Port 0 takes any free
+    port.
+
+    :raises LessonError: if the page cannot be served.
+    """
     try:
         server = ThreadingHTTPServer((HOST, port), _handler(body))
     except (OSError, OverflowError) as error:
@@ -75,13 +78,13 @@ def serve(body: Callable[[], str], port: int) -> int:
 
 
 def page(body: Callable[[], str], ask: str = "table") -> str:
-    """Return the page, with what `body` returns in it; every few seconds it asks for the address
-    `ask`, which answers `table`."""
+    """Return the page with the result of `body`; every few seconds it fetches the address `ask`,
+    which answers with `table`."""
     return PAGE.replace("EVERY", str(1000 * EVERY)).replace("ASK", ask).replace("BODY", table(body))
 
 
 def table(body: Callable[[], str]) -> str:
-    """Return what `body` returns, or what is wrong."""
+    """Return the result of `body`, or an error message."""
     try:
         return body()
     except LessonError as error:  # nobody has begun yet; or the folder went, perhaps for a moment
@@ -90,7 +93,7 @@ def table(body: Callable[[], str]) -> str:
 
 def _handler(body: Callable[[], str]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
-        """Answers GET of the page and of its tables."""
+        """Answers GET requests for the page and for its tables."""
 
         timeout = WAIT
 
@@ -120,6 +123,6 @@ def _handler(body: Callable[[], str]) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(data)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Nothing: one line every few seconds would bury the address."""
+            """Log nothing: a line every few seconds would hide the address."""
 
     return Handler
