@@ -28,7 +28,7 @@ from ipu_teach._support.places import NOT_KEPT, bundled, checkout, not_kept, pro
 from ipu_teach.errors import IPUTeachError, LessonError
 from ipu_teach.report import command as report_command
 
-STOPPED = 130  # what a shell shows for a program that Ctrl-C ended
+STOPPED = 130  # the exit status that a shell reports for a program ended by Ctrl-C
 
 
 def golden(words: Sequence[str]) -> int:
@@ -132,7 +132,7 @@ def in_the_repository(words: Sequence[str]) -> int:
     return become([sys.executable, str(script), *words[1:]], dict(os.environ))
 
 
-# These read their own words.
+# These jobs parse their own arguments.
 OWN: dict[str, Callable[[Sequence[str]], int]] = {
     "report": report_command.main,
     "class": class_command.main,
@@ -146,7 +146,9 @@ def speak_unicode() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(
-                encoding=None if stream.isatty() else "utf-8",  # None keeps the terminal's own
+                encoding=None
+                if stream.isatty()
+                else "utf-8",  # None keeps the terminal's own encoding
                 errors="replace",
             )
 
@@ -175,7 +177,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return OWN[job](rest)
         to_jupyter: list[str] = []
         if job == "lab" and rest[:1] not in (["-h"], ["--help"]):
-            # a value of JupyterLab's is no lesson
+            # an option value for JupyterLab is not a lesson
             split = 1 if not rest or rest[0].startswith("-") else 2
             words, to_jupyter = words[:split], words[split:]
         arguments = parsed(words)

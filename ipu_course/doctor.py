@@ -16,9 +16,11 @@ from ipu_course.lab import folder_in_work, homes
 from ipu_teach._support.places import PACKAGE, checkout, free_memory
 from ipu_teach.errors import DatasetError, LessonError
 
-DoctorRow = tuple[str, str, str]  # of the doctor: "ok", "note" or "FIX"; what; what we know of it
-SPARED = {"numba": "; loops over elements run slower without it"}  # what the kit runs without
-TORCH_WHEELS = "https://download.pytorch.org/whl/cpu"  # without 5 GB for GPUs
+DoctorRow = tuple[str, str, str]  # ("ok", "note" or "FIX", subject, details)
+SPARED = {
+    "numba": "; loops over elements run slower without it"
+}  # packages that the kit can run without
+TORCH_WHEELS = "https://download.pytorch.org/whl/cpu"  # wheels without 5 GB of GPU libraries
 
 
 def check_home() -> DoctorRow:
@@ -107,7 +109,7 @@ def check_data() -> Iterator[DoctorRow]:
             with contextlib.redirect_stdout(io.StringIO()):
                 yield "ok", name, str(read())
         except DatasetError as error:
-            # a file that is there, and is not what its name says
+            # the file exists, but its content is not valid
             if name == "digits" or Path(error.where).is_file():
                 yield "FIX", name, " ".join(str(error).split())
             else:

@@ -47,7 +47,7 @@ For those who work on the kit, in its repository:
   language    lint texts, draw some for a fresh reader, and count vague names
 """
 WORDS: dict[str, str] = dict(re.findall(r"^  ([a-z]+) +(.+(?:\n {14}.+)*)", LISTED, re.MULTILINE))
-# Where the repository has a script for a job. The others are those of `ipu_course.cli`.
+# Jobs with a script in the repository. The others are in `ipu_course.cli`.
 SCRIPTS = {
     "test": "tests",
     "fuzz": "tests/fuzz",
@@ -67,8 +67,8 @@ SCRIPTS = {
     "language": "tests/language.py",
 }
 BARE = ("size", "language")  # these run on any Python, without an environment
-# The extra of pyproject.toml that a job needs beside what lessons need: run.py adds it to .venv
-# before the job first runs, where one of these modules is missing.
+# The extra in pyproject.toml that a job needs in addition to the lessons' packages. run.py installs
+# it into .venv before the job first runs, if one of these modules is missing.
 TEST_TOOLS = (
     *("pytest", "xdist", "coverage", "nbval", "hypothesis", "ml_dtypes"),
     *("mypy", "ruff", "yaml", "scipy", "hatchling"),

@@ -21,8 +21,8 @@ from ipu_course.classroom.roster import Learner, Roster, exercises, one_line
 from ipu_teach.errors import counted
 from ipu_teach.report.html import tabled
 
-HARDEST = 5  # exercises that are named
-WIDEST = 90  # characters of a reason in the table of text
+HARDEST = 5  # number of exercises listed
+WIDEST = 90  # characters of a reason in the text table
 
 BoardTable = tuple[str, tuple[str, ...], Sequence[tuple[str, ...]]]  # caption, heads, rows
 
@@ -175,7 +175,7 @@ def to_csv(roster: Roster) -> str:
                     refusals(record),
                     whole(record.get("hints")),
                 )
-                # no formula of a spreadsheet
+                # prevents a spreadsheet from reading it as a formula
                 name = (
                     f"'{learner.name}"
                     if learner.name.startswith(("=", "+", "-", "@"))

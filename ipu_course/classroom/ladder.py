@@ -24,7 +24,7 @@ from ipu_teach.errors import LessonError
 
 LIMIT = 60.0  # seconds that a replay may take, the start of its process included
 NO_COST = "the line carries no cost"
-# what of the environment an answer sees: what Python needs, and no token of whoever asks
+# the environment variables passed to an answer: those that Python needs, and no tokens of the user
 KEPT = ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ")
 
 # why a line with its code does not count; "" where it does
@@ -134,6 +134,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         command = ["taskkill", "/F", "/T", "/PID", str(process.pid)]
         subprocess.run(command, capture_output=True, check=False)
     else:
-        with contextlib.suppress(OSError):  # all of them have ended
+        with contextlib.suppress(OSError):  # all processes have already ended
             os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -39,13 +39,13 @@ Opening = Callable[[Path], tuple[list[str], dict[str, str]]]
 
 PORTS = range(8888, 8938)  # JupyterLab takes the first of these that is free
 HOST = "localhost"  # as in the address that JupyterLab opens
-ROOM = 0.5  # GB for notebooks, the real MNIST and pages that are saved
-# seconds for each thing that is waited for: a first start from a slow disk takes half a minute
+ROOM = 0.5  # GB for notebooks, the real MNIST and saved pages
+# seconds of each wait; a first start from a slow disk takes half a minute
 LIMIT = 90
-BEAT = 2  # seconds between two signs of life
-IDLE = 2 * LIMIT  # seconds after which the server ends by itself, should nobody be left to stop it
+BEAT = 2  # seconds between two progress dots
+IDLE = 2 * LIMIT  # seconds until the server ends by itself, if nothing stops it
 IN_TEXT = ("lynx", "w3m", "links", "elinks", "www-browser")  # browsers that show no pictures
-SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")  # one is set where a screen is, on Linux
+SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")  # on Linux, one of these is set if there is a screen
 WORDS = f"{sys.executable} -m ipu_teach"
 
 
@@ -90,7 +90,7 @@ def ask(question: str, answer: Callable[[], str]) -> bool:
     except KeyboardInterrupt:
         print()
         raise
-    except Exception as error:  # whatever else is wrong with this machine is an answer, too
+    except Exception as error:  # any other fault of this machine is an answer, too
         outcome = No(f"{type(error).__name__}: {error}", f"{WORDS} doctor says what is missing")
     print(
         f"no: {outcome.came}",
@@ -185,7 +185,7 @@ class Rehearsal:
 
     opening: Opening
     port: int = 0
-    client: Any = None  # of a kernel that answers
+    client: Any = None  # the client of a running kernel
     alive: Callable[[], bool] = lambda: False
     stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
@@ -231,11 +231,11 @@ class Rehearsal:
         options.append(f"--ServerApp.shutdown_no_activity_timeout={IDLE}")
         log = self.scratch / "server"
         with open(log, "wb") as file:
-            # In a group of its own: Ctrl-C reaches us, and we stop the server.
+            # In its own process group, so that Ctrl-C reaches only us, and we stop the server.
             process_group = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
             server = subprocess.Popen(
                 [*command, *options],
-                # not a word of the command, which every user of this machine can read
+                # not in the arguments, which every user of this machine can read
                 env={**env, "JUPYTER_TOKEN": token},
                 stdin=subprocess.DEVNULL,
                 stdout=file,
@@ -276,7 +276,7 @@ class Rehearsal:
         )
 
     def _get(self, address: str) -> tuple[int, bytes]:
-        # no proxy stands between
+        # without a proxy
         connection = http.client.HTTPConnection(HOST, self.port, timeout=10)
         with contextlib.closing(connection):
             connection.request("GET", address)
@@ -299,7 +299,7 @@ class Rehearsal:
         began = time.monotonic()
         with open(log, "wb") as file:
             try:
-                # Predictions that the lesson asks for are not the learner's.
+                # Predictions made here must not be stored as the learner's.
                 env = dict(os.environ, IPU_TEACH_WORK=str(self.scratch))
                 manager.start_kernel(env=env, cwd=str(self.scratch), stdout=file, stderr=file)
             except OSError as error:
@@ -309,7 +309,7 @@ class Rehearsal:
         client.start_channels()
         self.stack.callback(client.stop_channels)
         for remaining in until(LIMIT):
-            with contextlib.suppress(RuntimeError):  # not yet, or never
+            with contextlib.suppress(RuntimeError):  # not ready yet, or never
                 client.wait_for_ready(timeout=min(BEAT, remaining))
                 break
             if not manager.is_alive():
@@ -343,7 +343,7 @@ class Rehearsal:
 
         :raises No: if the cell raises an error, the kernel ends, or the cell does not end.
         """
-        # what is asked next is answered, too
+        # the kernel must answer the next request, too
         message_id = self.client.execute(source, stop_on_error=False)
         outputs: list[dict[str, Any]] = []
         for remaining in until(LIMIT):

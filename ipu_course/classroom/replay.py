@@ -62,7 +62,7 @@ def definitions(path: Path) -> dict[str, Any]:
 
     Cells that show or check something are left out, and so are cells that use their results.
     """
-    # which is imported beside what shows something
+    # names that are imported together with display functions
     names: dict[str, Any] = {"__name__": "__main__", "built": built}
     for number, cell in enumerate(read_notebook(path)["cells"]):
         if cell["cell_type"] != "code":
@@ -85,7 +85,7 @@ def main() -> None:
             why = replay(line, code)
     except IPUTeachError as error:
         why = error.tried
-    except BaseException as error:  # whatever somebody's program does
+    except BaseException as error:  # a shared program may raise anything
         why = f"{type(error).__name__} when it was run"
     print(json.dumps(why))
 

@@ -21,9 +21,9 @@ from ipu_course.checking.overview import LONGEST_NAME
 from ipu_course.checking.state import FILE, NoProgress, Record, read, whole
 from ipu_teach.errors import LessonError
 
-DEPTH = 4  # folders below the one that was given, as class/ada/kit/work
-ASIDE = "before-"  # how the folders begin in which an earlier group's work was set aside
-WORK = "work"  # what a work folder is called, unless IPU_TEACH_WORK says otherwise
+DEPTH = 4  # levels of folders that are searched, as class/ada/kit/work
+ASIDE = "before-"  # prefix of folders with an earlier group's work
+WORK = "work"  # name of a work folder, unless IPU_TEACH_WORK sets another
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def called(folders: Iterable[str]) -> Roster:
             data = read(file)
             idle = max(now - file.stat().st_mtime, 0.0)
         except NoProgress as why:
-            # of other files it is no wonder
+            # other files are expected to be unreadable
             (unread if file.name == FILE else others).append((file, str(why)))
             continue
         except OSError as error:

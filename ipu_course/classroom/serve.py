@@ -14,8 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipu_teach.errors import LessonError
 
 HOST = "127.0.0.1"
-EVERY = 5  # seconds
-WAIT = 10.0  # seconds that a request may take to come, and its answer to be taken
+EVERY = 5  # seconds between refreshes
+WAIT = 10.0  # seconds that a client may take to send a request, and to receive the answer
 
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
@@ -87,7 +87,9 @@ def table(body: Callable[[], str]) -> str:
     """Return the result of `body`, or an error message."""
     try:
         return body()
-    except LessonError as error:  # nobody has begun yet; or the folder went, perhaps for a moment
+    except (
+        LessonError
+    ) as error:  # nobody has begun yet, or the folder is missing, perhaps for a moment
         return f"<p>{time.strftime('%H:%M:%S')}: {escape(error.tried)}</p>"
 
 
@@ -98,12 +100,12 @@ def _handler(body: Callable[[], str]) -> type[BaseHTTPRequestHandler]:
         timeout = WAIT
 
         def handle(self) -> None:
-            with contextlib.suppress(ConnectionError):  # whoever asked has left
+            with contextlib.suppress(ConnectionError):  # the client has disconnected
                 super().handle()
 
         def do_GET(self) -> None:
-            # A page of somewhere else could reach this machine by a name of its own; that name
-            # stands in Host.
+            # A foreign page could reach this machine through its own domain name (DNS rebinding);
+            # that name would be in the Host header.
             if self.headers.get("Host", "").rsplit(":", 1)[0] not in (HOST, "localhost"):
                 self.send_error(HTTPStatus.FORBIDDEN)
             elif self.path == "/":

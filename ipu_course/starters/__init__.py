@@ -47,8 +47,8 @@ def take(name: str) -> ModuleType:
         print(f"""{file.name} lies in your work folder now: right, and slow, and yours to change.
   next:  report, found = {name}.run(target), and ask report.why().
          After each change, {name} = take("{name}") reads your file again.""")
-    # by hand, because importing goes by the second in which a file was changed
-    sys.modules[name] = module = ModuleType(name)  # there, codelets look for their text
+    # without the import system, which ignores a change within the same second
+    sys.modules[name] = module = ModuleType(name)  # codelets look up their source there
     module.__file__ = str(file)
     text = file.read_text(encoding="utf-8")
     exec(compile(text, file, "exec", dont_inherit=True), module.__dict__)

@@ -21,7 +21,7 @@ from ipu_teach.poplibs import poputil
 from ipu_teach.program import Execute
 
 Data = dict[str, np.ndarray]
-DROP, NEVER = 6, -(10**6)  # NEVER is the score of what was dropped
+DROP, NEVER = 6, -(10**6)  # NEVER is the score of dropped cells
 
 
 class Extend(Vertex):

@@ -19,18 +19,24 @@ from ipu_teach import FLOAT, Device, Engine, Graph, Input, Output, Report, Targe
 from ipu_teach.program import Execute
 
 Data = dict[str, np.ndarray]
-WIDE, STEEP, BENT = 100, 1, 0.01  # variances: of place and slope at first, and of slope by a step
+WIDE, STEEP, BENT = (
+    100,
+    1,
+    0.01,
+)  # variances: of the first position and slope, and added to the slope in a step
 
 
 class Filter(Vertex):
     """Computes position and slope at the last plane for the tracks of a tile."""
 
     seen: Input[Vector[Vector[FLOAT]]]  # a row for each track
-    blur: Input[Vector[FLOAT]]  # how unsure each plane is, as a variance
+    blur: Input[Vector[FLOAT]]  # the variance of each plane's measurement
     state: Output[Vector[Vector[FLOAT]]]
 
     def compute(self) -> None:
-        step = np.array([[1, 1], [0, 1]], np.float32)  # to the next plane: place + slope, slope
+        step = np.array(
+            [[1, 1], [0, 1]], np.float32
+        )  # to the next plane: (position + slope, slope)
         bent = np.array([[0, 0], [0, BENT]], np.float32)
         for track in range(len(self.seen)):
             state = np.zeros(2, np.float32)

@@ -54,7 +54,7 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
     graph, program = Graph(target), Sequence()
     names = ("x", "labels", "noise")
     x, labels, noise = (graph.add_variable(FLOAT, data[n].shape[1:], n) for n in names)
-    for name, tensor in zip(names, (x, labels, noise), strict=True):  # those of one step
+    for name, tensor in zip(names, (x, labels, noise), strict=True):  # the data of one step
         stream = graph.add_host_to_device_fifo(name, FLOAT, tensor.num_elements)
         program.add(Copy(stream, tensor))
     gradients = graph.add_variable(FLOAT, (batch, features), "gradients")

@@ -26,7 +26,7 @@ class Neuron(Vertex):
     """Computes a step of one neuron."""
 
     spikes: Input[Vector[INT]]  # 1 for each neuron that spiked, else 0
-    weights: Input[Vector[INT]]  # from each of them to this one
+    weights: Input[Vector[INT]]  # from each neuron to this one
     drive: Input[INT]
     charge: InOut[INT]
     spike: InOut[INT]
