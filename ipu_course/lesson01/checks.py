@@ -1,5 +1,5 @@
-"""The exercises of lesson 01, Bulk synchronous parallel: what is asked, what is right, and known
-mistakes by name."""
+"""The exercises of lesson 01, Bulk synchronous parallel: questions, correct results and known
+mistakes."""
 
 from __future__ import annotations
 
@@ -496,8 +496,8 @@ def _holds(trial: Trial, name: str, actual: Any, like: Callable[..., Any]) -> bo
 
 
 def _made_of(pairs: Any, readings: Any) -> str:
-    """Return what pairs is made of, if it is so many times each reading and its neighbours', in
-    words."""
+    """Return how `pairs` is composed, in words, if it is a sum of multiples of each reading and its
+    neighbours'."""
     parts = {
         "reading": readings,
         "right neighbour's": np.roll(readings, -1),
@@ -645,7 +645,7 @@ def _wrong_pair(lower: int, second: int) -> tuple[str, str]:
 
 
 class Busy(SupervisorVertex):
-    """Works for as long as it is said to."""
+    """Works for a given number of cycles."""
 
     out: Output[FLOAT]
 

@@ -1,5 +1,5 @@
-"""The exercises of lesson 02, Variables, mapping, programs: what is asked, what is right, and known
-mistakes by name."""
+"""The exercises of lesson 02, Variables, mapping, programs: questions, correct results and known
+mistakes."""
 
 from __future__ import annotations
 
@@ -230,8 +230,10 @@ def _off(answer: Callable[..., Any], values: Any) -> str:
 
 
 def _wrong_sums(run: Ran, values: Any, again: Callable[[], str]) -> NotYet:
-    """Return what is wrong with what came: a known mistake, or what can be told from the program,
-    or from doing it `again`."""
+    """Return the refusal of wrong sums.
+
+    Its reason is a known mistake, or follows from the program, or from running it `again`.
+    """
     description = f"{run.trial.tried}, and one engine.run()"
     actual = run.sent["sums"].reshape(-1)
     right = np.cumsum(values)
@@ -315,8 +317,11 @@ def _no_exchange(answer: Callable[..., Any]) -> Passed:
 
 
 def _whole_rows(graph: Graph, a: Tensor, b: Tensor, description: str) -> None:
-    """Raise `NotYet` where a column of b has no tile, and its row of a lies beside another one on
-    the same tile: then an interval was taken for a row."""
+    """Raise `NotYet` if the answer took an interval for a row.
+
+    That is so if a column of b has no tile, and its row of a shares an interval with another row on
+    the same tile.
+    """
     columns = a.shape[1]
     mapping = graph.get_tile_mapping(a)
     inner = {

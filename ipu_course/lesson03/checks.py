@@ -1,5 +1,5 @@
-"""The exercises of lesson 03, PopLibs: operations and views: what is asked, what is right, and
-known mistakes by name."""
+"""The exercises of lesson 03, PopLibs: operations and views: questions, correct results and known
+mistakes."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def softmax_of(x: Any) -> Any:
 
 
 def _scores() -> dict[str, Any]:
-    """Return the rows of scores, by what is special about them; the ordinary ones first."""
+    """Return the rows of scores, by what is special about them; the ordinary ones come first."""
     cases = {
         f"drawn {shape}": _drawn(301 + n, *shape) / 8
         for n, shape in enumerate(((TILES, 7), (5, 4), (31, 3)))
@@ -250,7 +250,8 @@ def _layout(answer: Callable[..., Any]) -> Passed:
 
 
 def _apart(tiles: Any) -> tuple[str, str, str]:
-    """Return what crosses, why, and what to do, where a[i, j] and a[j, i] lie apart."""
+    """Return (what moves between tiles, why, next step) if a[i, j] and a[j, i] are on different
+    tiles."""
     i, j = (int(k) for k in np.argwhere(tiles != tiles.T)[0])
     actual = (
         f"{int((tiles != tiles.T).sum())} numbers cross: a[{i}, {j}] is on tile {tiles[i, j]}, "

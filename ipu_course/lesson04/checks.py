@@ -1,5 +1,5 @@
-"""The exercises of lesson 04, Vertices, codelets, compute sets: what is asked, what is right, and
-known mistakes by name."""
+"""The exercises of lesson 04, Vertices, codelets, compute sets: questions, correct results and
+known mistakes."""
 
 from __future__ import annotations
 
@@ -371,7 +371,10 @@ def _repaired(answer: Callable[..., Any]) -> Passed:
 
 
 def _raced(trial: Trial, answer: Callable[..., Any], broken: Broken) -> Exception:
-    """Return a race in words, with what comes of it when nobody looks."""
+    """Return the refusal of an answer with a race, with the results of an unchecked run.
+
+    Any other error is returned unchanged.
+    """
     error = broken.error
     if not isinstance(error, ComputeSetRaceError):
         return broken
@@ -608,8 +611,8 @@ LENGTHS = ((30, 4), (101, 5), (1000, 9), (64, 64), (40, 1), (7, 2), (2, 2), (1, 
 
 @cache
 def _measured(cls: type[Vertex], length: int, new: int) -> float:
-    """Return the worker cycles of one vertex in an engine, for a row with so many new largest
-    numbers."""
+    """Return the worker cycles of one vertex in an engine, for a row in which the maximum changes
+    `new` times."""
     description = f"the codelet on {counted(length, 'number')}"
     row = np.append(np.arange(1, new + 1), np.zeros(length - new)).astype(np.float32)
     run = _row(length, [row], [row], description, form=codelet, tiles=1).of(cls)
@@ -741,8 +744,8 @@ def _pieces(answer: Any) -> Passed:
 
 
 def _uneven(answer: Any, n: int, pieces: list[Any]) -> tuple[str, str, str] | None:
-    """Return what was tried, what came and what should have, of six pieces that are not what is
-    asked."""
+    """Return (call, actual, expected) if six pieces do not divide the elements evenly; None if they
+    do."""
     at = 0
     sizes = []
     for k, piece in enumerate(pieces):

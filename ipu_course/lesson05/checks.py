@@ -1,5 +1,5 @@
-"""The exercises of lesson 05, Matrix-vector and matmul optimisation: what is asked, what is right,
-known mistakes by name."""
+"""The exercises of lesson 05, Matrix-vector and matmul optimisation: questions, correct results and
+known mistakes."""
 
 from __future__ import annotations
 
@@ -299,8 +299,8 @@ def _four_parts(
 
 
 def _beside_ours(answer: Callable[..., Any]) -> str:
-    """Return the her four parts beside ours, in words; nothing where hers do not add up, or cannot
-    be had."""
+    """Return the learner's four parts next to ours, in words; "" if theirs do not add up, or cannot
+    be computed."""
     sizes = 40, 90, 5, 7
     try:
         learner_run, ours = (_four_parts(plan, *sizes) for plan in (answer, plan_cycles))
@@ -550,8 +550,8 @@ def _fastest_plan() -> Report:
 
 
 def frugal_budget() -> tuple[int, int]:
-    """Return (bytes of the fullest tile, modelled cycles) that a product may take: shares of what
-    the fastest plan does."""
+    """Return (bytes of the fullest tile, modelled cycles) that a product may take, as shares of the
+    fastest plan's."""
     report = _fastest_plan()
     return round(SHARE_OF_BYTES * fullest(report)), round(SHARE_OF_CYCLES * report.total_cycles)
 
@@ -611,8 +611,8 @@ def _frugal(answer: Callable[..., Any]) -> Passed:
 
 
 def _in_turn(cut: str) -> Callable[..., Any]:
-    """Return a product in four pieces, one after another: of the rows, of the columns, or of what
-    is inner."""
+    """Return a product in four consecutive pieces, cut by rows, by columns, or along the inner
+    dimension."""
 
     def product(graph: Any, a: Any, b: Any, prog: Any) -> Any:
         size = {"rows": a.shape[0], "columns": b.shape[1], "inner": a.shape[1]}[cut]
@@ -649,7 +649,8 @@ def _which_cut(answer: Any) -> Passed:
 
 
 def _misproduced(run: Ran, exact: Any) -> tuple[str, str, str, str]:
-    """Return what is wrong with a product: where, what it should be, why, and what to do."""
+    """Return (place and value, expected value, why, next step) of the first wrong element of a
+    product."""
     actual, (left, right) = run.result, (run.trial.tensors[name].given[0] for name in "ab")
     row, column = (int(i) for i in np.argwhere(actual != exact)[0])
     place = f"c[{row}, {column}]: {quoted(actual[row, column])}"

@@ -1,5 +1,5 @@
-"""The exercises of lesson 07, MNIST logistic regression: what is asked, what is right, and known
-mistakes by name."""
+"""The exercises of lesson 07, MNIST logistic regression: questions, correct results and known
+mistakes."""
 
 from __future__ import annotations
 
@@ -76,8 +76,11 @@ def _mean_loss(images: Array, labels: Array, weights: Array, bias: Array) -> flo
 
 @cache
 def _batches() -> dict[str, tuple[SlopeCase, TwoSlopes]]:
-    """Return the batches of several shapes, with their slopes by differences of the loss alone: no
-    formula for a slope is trusted."""
+    """Return batches of several shapes with their gradients, computed from differences of the loss
+    alone.
+
+    No formula for a gradient is relied on.
+    """
     draw = np.random.default_rng(701)
     cases = {}
     shapes = {
@@ -150,7 +153,7 @@ def _slopes(answer: Callable[..., Any]) -> Passed:
 
 
 def _beside(label: str, actual: Any, right: Array) -> Any:
-    """Return two arrays as small images, on one scale: what came, and what should have."""
+    """Return the actual and the right array as small images on one scale."""
     both = np.array([actual, right], float)
     alt = "; ".join(
         f"{title}, from {number(float(array.min()))} to {number(float(array.max()))}"
@@ -177,7 +180,7 @@ def _shapes_of(parts: Any) -> tuple[tuple[int, ...], ...]:
 
 
 def _apart(parts: Any, right: TwoSlopes) -> str:
-    """Where a pair of slopes is not the right one, in words."""
+    """Return where a pair of gradients is wrong, in words; "" if it is right."""
     if not isinstance(parts, (tuple, list)) or len(parts) != 2:
         return returned(parts, ", and not a pair: the slopes of weights, and those of bias")
     for name, learner_part, should in zip(("weights", "bias"), parts, right, strict=True):
@@ -480,7 +483,7 @@ def _trainer(data: datasets.Dataset) -> Engine:
 
 @dataclass(frozen=True)
 class _Trained:
-    """What an answer did and said: the share, the epochs that ran, and the weights that it left."""
+    """The result of a training: the returned share, the epochs that ran, and the final weights."""
 
     tried: str
     data: datasets.Dataset
@@ -492,7 +495,7 @@ class _Trained:
 
     @property
     def tests_right(self) -> int:
-        """How many of its test images the weights read right."""
+        """The number of its test images that the weights classify correctly."""
         return _right(self.weights, self.bias, self.data.test_images, self.data.test_labels)
 
 
@@ -543,7 +546,7 @@ def _train(answer: Callable[..., Any]) -> Passed:
 
 
 def _ran(run: _Trained, epochs: int, constant: bool) -> None:
-    """`NotYet` unless so many epochs ran, and the answer says something of them."""
+    """Raise `NotYet` unless `epochs` epochs ran and the returned share depends on them."""
     data = run.data
     actual = f"{run.share:.4g}"
     if constant:
@@ -737,7 +740,7 @@ def _grey(batches: list[Array]) -> Trial:
 
 
 def _misread(trial_run: Ran, run: int) -> Array:
-    """Where a pixel did not become what it should be."""
+    """Return bool[images' shape]: which pixels are wrong by more than LEVEL."""
     wrong: Array = ~(
         np.abs(trial_run.came[run]["images"] - trial_run.trial.tensors["images"].right[run])
         <= LEVEL
@@ -854,7 +857,7 @@ READERS = ((8, 4), (8, 7), (16, 11), (12, 3), (24, 5), (9, 1))
 
 @dataclass(frozen=True)
 class Reader:
-    """What an answer is given: as the lesson's own, without its clock."""
+    """The reader that is passed to an answer: like the lesson's own, without its clock."""
 
     at_once: int
     steps: int

@@ -1,8 +1,8 @@
-"""The exercises of lesson 08, Recomputation and liveness: what is right, and mistakes by name.
+"""The exercises of lesson 08, Recomputation and liveness: correct results and known mistakes.
 
-Orders of work are lists of (kind, layer). What is in memory when, and the least that suffices, is
-worked out here from where the kept layers are, and by going through a list with numbers in hand,
-and not from the answers' own way.
+Orders of work are lists of (kind, layer). The memory in use at each step, and the least that is
+enough, are computed here from the positions of the saved layers, and by executing a list on
+numbers, independently of the answers' own method.
 """
 
 from __future__ import annotations
@@ -163,11 +163,12 @@ def _steps_of(returned_value: Any, description: str, layers: int) -> Order:
 def follow(
     steps: Order, layers: int, keep: Collection[int]
 ) -> tuple[dict[int, Any], int, tuple[str, str]]:
-    """Return the goes through a list with numbers in hand: (the slope by each layer's weight, the
-    most inputs that were there at once, the step that cannot be done and why).
+    """Execute a list of steps on numbers.
 
-    After its layer's forward an input is dropped, unless it is kept or stands after the last kept
-    one; after its backward each is. A layer is y = tanh(x * w).
+    Return (gradient of each layer's weight, largest number of inputs in memory at once, (the step
+    that cannot be done, why)). After its layer's forward step an input is discarded, unless it is
+    saved or comes after the last saved one; after its backward step every input is discarded. A
+    layer is y = tanh(x * w).
     """
     draw = np.random.default_rng(803)
     w = draw.uniform(0.5, 1.5, layers).astype(np.float32)
@@ -329,7 +330,7 @@ class Forward(Vertex):
 
 
 class Backward(Vertex):
-    """From the slope by y to that by x, in its place, and to that by w."""
+    """Turns the gradient by y into the gradient by x in place, and computes the gradient by w."""
 
     x: Input[Vector[FLOAT]]
     w: Input[FLOAT]
@@ -356,7 +357,7 @@ def chain_cycles(layers: int, again: int, numbers: int) -> int:
 
 
 def _ran(steps: Order, layers: int, numbers: int, memory: int) -> Report:
-    """Return the report of a chain on tiles of so many bytes."""
+    """Return the report of a chain of layers on tiles with `memory` bytes."""
     graph = Graph(device_of(memory_bytes_per_tile=memory))
     program = Steps()
     w, dw = (graph.add_variable(FLOAT, (TILES, layers), name) for name in ("w", "dw"))
@@ -456,7 +457,8 @@ def _dropping(description: str) -> Trial:
 
 
 def _undropped(runs: list[dict[Any, Array]], x: Array) -> tuple[Any, ...] | None:
-    """Return what `NotYet` says of what is no dropout of a layer, after what was tried."""
+    """Return the arguments of `NotYet` after the description if a layer's dropout is wrong, else
+    None."""
     for (kind, layer), actual in runs[0].items():
         is_kept = actual != 0
         if is_kept.all():

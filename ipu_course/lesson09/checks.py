@@ -1,8 +1,8 @@
-"""The exercises of lesson 09, Streaming memory: what is right, and mistakes by name.
+"""The exercises of lesson 09, Streaming memory: correct results and known mistakes.
 
-What a program did with rows is found by value: what lies in a buffer, what came out of the layers.
-Where that is wrong, who goes through the program in its order says which row it was. Which
-transfers share a step the compiler says, and not a rule written down again here.
+The check finds out by value what a program did with rows: from the content of a buffer, and from
+the outputs of the layers. If that is wrong, it follows the program in its order to find the row.
+Which transfers share a step is taken from the compiler, so the rule is not repeated here.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ BYTES = "bytes to and from streaming memory"
 
 
 def _of_rows(per_row: int, rows: int) -> Callable[..., Built]:
-    """answer(graph, buffer, *tensors, *more) gives a program; the buffer has so many rows."""
+    """Return the form answer(graph, buffer, *tensors, *more), which returns a program; the buffer
+    has `rows` rows."""
 
     def form(answer: Any, trial: Trial, graph: Graph, parts: Any) -> Built:
         buffer = graph.add_remote_buffer("rows", FLOAT, per_row, rows)
@@ -74,8 +75,10 @@ def _write(engine: Engine, handle: str, values: Any) -> None:
 
 
 def _counting(description: str, rows: int) -> Trial:
-    """answer(graph, buffer, x, row, rows) gives a program that adds 1 to so many rows, of a buffer
-    that has two more, which nobody wrote."""
+    """Return a trial of answer(graph, buffer, x, row, rows), whose program adds 1 to `rows` rows.
+
+    The buffer has two more rows, which are never written.
+    """
     return Trial(
         description,
         {"x": Var(FLOAT, EACH, linearly), "row": Var(UNSIGNED_INT, (1,), 0)},
@@ -94,7 +97,8 @@ def _first_rows(rows: int) -> Array:
 
 
 def _seen(run: Ran, rows: int) -> list[Any]:
-    """Return what lies in each row at the end, nan where nobody wrote; and what stopped it."""
+    """Return the final content of each row (nan for a row never written), the number of completed
+    runs, and the type of an error."""
     contents = np.full((rows + 2, EACH), np.nan, np.float32)
     for row in range(rows + 2):
         try:
@@ -425,7 +429,7 @@ def _training(description: str, numbers: int) -> Trial:
 
 
 def _outside(run: Ran) -> list[Any]:
-    """Return what lies in streaming memory at the end, and whether the program stores nothing
+    """Return the final content of streaming memory, and whether the program stores nothing
     there."""
     buffers = run.graph.remote_buffers.values()
     row_names = [(buffer.handle, row) for buffer in buffers for row in range(buffer.repeats)]
@@ -480,8 +484,8 @@ Transfer = tuple[str, str, str]  # load, store or cross; what is read, and what 
 
 
 def _program_of(transfers: Sequence[Transfer]) -> tuple[Graph, Program, Any]:
-    """Return the these transfers as a program on two IPUs; names that end with 1 lie on the
-    second."""
+    """Return a program of these transfers on two IPUs, with its graph and device; names that end
+    with 1 are on the second IPU."""
     device = device_of(TILES, 2)
     graph = Graph(device)
     sides: dict[str, Any] = {name: graph.add_remote_buffer(name, FLOAT, EACH) for name in BUFFERS}

@@ -1,5 +1,5 @@
-"""The exercises of lesson 11, Numbers: what is right, in whole numbers and fractions, and mistakes
-by name."""
+"""The exercises of lesson 11, Numbers: correct results in integers and fractions, and known
+mistakes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def halves_around(value: float) -> tuple[Fraction, Fraction]:
 
 
 def _thrown(answer: Callable[..., Any]) -> Array:
-    """Return what an answer makes of each value, throw by throw."""
+    """Return an answer's rounding of each value, one sample after another."""
     values = np.repeat(VALUES[:, None], THROWS, axis=1)
     description = f"{name_of(answer)} on an array of shape {values.shape}"
     rounded = call_made(answer, description, values.copy(), np.random.default_rng(1101))
@@ -127,7 +127,8 @@ def _chances(answer: Callable[..., Any]) -> Passed:
 
 
 def after(step: float, grid: float, times: int) -> tuple[float, float]:
-    """Return the mean and the deviation of so many steps that each go to the grid by chance."""
+    """Return the mean and the standard deviation of the sum of `times` steps, each rounded
+    stochastically to the grid."""
     exact, pitch = Fraction(step), Fraction(grid)
     up = exact / pitch - floor(exact / pitch)
     return float(times * exact), sqrt(times * pitch**2 * up * (1 - up))
@@ -180,8 +181,8 @@ def _to_encode(form: QuarterFormat) -> tuple[float, ...]:
 
 @cache
 def encoded(value: float, form: QuarterFormat) -> int:
-    """Return the byte of a value: the nearest, of two the even one, the largest for what is
-    larger."""
+    """Return the byte of a value: the nearest code, the even one of two equally near, and the
+    largest code for larger values."""
     bits, bias = BITS[form]
     remaining = []
     exact = abs(Fraction(value))
@@ -239,7 +240,7 @@ LEAST, MOST = 0.5, 2.0  # of a deviation
 
 @cache
 def _layers(batch: int, *widths: int) -> tuple[Array, ...]:
-    """x, w1, w2 and dy, all of deviation 1."""
+    """Return x, w1, w2 and dy, all with standard deviation 1."""
     draw = np.random.default_rng(1104).standard_normal
     a, b, c = widths
     return draw((batch, a)), draw((a, b)), draw((b, c)), draw((batch, c))
@@ -287,8 +288,7 @@ def _scaled(answer: Callable[..., Any]) -> Passed:
 
 
 def _off(name: str, learner_run: Any, right: Array) -> tuple[str, str]:
-    """Return what came and what was expected, where a product is another one or its deviation is
-    off."""
+    """Return (actual, expected) if a product is wrong, or its standard deviation is off."""
     if not isinstance(learner_run, np.ndarray) or learner_run.shape != right.shape:
         actual = (
             f"shape {learner_run.shape}"

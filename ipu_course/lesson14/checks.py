@@ -1,4 +1,4 @@
-"""The exercises of lesson 14, stencils and graphs: what is right, and mistakes by name."""
+"""The exercises of lesson 14, stencils and graphs: correct results and known mistakes."""
 
 from __future__ import annotations
 
@@ -162,8 +162,8 @@ CUTS = {
 
 
 def fetched(rows: int, columns: int, down: int, across: int) -> int:
-    """Return how many numbers all tiles together fetch: what of a block's slice lies on another
-    tile."""
+    """Return how many elements all tiles fetch in total: those of each block's slice that are on
+    other tiles."""
     blocks = blocks_of(rows, columns, down, across)
     tiles = np.empty((rows + 2, columns + 2), int)
     for tile, (top, bottom, left, right) in enumerate(with_rim(blocks, tiles.shape)):
@@ -182,7 +182,7 @@ def least(rows: int, columns: int, tiles: int) -> int:
 
 
 def _drawn_cut(rows: int, columns: int, way: tuple[int, int]) -> Any:
-    """Where a plate lies, if it is small enough to be seen."""
+    """Return a picture of a plate's tile mapping, or None if there are more than 64 tiles."""
     if way[0] * way[1] > 64:
         return None
     graph = Graph(device_of(way[0] * way[1]))
@@ -244,12 +244,13 @@ def rows_of(n: int, edges: Edges) -> list[list[int]]:
 
 
 def offsets_of(rows: Sequence[Sequence[int]]) -> list[int]:
-    """Return how many neighbours stand before each row, and how many there are."""
+    """Return the number of neighbours before each row, followed by their total."""
     return [int(n) for n in np.cumsum([0, *map(len, rows)])]
 
 
 def distances(rows: Sequence[Sequence[int]], begin: int) -> list[int]:
-    """Of each vertex from one, by a queue; -1 for what is not reached."""
+    """Return the distance of each vertex from `begin`, computed with a queue; -1 if it is not
+    reachable."""
     distance_of = {begin: 0}
     queue = [begin]
     for vertex in queue:
@@ -260,7 +261,7 @@ def distances(rows: Sequence[Sequence[int]], begin: int) -> list[int]:
 
 
 def some_edges(n: int, many: int, seed: int) -> list[tuple[int, int]]:
-    """Return the so many edges, drawn."""
+    """Return `many` edges drawn at random."""
     draw = np.random.default_rng(seed)
     return [(int(a), int(b)) for a, b in draw.integers(0, n, (many, 2))]
 
@@ -271,7 +272,8 @@ def star_of(n: int) -> list[tuple[int, int]]:
 
 
 class Reach(Vertex):
-    """A wave on one tile: who has a neighbour at distance `level`, and none yet?"""
+    """A step of a wave on one tile: finds the unreached vertices that have a neighbour at distance
+    `level`."""
 
     ends: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -310,7 +312,7 @@ def _wave(graph: Graph, rows: Sequence[Sequence[int]], parts: Sequence[Tensor]) 
 
 
 def _shares(n: int) -> list[tuple[int, int]]:
-    """Of so many elements those of each tile, equally many."""
+    """Return the (begin, end) of each tile's share of `n` elements, in equal parts."""
     return [(n * tile // TILES, n * (tile + 1) // TILES) for tile in range(TILES)]
 
 
@@ -493,7 +495,7 @@ FAIR = 1.1  # times the mean, or the mean rounded up
 
 @cache
 def _stars() -> tuple[tuple[str, list[int], int], ...]:
-    """Return what is said of it, the offsets, and tiles."""
+    """Return (description, offsets, number of tiles) of each case."""
     graphs = (
         ("a star of 200", 200, star_of(200), 13),
         ("two hubs that know the same 38", 40, star_of(40) + [(1, k) for k in range(2, 40)], 7),
@@ -518,7 +520,7 @@ def _drawn(offsets: Sequence[int], pieces: list[list[tuple[int, int, int]]]) -> 
 
 
 def _pieces(learner_run: Any) -> list[list[tuple[int, int, int]]] | None:
-    """Return a list of pieces for each tile; None for what is none."""
+    """Return a list of pieces for each tile; None if the answer does not return pieces."""
     try:
         dealt = [[tuple(plain(n) for n in piece) for piece in pieces] for pieces in learner_run]
     except TypeError:
@@ -530,7 +532,7 @@ def _pieces(learner_run: Any) -> list[list[tuple[int, int, int]]] | None:
 
 
 def _no_deal(offsets: Sequence[int], pieces: list[list[tuple[int, int, int]]]) -> tuple[str, str]:
-    """Return what came and what is asked, of the first piece that is wrong; nothing if none is."""
+    """Return (actual, expected) for the first wrong piece; ("", "") if all are right."""
     times_dealt = np.zeros(offsets[-1], int)
     for tile, pieces_of_tile in enumerate(pieces):
         for vertex, begin, end in pieces_of_tile:

@@ -1,5 +1,5 @@
-"""The exercises of lesson 15, Belief propagation and capstone: what is right, and mistakes by
-name."""
+"""The exercises of lesson 15, Belief propagation and capstone: correct results and known
+mistakes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ from ipu_teach.types import Array
 
 
 def marginal_of_product(etas: Array, lams: Array, keep: int) -> tuple[Array, Array]:
-    """Return what is asked, by way of the covariances of what is kept."""
+    """Return (eta, lam) of the marginal of a product, computed from the covariance of the kept
+    variables."""
     spread = np.linalg.inv(np.sum(lams, axis=0))
     mean = spread @ np.sum(etas, axis=0)
     lam = np.linalg.inv(spread[:keep, :keep])
@@ -41,7 +42,7 @@ def marginal_of_product(etas: Array, lams: Array, keep: int) -> tuple[Array, Arr
 
 @cache
 def _gaussians() -> tuple[tuple[str, Array, Array, int], ...]:
-    """Return what is said of them, etas, lams, and how many variables are kept; ordinary ones
+    """Return (description, etas, lams, number of kept variables) of each case; ordinary ones
     first."""
     draw = np.random.default_rng(1501)
     returned_value = []
@@ -90,7 +91,7 @@ def _fused(answer: Callable[..., Any]) -> Passed:
 
 
 def _apart(learner_run: Sequence[Any], right: Sequence[Any]) -> str:
-    """Where one of eta and lam is another, in words."""
+    """Return where eta or lam is wrong, in words; "" if both are right."""
     for name, learner_values, reference_values in zip(
         ("lam", "eta"), (learner_run[1], learner_run[0]), right[::-1], strict=True
     ):
@@ -105,7 +106,7 @@ NEAR = 1e-5  # of the largest: what float32 loses in so many rounds
 
 
 def tensors_of(prior: Array, sides: int, stiff: Array, far: float, right: Array) -> dict[str, Var]:
-    """Return the tensors of a network as a trial has them; `network` says where they lie."""
+    """Return the tensors of a network for a trial; `network` maps them to tiles."""
     n = len(prior)
     zeros = np.zeros((n, sides, 2), np.float32)
     return {
@@ -119,7 +120,7 @@ def tensors_of(prior: Array, sides: int, stiff: Array, far: float, right: Array)
 
 
 def solved(prior: Array, edges: Sequence[Edge], stiff: Array) -> Array:
-    """(mean, variance) of each variable, from one dense matrix in float64."""
+    """Return (mean, variance) of each variable, from one dense matrix in float64."""
     lam = np.diag(prior[:, 1].astype(float))
     for (a, _, b, _), pull in zip(edges, stiff.astype(float), strict=True):
         lam[[a, b], [a, b]] += pull
@@ -128,7 +129,7 @@ def solved(prior: Array, edges: Sequence[Edge], stiff: Array) -> Array:
 
 
 def _close(learner_run: Ran, reference_run: Ran) -> bool:
-    """Whether two answers come to the same but for rounding."""
+    """Return whether two answers give the same results, except for rounding."""
     pairs = (
         (learner_values[k], reference_values[k])
         for learner_values, reference_values in zip(
@@ -246,7 +247,8 @@ def _pairs() -> Trial:
 
 
 def cleared(prior: Array, edges: Sequence[Edge], stiff: float, far: float) -> Array:
-    """Where all robust springs are at rest: the dense solve, again and again with its own pulls."""
+    """Return the means at which all robust springs are at rest, by repeated dense solves with the
+    pulls of the last one."""
     a, b = (np.array([edge[side] for edge in edges]) for side in (0, 2))
     mean = prior[:, 0] / prior[:, 1]
     for _ in range(200):
@@ -299,7 +301,8 @@ def _robust(answer: Any) -> Passed:
 
 
 def _drawn(answer: Any) -> Any:
-    """Return what is seen, what her factor makes of it, and what it should."""
+    """Return images of the observed pixels, of the result of the learner's factor, and of the right
+    result."""
     learner_run = (trial := _image()).of(answer).came[0]["belief"][:, 0]
     prior = trial.tensors["prior"].given[0]
     right = trial.tensors["belief"].right[0]
@@ -329,7 +332,7 @@ def blocks(height: int, width: int, tiles: int, maximum: int) -> Array:
 
 
 def cuts(pixels: Array) -> int:
-    """Pairs of neighbours that lie on two tiles."""
+    """Return the number of pairs of neighbouring pixels that are on two tiles."""
     return int((np.diff(pixels, axis=0) != 0).sum() + (np.diff(pixels, axis=1) != 0).sum())
 
 
@@ -380,7 +383,10 @@ def _most(height: int, width: int, tiles: int) -> int:
 
 
 def _three(learner_run: Any, image: tuple[int, int], tiles: int, description: str) -> list[Array]:
-    """Return an answer's three arrays of tiles. Raises `NotYet` for what is none."""
+    """Return an answer's three arrays of tiles.
+
+    :raises NotYet: if it does not return three such arrays.
+    """
     if not isinstance(learner_run, (tuple, list)) or len(learner_run) != 3:
         wanted = "three arrays: pixels, right, down"
         raise NotYet(description, returned(learner_run), wanted, "", "return pixels, right, down.")
