@@ -27,15 +27,10 @@ from ipu_teach.types import FLOAT, Array
 
 SIZE, STEPS = 2048, 1000
 FEW = 50  # steps in the short run; a step takes as long as in the long run
-DOWN, ACROSS, WORKERS = (
-    276,
-    32,
-    6,
-)  # parts of the inner points by rows and columns, one vertex each; vertices per tile
-KEPT, PASSED = (
-    np.float32(0.6),
-    np.float32(0.1),
-)  # shares of a point's heat: kept, and passed to each neighbour
+# parts of the inner points by rows and columns, one vertex each; vertices per tile
+DOWN, ACROSS, WORKERS = 276, 32, 6
+# shares of a point's heat: kept, and passed to each neighbour
+KEPT, PASSED = np.float32(0.6), np.float32(0.1)
 
 
 class Heat(Vertex):

@@ -219,9 +219,8 @@ def _by_python(codelet: type[Vertex]) -> tuple[float, float]:
     engine.run()
 
     def unseen() -> Placed:
-        again = type(
-            codelet.__name__, (codelet,), {}
-        )  # results are cached by class, so use a new class
+        # results are cached by class, so use a new class
+        again = type(codelet.__name__, (codelet,), {})
         CASES[again] = CASES[codelet]
         try:
             return Placed(again, FEW, 13)

@@ -28,9 +28,8 @@ def said(path: Path, text: str) -> Iterator[tuple[re.Match[str], str]]:
     """
     names: dict[str, Any] = {"__name__": path.stem.replace("-", "_")}
     for block in BLOCK.finditer(text):
-        above = "\n" * text[: block.start(2)].count(
-            "\n"
-        )  # errors then name the page's line numbers
+        # errors then name the page's line numbers
+        above = "\n" * text[: block.start(2)].count("\n")
         code, out = compile(above + block[2], str(path), "exec"), io.StringIO()
         error = ""
         with redirect_stdout(out):

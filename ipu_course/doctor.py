@@ -17,9 +17,8 @@ from ipu_teach._support.places import PACKAGE, checkout, free_memory
 from ipu_teach.errors import DatasetError, LessonError
 
 DoctorRow = tuple[str, str, str]  # ("ok", "note" or "FIX", subject, details)
-SPARED = {
-    "numba": "; loops over elements run slower without it"
-}  # packages that the kit can run without
+# packages that the kit can run without
+SPARED = {"numba": "; loops over elements run slower without it"}
 TORCH_WHEELS = "https://download.pytorch.org/whl/cpu"  # wheels without 5 GB of GPU libraries
 
 

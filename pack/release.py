@@ -151,10 +151,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wrong += faults(*archives)
     for archive in archives:
         print(f"{archive}: {archive.stat().st_size / 1e6:.1f} MB", flush=True)
-    here, others = (
-        {"": sys.executable},
-        pythons(),
-    )  # one Python is enough for the sdist, which makes the same wheel
+    # one Python is enough for the sdist, which makes the same wheel
+    here, others = {"": sys.executable}, pythons()
     said = set()
     for archive, places in zip(archives, (here, others), strict=True):
         for version, python in () if given.no_install else places.items():

@@ -53,9 +53,8 @@ class RoomSpawner(SimpleLocalProcessSpawner):
             # The limit is for each process alone, the server and every kernel. It is on address
             # space, which is larger than the memory in use.
             resource.setrlimit(resource.RLIMIT_AS, (self.mem_limit, self.mem_limit))
-            os.nice(
-                5
-            )  # the hub and its proxy get priority, so a slow learner slows down nobody else
+            # the hub and its proxy get priority, so a slow learner slows down nobody else
+            os.nice(5)
 
         return begin
 

@@ -250,9 +250,8 @@ def widget(returned_value: Puzzle) -> Any:
         about = traitlets.Unicode().tag(sync=True)
         above = traitlets.Unicode().tag(sync=True)
         lines: Any = traitlets.List().tag(sync=True)
-        tried: Any = traitlets.List().tag(
-            sync=True
-        )  # [number of attempts, the positions that were tried]
+        # [number of attempts, the positions that were tried]
+        tried: Any = traitlets.List().tag(sync=True)
         verdict = traitlets.Unicode().tag(sync=True)
 
     shown_ = ShuffledLines(

@@ -92,9 +92,8 @@ def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> s
     if isinstance(expected, (list, tuple, np.ndarray)):
         right, actual = _array(expected), _array(got)
         if actual.dtype.kind not in "biuf":
-            pairs = (
-                right.dtype.kind in "UO" and got == expected
-            )  # strings and mixed objects, such as steps
+            # strings and mixed objects, such as steps
+            pairs = right.dtype.kind in "UO" and got == expected
             return "" if pairs else returned(got, " is not a row of numbers")
         if actual.shape != right.shape:
             return (

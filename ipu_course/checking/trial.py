@@ -48,11 +48,8 @@ from ipu_teach.program import (
 )
 from ipu_teach.types import DType
 
-GLOBAL = (
-    "LOAD_GLOBAL",
-    "LOAD_NAME",
-    "LOAD_DEREF",
-)  # opcodes for names that a function does not bind
+# opcodes for names that a function does not bind
+GLOBAL = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF")
 Place = Callable[[Graph, Tensor], None]
 Built = tuple[Program, list[Tensor]]  # the program of an answer, and its result tensors
 Answers = Callable[[Any, "Trial", Graph, list[Any]], Built]
@@ -488,9 +485,8 @@ class Ran:
             self.engine = engine = Engine(graph, self.program, **trial.options)
             engine.load(device_of(trial.tiles, trial.ipus))
             for stream in engine.list_streams() if trial.most_rounds else ():
-                if (
-                    stream.handle not in trial.streams
-                ):  # the answer's own streams are in the list too
+                # the answer's own streams are in the list too
+                if stream.handle not in trial.streams:
                     engine.connect_stream_to_callback(stream.handle, pulse)
             trial.ready(self)
             for name, kind in trial.streams.items():

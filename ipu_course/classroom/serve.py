@@ -87,9 +87,7 @@ def table(body: Callable[[], str]) -> str:
     """Return the result of `body`, or an error message."""
     try:
         return body()
-    except (
-        LessonError
-    ) as error:  # nobody has begun yet, or the folder is missing, perhaps for a moment
+    except LessonError as error:  # nobody has begun, or the folder is missing for a moment
         return f"<p>{time.strftime('%H:%M:%S')}: {escape(error.tried)}</p>"
 
 

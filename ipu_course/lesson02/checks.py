@@ -39,7 +39,8 @@ from ipu_teach.errors import (
 )
 from ipu_teach.program import Copy, RepeatWhileFalse, RepeatWhileTrue
 
-MOST_ROUNDS = 1000  # of a loop whose end the device decides: then the check calls it endless
+# rounds after which the check calls a loop endless, if the device decides its end
+MOST_ROUNDS = 1000
 
 
 # --- 02.1 -----------------------------------------------------------------------------------------
@@ -68,7 +69,7 @@ def _linear(answer: Callable[..., Any]) -> Passed:
             with answering(description):
                 result = answer(graph, tensor, grain)
         except Broken:
-            if wrong:  # what went wrong before is told
+            if wrong:  # report the mistake found before
                 break
             raise
         if result is ...:
@@ -201,7 +202,7 @@ def _running_sum(answer: Callable[..., Any]) -> Passed:
     built = {count: trial.build(answer) for count, trial in sizes.items()}
     runs = {}
     for count in (7, 23, 1):
-        # no two alike, whole, and their sums too large for HALF
+        # all different, whole numbers, and with sums that are too large for HALF
         values = draw.permutation(9999)[:count] + 1
         values[1::2] *= -1
         run = _sums(answer, values)
@@ -574,7 +575,7 @@ def _fired(
             engine.write_tensor("set target", -later)
             engine.run()
         where = difference(engine.read_tensor("check target"), later, 0)
-        # who fills source within the program fills it again
+        # a program that fills source itself fills it again
         if where and any(
             difference(engine.read_tensor(name), values, 0)
             for name in ("check source", "check target")

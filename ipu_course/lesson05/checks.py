@@ -36,7 +36,7 @@ from ipu_teach.poplibs import poplin
 from ipu_teach.program import Program
 
 LARGER = 17  # tiles of a third machine
-LATENCY = 69  # cycles until the first number of an exchange is there; docs/model.md
+LATENCY = 69  # cycles until the first element of an exchange arrives; docs/model.md
 
 
 def _product(rows: int, cols: int, description: str, *options: Any) -> Trial:
@@ -86,7 +86,7 @@ def _refuse_wrong(run: Ran, exercise: str) -> None:
     of them."""
     if difference := run.wrong("result"):
         why, advice = run.trial.reason(run, exercise)
-        if not why:  # what goes wrong with a product goes wrong with one in pieces, too
+        if not why:  # the mistakes of a whole product apply to one in pieces, too
             advice = "call it with a matrix of 2 rows and 3 columns, and follow it by hand."
             why, advice = replace(run.trial, more=()).reason(run, "05.1", advice=advice)
         if not why and run.unwritten("result"):
@@ -314,7 +314,7 @@ def _beside_ours(answer: Callable[..., Any]) -> str:
             else f"{part} {right}"
             for part, learner_part, right in zip(parts, learner_run, ours, strict=True)
         ]
-    except Exception:  # what it gives is no number, or it cannot do without columns
+    except Exception:  # the result is not a number, or the answer needs columns
         return ""
     rows, cols, pieces, tiles = sizes
     return (
@@ -515,13 +515,14 @@ def _two_halves(answer: Callable[..., Any]) -> Passed:
 # --- 05.4 -----------------------------------------------------------------------------------------
 
 M, K, N = 104, 256, 208
-SHARE_OF_BYTES, SHARE_OF_CYCLES = 0.55, 1.2  # of what the fastest plan takes
+SHARE_OF_BYTES, SHARE_OF_CYCLES = 0.55, 1.2  # shares of the fastest plan's bytes and cycles
 
 
 def _matmul(m: int, k: int, n: int, description: str) -> tuple[Trial, Any]:
     """Return the product [m, k] x [k, n], and what is right."""
     draw = np.random.default_rng([m, k, n])
-    # Odd numbers beyond 2,048, which no HALF holds, times small ones: sums are exact in FLOAT.
+    # Odd numbers above 2,048, which HALF cannot represent, times small ones, so that sums are exact
+    # in FLOAT.
     left = 2 * draw.integers(1024, 2048, (m, k)) + 1
     right = draw.integers(-7, 8, (k, n))
     tensors = {

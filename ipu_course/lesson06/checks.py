@@ -57,8 +57,8 @@ def _parts(message: Any, description: str, expected: str, length: int) -> tuple[
 # --- 06.1 and 06.2: programs whose liveness is known ----------------------------------------------
 
 NAMES = ("pixels", "edges", "corners", "blobs", "tracks", "votes", "ranks", "labels")
-TABLE = "palette"  # a constant
-# draws in which every known mistake leads elsewhere than every other and the truth; a test looks
+TABLE = "palette"  # the name of a constant
+# seeds for which each known mistake gives its own wrong result, as a test checks
 CLEAR = (401, 2762, 3302)
 
 
@@ -348,8 +348,8 @@ def _copied(answer: Callable[..., Any]) -> Passed:
 
 # --- 06.3 -----------------------------------------------------------------------------------------
 
-SENSORS, READINGS = 13, 13_000  # of the program that does not fit
-LONGER = 1.2  # of the cycles that it would take if it did
+SENSORS, READINGS = 13, 13_000  # sizes of the program that does not fit
+LONGER = 1.2  # allowed cycles, as a multiple of those it would take if it did fit
 
 
 def cycles_if_it_fitted(sensors: int, readings: int) -> int:
@@ -462,10 +462,11 @@ def _missummed(run: Ran, rows: Array) -> Reason:
 
 # --- 06.4: a report, and one of the same program with something changed ---------------------------
 
-SIDES = ("weights", "limits", "scales", "offsets")  # what a step reads besides the readings
+# the inputs of the steps, in addition to the readings
+SIDES = ("weights", "limits", "scales", "offsets")
 STEPS = ("blend", "clip", "score", "rank")
 MAPPING, TYPE, SPLIT = KINDS = ("mapping", "type", "split")
-AS_MANY = 5  # the pair whose variable lies on other tiles, and on as many
+AS_MANY = 5  # the pair whose variable is on other tiles, but on the same number of tiles
 
 
 @dataclass(frozen=True)
@@ -487,7 +488,7 @@ class ReportPair:
         return self.changed[2] == MAPPING and tiles[0] == tiles[1]
 
 
-COUNTED = (  # why, what next
+COUNTED = (  # (why, next step)
     "one variable lies on other tiles than before, and on as many. How many tiles hold it does not "
     "say which.",
     'compare(before, after).of("variables") has it, whose note says how it differs.',
@@ -709,7 +710,7 @@ ROW, WORK = 52, 5_500  # FLOATs in a row; modelled cycles of a worker that a row
 EACH_READ = 100e-6
 EACH_ROW = 0.2e-6
 AT_ONCE = 256
-STARVED = 0.05  # of the time that the device may wait
+STARVED = 0.05  # the largest share of time that the device may wait
 
 
 class Disc:
@@ -720,7 +721,7 @@ class Disc:
     """
 
     def __init__(self, rows: Array) -> None:
-        log = self._log = list[int]()  # how many rows each read gave
+        log = self._log = list[int]()  # the number of rows that each read returned
 
         def read(first: int, count: int) -> Array:
             block: Array = rows[first : first + min(count, AT_ONCE)].copy()
@@ -778,7 +779,7 @@ def _fed(feed: Callable[[Disc], Any], disc: Disc, description: str) -> _Fed:
     compute_set = graph.add_compute_set("settle")
     for tile in range(TILES):
         vertex = graph.add_vertex(compute_set, Layer, x=row[tile], y=row[tile], out=out[tile])
-        graph.set_perf_estimate(vertex, WORK)  # so much that the host has something to keep up with
+        graph.set_perf_estimate(vertex, WORK)  # enough work that the host must keep up
         for mapped in (row[tile], out[tile], vertex):
             graph.set_tile_mapping(mapped, tile)
     rows = graph.add_host_to_device_fifo("rows", FLOAT, ROW)

@@ -53,7 +53,7 @@ RATE = 0.1
 
 # --- 07.1 -----------------------------------------------------------------------------------------
 
-STEP = 1e-5  # of a weight: the differences below are then off by 1e-9 of the slope at most
+STEP = 1e-5  # change of a weight; the differences below then have a relative error of at most 1e-9
 SlopeCase = tuple[Array, Array, Array, Array]  # images, labels, weights, bias
 TwoSlopes = tuple[Array, Array]
 
@@ -175,7 +175,7 @@ def _shapes_of(parts: Any) -> tuple[tuple[int, ...], ...]:
     try:
         weights, bias = parts
         return np.shape(weights), np.shape(bias)
-    except Exception:  # no pair, or something that is no array
+    except Exception:  # not a pair, or not arrays
         return ()
 
 
@@ -353,13 +353,15 @@ def _too_early(description: str, error: UninitialisedReadError) -> NotYet:
 
 # --- 07.3 -----------------------------------------------------------------------------------------
 
-# about what plain numpy reaches: the order of the batches moved it by -0.03 to 0.007 in 100 drawn
-# ones
+# about the accuracy of plain numpy; the order of the batches changed it by -0.03 to 0.007 in 100
+# random orders
 LOW, HIGH = 0.04, 0.02
-LEAK = 0.1  # of turned labels read right: an honest answer stays below 0.03 in any of those orders
+# largest share of turned labels classified correctly; a sound answer stays below 0.03 in any of
+# those orders
+LEAK = 0.1
 TURNED = 3
 EPOCHS = 12
-EVERY, FEWER = 297, 263  # test images: all of them, and where it is fewer
+EVERY, FEWER = 297, 263  # test images: the full number, and a smaller one
 
 
 @cache
@@ -686,7 +688,7 @@ def _share_of(description: str, result: Any) -> float:
 
 # --- 07.4 -----------------------------------------------------------------------------------------
 
-LEVEL = 1 / 510  # half of a grey level: what is nearer than that is the right one
+LEVEL = 1 / 510  # half of a grey level: a smaller difference is no error
 
 
 def _feeding(batches: list[Array]) -> Callable[[Ran], None]:
@@ -849,9 +851,9 @@ def _misscaled(trial_run: Ran, run: int, batch: Array, place: tuple[int, ...]) -
 
 # --- 07.5 -----------------------------------------------------------------------------------------
 
-EXPOSED = 0.05  # of the time that the device may wait
-MOST_READY = 16  # transfers, so that the host's memory lasts
-# (batches that a read gives, steps that the next takes)
+EXPOSED = 0.05  # the largest share of time that the device may wait
+MOST_READY = 16  # most transfers that may be ready, to limit the host's memory
+# (batches that a read returns, steps that the next read takes)
 READERS = ((8, 4), (8, 7), (16, 11), (12, 3), (24, 5), (9, 1))
 
 
@@ -878,7 +880,7 @@ class _Clock:
 
     def next_batch(self) -> Array:
         self.waited += max(0, self.there_at - self.now)
-        self.there_at = min(self.there_at, self.now)  # it was waited for
+        self.there_at = min(self.there_at, self.now)  # the device has waited for it
         batch: Array = self.batches[self.taken % len(self.batches)].copy()
         self.taken += 1
         self.ahead = max(self.ahead, self.taken - self.now)
@@ -922,7 +924,7 @@ def _read_ahead(answer: Callable[..., Any]) -> Passed:
             engine.connect_stream_to_callback(stream.handle, callback)
             engine.run()
         _in_order(description, np.array(received), batches, clock)
-        if clock.ahead > MOST_READY + 1:  # and the one that is at work
+        if clock.ahead > MOST_READY + 1:  # plus the one in progress
             actual = f"{clock.ahead:,} batches taken from the reader and not yet used"
             why = (
                 f"a list of your own takes the host's memory, too: there is room for {MOST_READY}."

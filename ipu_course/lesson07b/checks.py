@@ -76,7 +76,7 @@ def _patches(answer: Callable[..., Any]) -> Passed:
         x = np.arange(1, np.prod(shape) + 1, dtype=np.float32).reshape(shape)
         description = f"{name_of(answer)}(x of shape {tuple(shape)}, k={k}, stride={stride})"
         variable = {"x": Var(FLOAT, tuple(shape), linearly, [x])}
-        options = (k, stride) if stride > 1 else (k,)  # which is 1 if it is not said
+        options = (k, stride) if stride > 1 else (k,)  # the stride defaults to 1
         run = Trial(description, variable, more=options, form=_view).of(answer)
         right = patches_of(x, k, stride)
         if where := difference(run.result, right):
@@ -174,7 +174,7 @@ def products_cycles(layer: Shape) -> int:
 # --- 07b.3 ----------------------------------------------------------------------------------------
 
 MANY = 512
-WIDE = (4, 14, 14, 32)  # of the layer that waits
+WIDE = (4, 14, 14, 32)  # shape of the input of the layer that waits
 
 
 def layer_report(around: Callable[..., Any], tiles: int = MANY) -> tuple[Report, Array]:

@@ -210,7 +210,7 @@ def follow(
 
 def _schedules(answer: Callable[..., Any]) -> Passed:
     cases = ((7, {3, 5}), (9, {0, 2, 6}), (11, {8, 4, 1}), (5, {0, 1, 2, 3, 4}), (6, {0}), (1, {0}))
-    # a set of small numbers is in order whatever happens; a list need not be
+    # a set of small integers always iterates in order; a list need not be sorted
     for layers, kept_layers in (*cases, (13, [9, 0, 4])):
         description = call_text(answer, (layers, kept_layers))
         steps = _steps_of(call(answer, layers, kept_layers), description, layers)
@@ -280,7 +280,7 @@ def _places(answer: Callable[..., Any]) -> Passed:
     )
 
 
-Kept = list[tuple[tuple[Any, int], list[int]]]  # by case, the layers whose inputs are kept
+Kept = list[tuple[tuple[Any, int], list[int]]]  # for each case, the layers whose inputs are saved
 
 
 def _kept_by(answer: Any, cases: list[tuple[Any, int]]) -> tuple[Kept, Callable[[Any], bool]]:
@@ -313,9 +313,10 @@ def _kept_of(returned_value: Any, description: str, layers: int) -> list[int]:
 
 # --- 08.5 -----------------------------------------------------------------------------------------
 
-LAYERS, ROOM, NUMBERS = 24, 10, 1500  # of the chain that is to fit; numbers of an input on a tile
-BESIDES = 9000  # bytes of a tile for weights, code and stacks; with gaps, less than two inputs
-MEMORY = 4 * NUMBERS * (ROOM + 1) + BESIDES  # of a tile: room for so many inputs and the slope
+# of the chain that must fit: layers, inputs in memory, elements of an input on a tile
+LAYERS, ROOM, NUMBERS = 24, 10, 1500
+BESIDES = 9000  # bytes of a tile for weights, code, stacks and gaps; less than two inputs
+MEMORY = 4 * NUMBERS * (ROOM + 1) + BESIDES  # bytes of a tile: for ROOM inputs and the gradient
 
 
 class Forward(Vertex):

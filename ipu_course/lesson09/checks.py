@@ -48,7 +48,7 @@ from ipu_teach.errors import IPUTeachError, PoplarIndexError, counted
 from ipu_teach.program import Copy, Program, Repeat, Sequence as Steps
 from ipu_teach.types import Array
 
-REPLICAS, EACH = 4, 26  # the latter: numbers of a short row
+REPLICAS, EACH = 4, 26  # EACH: elements of a short row
 BYTES = "bytes to and from streaming memory"
 
 # --- What answers look like -----------------------------------------------------------------------
@@ -154,7 +154,8 @@ def _deep(description: str, layers: int) -> Trial:
 
 
 LAYER = 4 * WIDTH * WIDTH // TILES  # bytes of a layer's weights on a tile
-# why memory is over budget: by what another layer adds, nothing, less than its weights, or more
+# why memory is over budget, by how much another layer adds: nothing, less than its weights, or
+# more
 MORE_MEMORY = (
     "more than one layer's weights are in memory, though only one is at work.",
     "the weights share a place, and each layer still has vertices and results of its own.",
@@ -208,7 +209,7 @@ def _resident(answer: Callable[..., Any]) -> Passed:
 
 # --- 09.3 -----------------------------------------------------------------------------------------
 
-Event = tuple[str, int, int]  # load, compute or cross; the row, if there is one; and the IPU
+Event = tuple[str, int, int]  # (load, compute or cross; the row, if there is one; the IPU)
 
 
 class TwoIPUs:
@@ -278,7 +279,8 @@ def row_read_wrongly(events: Sequence[Event], layers: int) -> tuple[str, str]:
     """Return what is wrong with the rows that layers read, and why: the first of it, in the order
     of the program; nothing of a program that is right."""
     weights: list[int | None] = [None, None]
-    rows_of_inputs: list[tuple[int, ...] | None] = [(), None]  # through which rows the inputs went
+    # the rows of weights that the inputs have passed through
+    rows_of_inputs: list[tuple[int, ...] | None] = [(), None]
     returned_value: list[tuple[int, ...] | None] = [None, None]
     done = set[int]()
     for kind, row, ipu in events:
@@ -365,7 +367,7 @@ def _order(answer: Any, layers: int, description: str) -> tuple[TwoIPUs, Program
         answer, description, machine.load, machine.compute, machine.cross, layers
     )
     program = one_program(returned_value, description)
-    list(all_of(program))  # one that contains itself is refused
+    list(all_of(program))  # raises an error for a program that contains itself
     return machine, program, list(machine.events(program))
 
 
@@ -480,7 +482,7 @@ def _momentum(answer: Callable[..., Any]) -> Passed:
 # --- 09.6 -----------------------------------------------------------------------------------------
 
 BUFFERS = ("rows", "more")
-Transfer = tuple[str, str, str]  # load, store or cross; what is read, and what is written
+Transfer = tuple[str, str, str]  # (load, store or cross; source; destination)
 
 
 def _program_of(transfers: Sequence[Transfer]) -> tuple[Graph, Program, Any]:

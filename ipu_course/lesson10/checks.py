@@ -153,7 +153,8 @@ def stages_on(graph: Graph, weights: Array, rows: int = BATCH) -> Parts:
 
 def _through_stages(description: str, stages: int, batches: int) -> Trial:
     """answer(stages, into, out, samples, results) gives a program."""
-    rows, width = (BATCH, WIDTH) if batches > 2 else (3, 13)  # where nothing is priced, small ones
+    # small sizes where no cost is measured
+    rows, width = (BATCH, WIDTH) if batches > 2 else (3, 13)
     weights = drawn_layers(stages)[1][:, :width, :width]
     draw = np.random.default_rng(1003).standard_normal
     samples = draw((batches, rows, width)).astype(np.float32)

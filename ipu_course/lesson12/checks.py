@@ -88,7 +88,7 @@ def _by_hand(answer: Any) -> Passed:
 
 # --- 12.2 -----------------------------------------------------------------------------------------
 
-NEAR = 1.1  # times the least that the fullest tile can have
+NEAR = 1.1  # a multiple of the least that the fullest tile can have
 
 
 @cache
@@ -223,7 +223,7 @@ def _break_even(answer: Callable[..., Any]) -> Passed:
 
 # --- 12.4 -----------------------------------------------------------------------------------------
 
-BUDGET, TOO_MANY = 12, (3, 8)  # blocks, and numbers of patterns that have more of them
+BUDGET, TOO_MANY = 12, (3, 8)  # blocks; the patterns with more of them
 
 
 @cache
@@ -354,7 +354,7 @@ def _steps(answer: Callable[..., Any]) -> Passed:
 # --- 12.6 -----------------------------------------------------------------------------------------
 
 
-LAYERS = (  # rows, columns, the length of a block, how many are there, and how many move
+LAYERS = (  # (rows, columns, length of a block, blocks present, blocks that move)
     *((6, 7, 4, 18, 5), (5, 4, 2, 9, 1), (3, 8, 1, 10, 4)),
     *((4, 4, 2, 12, 4), (4, 5, 2, 6, 0)),
 )

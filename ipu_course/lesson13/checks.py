@@ -58,7 +58,7 @@ def back_of(
     every = {"All": range(micro), "Final": [micro - 1], "EveryN": range(n - 1, micro, n)}
     samples_kept = [
         (m, r) for m in every.get(mode, [0]) for r in range(replicas)
-    ]  # a Sum is one of each
+    ]  # a Sum counts as one of each
     return batch * len(samples_kept), len(samples_kept)
 
 
@@ -330,7 +330,7 @@ class StandIn:
         self.held[name] = value
 
 
-# (batch, iterations, rate, weight) of a call, and what is new in it
+# (batch, iterations, rate, weight) of a call, and what is new in it compared with the last
 CALLS = (
     ((16, 4, 0.5, 1.0), "nothing was compiled before"),
     ((16, 4, 0.5, 1.0), "nothing changed"),

@@ -34,8 +34,8 @@ from ipu_teach.report import Recording
 from ipu_teach.types import Array
 
 Edges = Iterable[tuple[int, int]]
-PlateBlock = tuple[int, int, int, int]  # top, bottom, left, right of what lies within the rim
-NEAR = 1.05  # times the least that all tiles together can fetch
+PlateBlock = tuple[int, int, int, int]  # (top, bottom, left, right) of the part within the rim
+NEAR = 1.05  # a multiple of the least that all tiles can fetch in total
 
 
 def _ends(n: int, parts: int) -> list[tuple[int, int]]:
@@ -363,7 +363,7 @@ def _search(answer: Any) -> Passed:
 
     def alike(like: Any) -> bool:
         """Return one graph does not tell one end of the loop from another."""
-        pairs = ((run, run.trial.outcome(like)) for run in reversed(runs))  # the small ones first
+        pairs = ((run, run.trial.outcome(like)) for run in reversed(runs))  # the small runs first
         return all(
             equal(run, reference_run) and _waves(run) == _waves(reference_run)
             for run, reference_run in pairs
@@ -396,8 +396,8 @@ def _search(answer: Any) -> Passed:
 
 # --- 14.4 -----------------------------------------------------------------------------------------
 
-# modelled cycles of a finger's step, one worker of six at work: 5 % above fingers that begin at the
-# beginnings of both rows
+# modelled cycles of one step of the two fingers, with one of six workers busy: 5 % above fingers
+# that start at the beginnings of both rows
 PER_STEP = 85
 FIELDS = ("offsets", "neighbours", "begin", "end", "count")
 
@@ -490,7 +490,7 @@ def _triangles(answer: Any) -> Passed:
 
 # --- 14.5 -----------------------------------------------------------------------------------------
 
-FAIR = 1.1  # times the mean, or the mean rounded up
+FAIR = 1.1  # a multiple of the mean, or of the mean rounded up
 
 
 @cache

@@ -102,7 +102,7 @@ def _apart(learner_run: Sequence[Any], right: Sequence[Any]) -> str:
 
 # --- 15.2: messages on a tree ---------------------------------------------------------------------
 
-NEAR = 1e-5  # of the largest: what float32 loses in so many rounds
+NEAR = 1e-5  # relative to the largest value: the error of float32 after that many rounds
 
 
 def tensors_of(prior: Array, sides: int, stiff: Array, far: float, right: Array) -> dict[str, Var]:
@@ -112,7 +112,7 @@ def tensors_of(prior: Array, sides: int, stiff: Array, far: float, right: Array)
     return {
         "prior": Var(FLOAT, (n, 2), given=[prior]),
         "came": Var(FLOAT, zeros.shape, given=[zeros]),
-        "sent": Var(FLOAT, zeros.shape, right=[zeros]),  # read, for it tells mistakes apart
+        "sent": Var(FLOAT, zeros.shape, right=[zeros]),  # read, because it distinguishes mistakes
         "belief": Var(FLOAT, (n, 2), right=[right]),
         "stiff": Var(FLOAT, len(stiff), given=[stiff]),
         "far": Var(FLOAT, (), 0, given=[far]),
@@ -217,7 +217,7 @@ def through(message: Array, stiff: float) -> Array:
     return np.array([spread[1, 0] * eta / spread[1, 1], 1 / spread[1, 1]])
 
 
-# Messages from a and from b, both means, stiff and far.
+# Messages from a and from b, both means, `stiff` and `far`.
 FACTORS: tuple[tuple[Any, ...], ...] = (
     ((2.0, 4.0), (-1.5, 3.0), 0.25, -0.5, 6.0, 0.25),
     ((-3.0, 2.0), (1.0, 5.0), -1.75, 0.5, 8.0, 0.5),
@@ -314,7 +314,7 @@ def _drawn(answer: Any) -> Any:
 
 # --- 15.4: where factors and variables lie --------------------------------------------------------
 
-LIMIT, FULL = 1.1, 1.5  # times the reference's bytes, and times an even share of pixels
+LIMIT, FULL = 1.1, 1.5  # multiples of the reference's bytes, and of an even share of pixels
 IMAGES = ((12, 12, 16), (13, 9, 6), (7, 11, 4), (10, 10, 13), (1, 20, 5), (26, 2, 7), (2, 3, 8))
 
 
@@ -446,8 +446,8 @@ def _layout(pixels: Array, tiles: int) -> Any:
 
 # --- 15.5: the capstone ---------------------------------------------------------------------------
 
-WORDS, LESS = 20, 0.8  # of a paragraph; of cycles or bytes
-EQUAL = 1e-4  # of the largest result: sums in another order
+WORDS, LESS = 20, 0.8  # words of a paragraph; the largest share of the earlier cycles or bytes
+EQUAL = 1e-4  # relative to the largest result: allows for sums in another order
 KEPT = "capstone.md"
 
 
@@ -455,7 +455,7 @@ def keep(paragraph: str, figures: str = "") -> None:
     """Put a paragraph into the work folder, below those that are there; once each."""
     learner_run = paragraph.strip()
     entry = f"{learner_run}\n\n*{figures}*" if figures else learner_run
-    with suppress(OSError, LessonError, UnicodeError):  # where nothing can be kept
+    with suppress(OSError, LessonError, UnicodeError):  # the paragraph cannot be stored
         file = work_folder() / KEPT
         text = file.read_text(encoding="utf-8") if file.exists() else "# My capstone\n"
         if learner_run not in text:
@@ -502,7 +502,7 @@ def _capstone(faster: Any, before: Any, paragraph: Any) -> Passed:
         advice = "what was slow, how did you see it, what did you change, and what did it bring?"
         wanted = f"{WORDS} words or more"
         raise NotYet("your paragraph", message or returned(paragraph), wanted, "", advice)
-    keep(paragraph)  # first: whatever is wrong with the programs, it is not lost
+    keep(paragraph)  # store it first, so that faulty programs do not lose it
     (old, right), (new, learner_run) = _side(before, "before"), _side(faster, "after")
     description = "both programs"
     if old.target != new.target:

@@ -19,11 +19,8 @@ from ipu_teach import FLOAT, Device, Engine, Graph, Input, Output, Report, Targe
 from ipu_teach.program import Execute
 
 Data = dict[str, np.ndarray]
-WIDE, STEEP, BENT = (
-    100,
-    1,
-    0.01,
-)  # variances: of the first position and slope, and added to the slope in a step
+# variances: of the first position and slope, and added to the slope in a step
+WIDE, STEEP, BENT = 100, 1, 0.01
 
 
 class Filter(Vertex):
@@ -34,9 +31,8 @@ class Filter(Vertex):
     state: Output[Vector[Vector[FLOAT]]]
 
     def compute(self) -> None:
-        step = np.array(
-            [[1, 1], [0, 1]], np.float32
-        )  # to the next plane: (position + slope, slope)
+        # to the next plane: (position + slope, slope)
+        step = np.array([[1, 1], [0, 1]], np.float32)
         bent = np.array([[0, 0], [0, BENT]], np.float32)
         for track in range(len(self.seen)):
             state = np.zeros(2, np.float32)
