@@ -1,9 +1,9 @@
-"""What a view costs in the reader's browser: the player's own time for a frame, and what travels to
-it.
+"""Measure the cost of a view in the reader's browser: the player's own time per frame, and the data
+sent to it.
 
-Most rows are milliseconds and kilobytes, not ratios: a display has 60 frames a second on any
-machine, and a notebook's size is what it is. Chromium and Playwright (the extra `e2e`) are needed
-for the first.
+Most rows are milliseconds and kilobytes, not ratios, because a display has 60 frames a second on
+any machine, and a notebook's size does not depend on the machine. The times need Chromium and
+Playwright (the extra `e2e`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FLAGS = [
     "--disable-sync",
 ]
 
-# Draws every frame of the run in the middle of its course; milliseconds a frame.
+# Draws every frame of the middle of the run; returns milliseconds per frame.
 DRAW_ALL = """() => {
   const player = document.querySelector(".ipu-live").ipuPlayer;
   const begin = performance.now();
@@ -152,7 +152,7 @@ def milliseconds_a_frame() -> float:
         opened = browser.new_page()
         opened.set_content(page(whole_chip()))
         opened.wait_for_selector(".ipu-live")
-        opened.evaluate(DRAW_ALL)  # the first round also draws what is kept
+        opened.evaluate(DRAW_ALL)  # the first round also draws the parts that are cached
         taken = [float(opened.evaluate(DRAW_ALL)) for _ in range(ROUNDS)]
         browser.close()
     return median(taken)

@@ -67,7 +67,7 @@ class BlockProduct(Vertex):
 
 
 class FirstBlockProduct(Vertex):
-    """Some rows of a matrix by some columns of another, which lie as rows."""
+    """Multiplies some rows of a matrix by some columns of another, which are stored as rows."""
 
     a: Input[Vector[Vector[FLOAT]]]
     b: Input[Vector[Vector[FLOAT]]]
@@ -111,7 +111,7 @@ class RowDeltas(Vertex):
 
 
 class BlockDeltas(Vertex):
-    """The same of several pictures."""
+    """Computes the deltas of several pictures."""
 
     x: Input[Vector[Vector[FLOAT]]]
     weights: Input[Vector[Vector[FLOAT]]]
@@ -216,7 +216,7 @@ class Collatz(Vertex):
 
 
 class FirstPast(Vertex):
-    """Where a running sum passes the limit."""
+    """Finds the position at which a running sum passes the limit."""
 
     x: Input[Vector[FLOAT]]
     limit: Input[FLOAT]

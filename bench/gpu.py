@@ -30,23 +30,23 @@ from ipu_teach.engine.backend import cupy_module
 from ipu_teach.program import Execute, Sequence
 from ipu_teach.types import Array
 
-# a vertex has a block of the result, and multiplies so much of its rows at once
+# each vertex has a block of the result, and multiplies this many elements of its rows at once
 MATRIX_IPUS, BLOCK, DEEP = 4, 64, 512
-SIDE = 8  # of a tile's part of a picture
+SIDE = 8  # pixels on a side of a tile's part of a picture
 
-Tiles = tuple[int, int, int]  # IPUs, and their tiles down and across
+Tiles = tuple[int, int, int]  # IPUs, and the rows and columns of their tiles
 Pairs = dict[str, tuple[Work, Work]]
 
-# of the matrices, the batch, the pictures: 94,208 tiles
+# sizes of the matrices, the batch and the pictures; 94,208 tiles
 SIZES: tuple[int, int, Tiles] = (4096, 60_000, (64, 256, 368))
 
 
 def large_product(left: Array, right: Array, **how: Any) -> Engine:
-    """Return a product of square matrices in square blocks, a vertex each; the right one lies
-    column by column.
+    """Return a product of square matrices in square blocks, one vertex per block; the right one is
+    stored column by column.
 
-    All that a block of the result takes would not fit a tile: each compute set multiplies `DEEP`
-    columns of `left` by as many rows of `right`, and adds to what is there.
+    All operands of a block of the result would not fit into a tile, so each compute set multiplies
+    `DEEP` columns of `left` by `DEEP` rows of `right`, and adds to the previous result.
     """
     size, chip = len(left), Chip(MATRIX_IPUS)
     n = size // BLOCK

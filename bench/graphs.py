@@ -1,4 +1,4 @@
-"""What graphs, analyses and profiles cost the host."""
+"""Measure the host time of graphs, analyses and profiles."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def pod(num_ipus: int) -> None:
     assert report.total_cycles > 0 and report.exchange_bytes_per_tile[0].sum() > 0
 
 
-GATHERS, INPUTS = 100, 8  # numpy's gathers beside one compilation; inputs of each vertex
+GATHERS, INPUTS = 100, 8  # numpy gathers compared with one compilation; inputs of each vertex
 
 
 def irregular() -> tuple[Work, Work]:
@@ -285,8 +285,8 @@ def first_run() -> Ratios:
 
 
 def undefined() -> dict[str, tuple[Work, Work]]:
-    """Return the loops around a compute set, with a WriteUndef of what it writes and without, for
-    vertices of several lengths."""
+    """Return loops around a compute set, with and without a WriteUndef of its output, for vertices
+    of several lengths."""
     found: dict[str, tuple[Work, Work]] = {}
     for length in (1, 16, 1000):
         chip, count = Chip(), TILES * WORKERS

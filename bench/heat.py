@@ -26,9 +26,11 @@ from ipu_teach.program import Execute, Repeat, Sequence
 from ipu_teach.types import FLOAT, Array
 
 SIZE, STEPS = 2048, 1000
-FEW = 50  # which take, each, as long as each of many
-DOWN, ACROSS, WORKERS = 276, 32, 6  # parts of the inner points, a vertex each; those of a tile
-KEPT, PASSED = np.float32(0.6), np.float32(0.1)  # of a point's heat; to each neighbour
+FEW = 50  # steps in the short run; a step takes as long as in the long run
+# parts of the inner points by rows and columns, one vertex each; vertices per tile
+DOWN, ACROSS, WORKERS = 276, 32, 6
+# shares of a point's heat: kept, and passed to each neighbour
+KEPT, PASSED = np.float32(0.6), np.float32(0.1)
 
 
 class Heat(Vertex):
@@ -44,7 +46,7 @@ class Heat(Vertex):
 
 
 def cut(parts: int) -> list[tuple[slice, slice, slice]]:
-    """Of each part along an axis: what is stored with it, what it reads, and what it works out."""
+    """Return (stored slice, read slice, computed slice) for each part along an axis."""
     found = []
     for begin, end in pairwise(np.linspace(1, SIZE - 1, parts + 1).astype(int).tolist()):
         stored = slice(begin if begin > 1 else 0, end if end < SIZE - 1 else SIZE)
@@ -78,7 +80,7 @@ def plate(steps: int) -> Engine:
 
 
 def in_numpy(now: Array, then: Array, steps: int) -> None:
-    """The same on whole arrays."""
+    """Compute the same steps on whole numpy arrays."""
     for _ in range(steps):
         beside = now[:-2, 1:-1] + now[2:, 1:-1] + now[1:-1, :-2] + now[1:-1, 2:]
         then[1:-1, 1:-1] = now[1:-1, 1:-1] * KEPT + beside * PASSED
@@ -101,7 +103,7 @@ def memory() -> float | str:
 
 def main() -> None:
     """Run it, and print what `memory` gives."""
-    status = Path("/proc/self/status")  # what `resource` says begins with the parent's
+    status = Path("/proc/self/status")  # the peak in `resource` includes the parent's
     if status.exists():
 
         def most() -> int:

@@ -31,7 +31,7 @@ from bench.kernels import (
     pictures_and_labels,
 )
 
-ROWS = 8  # of the matrix of w1, for each program
+ROWS = 8  # rows of the matrix of w1 per program
 
 
 def matvec(
@@ -135,7 +135,7 @@ def stencil(x: Any, out: Any, side: tl.constexpr, across: tl.constexpr) -> None:
 
 
 def seconds(kernel: Callable[..., None], programs: int, *arrays: Any, **sizes: float) -> float:
-    """Of the processor, for so many programs. A call for one program warms up."""
+    """Return the processor time of this many programs, after a call for one program to warm up."""
     started = triton.jit(kernel)
     tensors = [torch.from_numpy(array) for array in arrays]
     started[1,](*tensors, **sizes)
@@ -185,7 +185,7 @@ def _step() -> tuple[float, float]:
     taken += seconds(
         learn, PIXELS // 16, x, deltas, learnt, rate=RATE, batch=SMALL_BATCH, block=16, **sizes
     )
-    # The call that warmed up taught the first block once before.
+    # The warm-up call has already trained the first block once.
     times = np.where(np.arange(PIXELS) < 16, 2, 1)[:, None]
     np.testing.assert_allclose(
         learnt, weights - times * RATE * (x.T @ expected), rtol=1e-3, atol=1e-3
@@ -225,7 +225,7 @@ def parts() -> dict[str, tuple[float, float]]:
         np.zeros((size, block), np.float32),
     )
     taken = seconds(product, programs, left, right, square, size=size, block=block)
-    # exact or not is a question for us alone
+    # `exact` has no meaning for this peer
     found["w3"] = found["w3x"] = taken, programs / (size // block) ** 2
     np.testing.assert_allclose(square, left @ right, rtol=1e-3, atol=1e-3)
     found["w4a"] = found["w4ax"] = _step()

@@ -1,4 +1,4 @@
-"""What the tile engine takes for a workload, beside plain numpy for the same numbers."""
+"""Compare the tile engine's time for a workload with plain numpy on the same numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _blas = ThreadpoolController()
 
 
 def threads(count: int, call: Work) -> Work:
-    """`call` with at most so many BLAS threads."""
+    """Return `call` limited to this many BLAS threads."""
 
     def limited() -> None:
         with _blas.limit(limits=count):
@@ -124,7 +124,7 @@ def elementwise() -> tuple[Work, Work]:
     return chip.engine(Execute(compute_set)).run, lambda: np.maximum(x * 2.5 + y, 0)
 
 
-SIZE = 1024  # of the matrices
+SIZE = 1024  # side of the matrices
 
 
 def product(exact: bool) -> tuple[Work, Work]:
@@ -242,8 +242,8 @@ def large_step(x: Array, wanted: Array, **how: Any) -> Engine:
     rows, groups, pieces = 50, 8, 196
     blocks, wide = len(x) // rows, PIXELS * CLASSES // pieces
     chip = Chip()
-    # A block of pictures and all that comes of it lie where its vertex runs: two of them would not
-    # fit a tile.
+    # A block of pictures and all its results are on the tile of its vertex, where two blocks would
+    # not fit.
     images = chip.variable("x", x, parts=blocks).reshape((blocks, rows, PIXELS))
     labels = chip.variable("wanted", wanted, parts=blocks).reshape((blocks, rows, CLASSES))
     weights, bias = (
@@ -254,8 +254,8 @@ def large_step(x: Array, wanted: Array, **how: Any) -> Engine:
     partials = chip.variable("partials", np.zeros((blocks, PIXELS, CLASSES)), parts=blocks)
     biases = chip.variable("biases", np.zeros((blocks, CLASSES)), parts=blocks)
     sums = chip.variable("sums", np.zeros((groups, PIXELS, CLASSES)))
-    # The slopes of all blocks are far more than a tile holds: a vertex takes a piece of those of a
-    # group of blocks.
+    # The gradients of all blocks are far larger than a tile's memory, so each vertex adds one piece
+    # for a group of blocks.
     by_piece = partials.reshape((groups, blocks // groups, pieces, wide)).dim_shuffle([0, 2, 1, 3])
     program = Sequence(
         chip.execute(
@@ -388,9 +388,11 @@ def _diverging(
 
 
 def ping_pong(layers: int = 64, width: int = 128, rows: int = 4) -> tuple[Work, Work]:
-    """Return the layers by turns on two chips, with `rows` rows of the activations a tile: while
-    one computes, the other gets its next weights from streaming memory. And the same layers in
-    numpy."""
+    """Return layers that alternate between two chips, and the same layers in numpy.
+
+    Each tile has `rows` rows of the activations. While one chip computes, the other loads its next
+    weights from streaming memory.
+    """
     chip = Chip(2, sync_pattern="SINGLE_PIPELINE")
     graph, x = chip.graph, floats(TILES, rows, width)
     weights = floats(layers, width, width) / np.float32(np.sqrt(width))
@@ -422,7 +424,7 @@ def ping_pong(layers: int = 64, width: int = 128, rows: int = 4) -> tuple[Work, 
     engine, missing = chip.engine(program), list(enumerate(weights))
 
     def run() -> None:
-        while missing:  # the first time the host writes them
+        while missing:  # on the first run, the host writes them
             n, values = missing.pop()
             engine.copy_to_remote_buffer(values.reshape(-1), "weights", n)
         engine.run()
@@ -436,8 +438,11 @@ def ping_pong(layers: int = 64, width: int = 128, rows: int = 4) -> tuple[Work, 
 
 
 def _warm(run: Work, floor: Work, runs: int) -> tuple[Work, Work]:
-    """Return the first round has so many runs more: until a loop over elements is compiled, where
-    that pays and numba is installed."""
+    """Return the pair with this many more runs in the first round.
+
+    That is enough for a loop over elements to be compiled, if compiling pays and numba is
+    installed.
+    """
     waiting = [runs]
 
     def warm() -> None:

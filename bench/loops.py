@@ -1,9 +1,9 @@
-"""Codelets that loop over elements, each beside the loop that a person would write for numba by
-hand.
+"""Codelets that loop over elements, each next to the loop that a person would write by hand for
+numba.
 
-By hand means: indices are checked (numba's own `boundscheck`), what is stored into an Output is
-marked, nothing is counted. The arrays have a row for each vertex. `HAND[codelet](count, *fields,
-*marks)`: marks are bool and belong to the Outputs.
+By hand means: indices are checked (numba's own `boundscheck`), elements stored into an Output are
+marked, and nothing is counted. The arrays have one row per vertex. `HAND[codelet](count, *fields,
+*marks)`: marks are bool, one array per Output.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Inputs = Callable[[np.random.Generator, int], dict[str, Array]]
 
 
 class BFS(Vertex):
-    """One step over a CSR graph: levels of the neighbours of what was reached last."""
+    """One step over a CSR graph: the levels of the neighbours of the vertices reached last."""
 
     start: Input[Vector[INT]]
     edges: Input[Vector[INT]]
@@ -332,7 +332,7 @@ class Newton(Vertex):
         self.turns = turns
 
 
-# What each is given
+# The inputs of each codelet
 
 
 def _normal(r: np.random.Generator, *shape: int) -> Array:
@@ -431,7 +431,7 @@ CASES: dict[type[Vertex], tuple[Inputs, dict[str, tuple[int, ...]]]] = {
 
 
 def values(codelet: type[Vertex], r: np.random.Generator, count: int) -> dict[str, Array]:
-    """Return what all fields of so many vertices hold, Outputs 0, with a row for each."""
+    """Return the values of all fields for this many vertices, one row per vertex; Outputs are 0."""
     inputs, shapes = CASES[codelet]
     zeros = {
         name: np.zeros((count, *shape), codelet.fields[name].dtype.numpy)
@@ -441,7 +441,7 @@ def values(codelet: type[Vertex], r: np.random.Generator, count: int) -> dict[st
 
 
 def by_hand() -> dict[type[Vertex], Callable[..., None]]:
-    """Return the compiled loops; numba is imported here."""
+    """Return the compiled loops; this function imports numba."""
     from numba import njit
 
     hand: Any = njit(boundscheck=True, error_model="numpy")

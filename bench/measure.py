@@ -18,9 +18,9 @@ Work = Callable[[], object]
 Clock = Callable[[], float]
 Ratios = Callable[[], "Mapping[str, float] | str"]
 
-# where `python -m bench.…` finds the rows that are programs of their own
+# the folder where `python -m bench.…` finds rows that are separate programs
 ROOT = Path(__file__).resolve().parents[1]
-SHORTEST = 0.1  # seconds for which a round calls each of the two, if they are that quick
+SHORTEST = 0.1  # least seconds of calls in a round, for each of the two
 MOST_CALLS = 20
 
 
@@ -41,7 +41,7 @@ class Row:
     prepare: Callable[[], tuple[Work, Work] | Ratios | float | str]
     most_rounds: int = 1000
     worst_goal: float | None = None
-    threads: bool = False  # several at work: time by the clock on the wall
+    threads: bool = False  # several threads work, so wall-clock time is measured
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Result:
         )
 
     def as_dict(self) -> dict[str, object]:
-        """As it stands in the JSON."""
+        """Return the result in the form of the JSON file."""
         spread = None if self.least is None else [self.least, self.largest]
         return (
             {

@@ -125,7 +125,7 @@ class Network:
 
 
 class OfTorch:
-    """The same in torch, on one core."""
+    """The same network in torch, on one core."""
 
     def __init__(self) -> None:
         import torch
@@ -241,12 +241,12 @@ def compiling(batch: int = 256) -> tuple[Work, Work] | str:
     return compile_anew, lambda: training(*given)
 
 
-# The goals are what is measured, with room. In n1 every product is one numpy call a tile, and every
-# operand is gathered first; in n2 a run is 0.1 s of gathers and products, while each tile has
-# patches of its own to be cut, laid out in memory and looked through for what crosses. In n3 a
-# step is some 65 supersteps, each of array calls that gather, compute and put back for all tiles;
-# in n4 it takes 0.03 s, while compiling captures the module in torch, adds the vertices of those
-# supersteps for 1,472 tiles, and counts their memory.
+# The goals are the measured ratios, with a margin. In n1 every product is one numpy call a tile,
+# and every operand is gathered first. In n2 a run is 0.1 s of gathers and products, while each
+# tile has its own patches that must be cut, laid out in memory and searched for inter-tile copies.
+# In n3 a step is some 65 supersteps, each of array calls that gather, compute and put back for all
+# tiles. In n4 a step takes 0.03 s, while compiling captures the module in torch, adds the vertices
+# of those supersteps for 1,472 tiles, and counts their memory.
 ROWS = [
     Row(
         "n1",

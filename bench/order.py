@@ -1,12 +1,12 @@
-"""What popops' sorting and selecting costs beside programs written with codelets of one's own.
+"""Compare the cost of popops' sorting and selecting with programs of custom codelets.
 
-Ratios of modelled cycles, so they are the same on every machine. The programs order distinct keys
-without NaN, which is less than popops does:
+The figures are ratios of modelled cycles, so they are the same on every machine. The programs order
+distinct keys without NaN, which is less than popops does:
 
 * `first_of`: each of some thousand workers sorts a share and keeps the first k, and a tree of
-  further vertices does so with several results each.
-* `by_counts`: every key is compared with every other one, and put where its rank says.
-* `by_network`: a bitonic network over the tiles, of which each step is one vector operation.
+  further vertices does the same with several results each.
+* `by_counts`: every key is compared with every other, and placed according to its rank.
+* `by_network`: a bitonic network over the tiles, each step of which is one vector operation.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def by_popops(n: int, k: int) -> int:
 
 
 def first_of(n: int, k: int, vertices: tuple[int, ...]) -> int:
-    """Return the cycles of a tree with so many vertices in each step, before the last one."""
+    """Return the cycles of a tree with `vertices` vertices in each step before the last."""
     program = Program(n)
     x, groups = program.x, parts_of(n, vertices[0])
     for step, following in enumerate((*vertices[1:], 1, 0)):
@@ -194,8 +194,8 @@ def first_of(n: int, k: int, vertices: tuple[int, ...]) -> int:
 
 
 def by_counts(n: int, queries: int, blocks: int, slots: int) -> int:
-    """Return the cycles of comparing all with all: blocks of keys that are asked for, of keys that
-    are counted, and of places."""
+    """Return the cycles of comparing all with all: `queries` and `blocks` divide the keys that are
+    ranked and compared with, `slots` the places."""
     program = Program(n)
     graph, x = program.graph, program.x
     counts, ranks = graph.add_variable(INT, (blocks, n)), graph.add_variable(INT, (n,))
@@ -237,7 +237,8 @@ def by_counts(n: int, queries: int, blocks: int, slots: int) -> int:
 
 
 def by_network(n: int, chunks: int) -> int:
-    """Return the cycles of a bitonic network on so many chunks, a power of two that divides `n`."""
+    """Return the cycles of a bitonic network on this many chunks, a power of two that divides
+    `n`."""
     program = Program(n)
     graph, width = program.graph, n // chunks
     sides = [graph.add_variable(FLOAT, (chunks, width), f"side{i}") for i in (0, 1)]
@@ -271,7 +272,7 @@ def by_network(n: int, chunks: int) -> int:
     return program.cycles(concat([sides[now][i] for i in range(chunks)], 0))
 
 
-# the cheapest of those that were tried: numbers of vertices, blocks and chunks
+# the cheapest settings of those tried: numbers of vertices, blocks and chunks
 PROGRAMS: dict[tuple[int, int], Callable[[], int]] = {
     (1_000, 1): lambda: first_of(1_000, 1, (71, 8)),
     (1_000, 5): lambda: first_of(1_000, 5, (33, 6)),

@@ -1,7 +1,7 @@
 """The rows of scalar loops: compiled beside numba by hand, by CPython beside a bare Python loop,
 and one very long vertex.
 
-    python -m bench.scalar      # what must be measured where numba was never imported: s2, s2b
+    python -m bench.scalar      # rows that need a process without numba: s2, s2b
 
 prints a round of both as JSON.
 """
@@ -32,10 +32,10 @@ from ipu_teach.graph.vertex import Vertex
 from ipu_teach.program import Execute
 from ipu_teach.types import Array
 
-MANY, FEW = 20_000, 78  # vertices: on the whole chip, and six on each of 13 tiles
+MANY, FEW = 20_000, 78  # vertices on the whole chip; and in total with six on each of 13 tiles
 T = TypeVar("T")
-CALLS = 5  # of each, in a round; the quickest counts
-WARM = 0.5  # seconds
+CALLS = 5  # calls of each in a round; the quickest counts
+WARM = 0.5  # seconds of warming up
 NO_NUMBA = "numba is not here"
 LONG = """
 import json, sys, time
@@ -74,8 +74,8 @@ print(json.dumps([first, time.perf_counter() - begin]))
 
 
 class Placed:
-    """A graph with `count` vertices of a codelet, spread over the tiles. `given`: what its Inputs
-    and InOuts hold."""
+    """A graph with `count` vertices of a codelet, spread over the tiles. `given`: the values of its
+    Inputs and InOuts."""
 
     def __init__(self, codelet: type[Vertex], count: int, tiles: int) -> None:
         self.codelet, self.count = codelet, count
@@ -122,8 +122,8 @@ class Placed:
 
 
 def seconds(ahead: Callable[[], T], call: Callable[[T], object]) -> float:
-    """Of the processor, for the quickest of some calls, each on what comes from `ahead`, which is
-    not counted."""
+    """Return the processor time of the quickest of some calls, each with a new result of `ahead`,
+    whose time is not counted."""
     taken = []
     for _ in range(CALLS):
         ready = ahead()
@@ -153,7 +153,7 @@ def _pair(
     engine, arrays = placed.engine(), placed.arrays()
     end = time.perf_counter() + WARM
     with scalar_run.chosen("compiled"):
-        # batches of single elements are compiled when they have taken a while
+        # batches of single elements are compiled only after running for a while
         while time.perf_counter() < end:
             engine.run()
     marks = [
@@ -173,7 +173,7 @@ def _pair(
     )
 
 
-# Where numba was never imported
+# Rows for processes that never import numba
 
 
 def bare(placed: Placed) -> Callable[[], Callable[[], None]]:
@@ -219,7 +219,8 @@ def _by_python(codelet: type[Vertex]) -> tuple[float, float]:
     engine.run()
 
     def unseen() -> Placed:
-        again = type(codelet.__name__, (codelet,), {})  # the walk is remembered by class
+        # results are cached by class, so use a new class
+        again = type(codelet.__name__, (codelet,), {})
         CASES[again] = CASES[codelet]
         try:
             return Placed(again, FEW, 13)
@@ -273,9 +274,9 @@ def _long() -> Ratios | str:
     return lambda: {"s3": first_run("") / first_run("compiled")}
 
 
-# The goals of s1, s2 and s2b are what is reached, and a little room: they guard it. How near it is
-# to what any way must take is for `bench.limits` to say, and for docs/performance.md why it is no
-# nearer.
+# The goals of s1, s2 and s2b are the measured ratios with a small margin, to catch regressions.
+# `bench.limits` measures how close they are to the work that any implementation must do, and
+# docs/performance.md explains the remaining gap.
 ROWS = [
     Row(
         "s1",

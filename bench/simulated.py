@@ -110,14 +110,14 @@ def collatz(n: Any, out: Any) -> None:
 
 
 def seconds(kernel: Callable[..., None], *arrays: Array, threads: int = 0) -> float:
-    """Of the processor, for so many threads, or one for each element of the last array."""
+    """Return the processor time for `threads` threads, or for one per element of the last array."""
     started = cuda.jit(kernel)[-(-(threads or arrays[-1].size) // BLOCK), BLOCK]
     begin = time.process_time()
     started(*arrays)
     return time.process_time() - begin
 
 
-PART = 16  # of the pictures, and of the pixels
+PART = 16  # one part in this many, of the pictures and of the pixels
 
 
 def _step() -> tuple[float, float]:
@@ -156,7 +156,7 @@ def parts() -> dict[str, tuple[float, float]]:
     found["w2"] = seconds(axpy_relu, x, y, out), count / 8_840_000
     np.testing.assert_allclose(out, np.maximum(x * np.float32(2.5) + y, 0), rtol=1e-6)
     a, b, column = floats(rows, SIZE), floats(SIZE, 1), np.zeros((rows, 1), np.float32)
-    # exact or not is a question for us alone
+    # `exact` has no meaning for this peer
     found["w3"] = found["w3x"] = seconds(product, a, b, column), rows / SIZE**2
     np.testing.assert_allclose(column, a @ b, rtol=1e-3, atol=1e-3)
     found["w4a"] = found["w4ax"] = _step()

@@ -1,8 +1,8 @@
-"""Parts of the workloads as a symbolic run: arrays are replaced by objects that remember who read
-and wrote them, no values.
+"""Run parts of the workloads symbolically: arrays are replaced by objects that record who read and
+wrote them, without values.
 
-That is how puzzle notebooks for GPU kernels draw what a kernel does. Vertices go one at a time; the
-codelet of w1b runs as it stands.
+This is how puzzle notebooks for GPU kernels draw a kernel. Vertices run one at a time; the codelet
+of w1b runs unchanged.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Symbol:
     __radd__ = __mul__ = __rmul__ = __add__
 
     def __gt__(self, other: float) -> bool:
-        return True  # without a value, one side of the branch has to do
+        return True  # without a value, only one side of a branch can run
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Table:
 
     name: str
     size: int
-    vertex: int = 0  # the one that runs
+    vertex: int = 0  # the vertex that is running
     readers: dict[int, list[int]] = field(default_factory=dict)
     writers: dict[int, list[tuple[int, Symbol]]] = field(default_factory=dict)
 

@@ -1,5 +1,4 @@
-"""What people wait for while a graph is built and loaded, beside the same work in a plainer
-form."""
+"""Compare the time to build and load a graph with the same work in a plainer form."""
 
 from __future__ import annotations
 
@@ -20,8 +19,8 @@ _target = IPUModel().create_device().target
 
 
 def add_after_mat_mul(size: int = 1024) -> tuple[Work, Work]:
-    """Return an addition to a tensor that lies in blocks, as a product leaves it; and to one that
-    lies linearly."""
+    """Return two additions: to a tensor in blocks, as a product leaves it, and to one mapped
+    linearly."""
     graph, prog = Graph(_target), Sequence()
     a, b, plain = (graph.add_variable(FLOAT, (size, size), name) for name in ("a", "b", "plain"))
     for tensor in (a, b, plain):
@@ -34,8 +33,8 @@ def add_after_mat_mul(size: int = 1024) -> tuple[Work, Work]:
 
 
 def reductions(rows: int = 1174, columns: int = 64) -> tuple[Work, Work]:
-    """Return the rows of a matrix, each on a tile of its own, reduced as so many tensors; and as
-    one."""
+    """Return two reductions of a matrix with one row per tile: as one tensor per row, and as a
+    single tensor."""
 
     def build(many: bool) -> None:
         graph, prog = Graph(_target), Sequence()
@@ -73,7 +72,8 @@ def initial_values(count: int = 1200) -> tuple[Work, Work]:
 
 
 def mappings() -> tuple[Work, Work]:
-    """Return the variables that are put on a tile and asked for it by turns: 1,600; and 400."""
+    """Return a loop that maps a new variable and reads its mapping, for 1,600 and for 400
+    variables."""
 
     def by_turns(count: int) -> None:
         graph = Graph(_target)

@@ -1,9 +1,9 @@
-"""The command line: `ipu-teach JOB`; `python -m ipu_teach JOB` too. `jobs.py` lists the jobs.
+"""The command line: `ipu-teach JOB`, or `python -m ipu_teach JOB`. `jobs.py` lists the jobs.
 
-`lab` opens the learner's notebook where there is one, `run` the solved one, for it goes to its end
-by itself. A job is one parser in `build_parser`, with what it does, or a script of the repository.
-Exit status: 0 done, 1 a lesson failed or something is missing, 2 the request made no sense, 130
-stopped by Ctrl-C.
+`lab` opens the learner's notebook if there is one. `run` executes the solved notebook, because that
+one runs to its end without a learner. A job is either a parser in `build_parser` with its function,
+or a script of the repository. Exit status: 0 success, 1 a lesson failed or something is missing, 2
+invalid arguments, 130 stopped by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from ipu_teach._support.places import NOT_KEPT, bundled, checkout, not_kept, pro
 from ipu_teach.errors import IPUTeachError, LessonError
 from ipu_teach.report import command as report_command
 
-STOPPED = 130  # what a shell shows for a program that Ctrl-C ended
+STOPPED = 130  # the exit status that a shell reports for a program ended by Ctrl-C
 
 
 def golden(words: Sequence[str]) -> int:
-    """Print the published figures beside the model's; the status says whether all are met.
+    """Print the published figures next to the model's; the exit status says whether all are met.
 
-    Their programs are no part of a package. In a checkout they are beside the packages, and in a
-    wheel the course carries them.
+    The programs behind them are not part of a package. A checkout has them next to the packages,
+    and in a wheel they are inside `ipu_course`.
     """
     folder = str(bundled("validation", COURSE).parent)
     if folder not in sys.path:
@@ -45,7 +45,8 @@ def golden(words: Sequence[str]) -> int:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return every command with its help; `do` is what it does with its arguments."""
+    """Return the parser with every command and its help; `do` is the command's function, called
+    with its arguments."""
     parser = argparse.ArgumentParser(prog=program())
     parser.add_argument("--version", action="version", version=f"ipu-teach {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -120,7 +121,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def in_the_repository(words: Sequence[str]) -> int:
-    """Return the do a job of those who work on the kit, which a script of the repository does."""
+    """Run a job for developers of the kit, which is a script of the repository."""
     root = checkout()
     if root is None:
         raise LessonError(
@@ -131,7 +132,7 @@ def in_the_repository(words: Sequence[str]) -> int:
     return become([sys.executable, str(script), *words[1:]], dict(os.environ))
 
 
-# These read their own words.
+# These jobs parse their own arguments.
 OWN: dict[str, Callable[[Sequence[str]], int]] = {
     "report": report_command.main,
     "class": class_command.main,
@@ -140,18 +141,20 @@ OWN: dict[str, Callable[[Sequence[str]], int]] = {
 
 
 def speak_unicode() -> None:
-    """Let what is printed have any letter: UTF-8 in files and pipes; on a terminal that cannot
-    show one, a "?" in its place."""
+    """Allow every character in the output: UTF-8 in files and pipes, "?" on a terminal that cannot
+    show a character."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(
-                encoding=None if stream.isatty() else "utf-8",  # None keeps the terminal's own
+                encoding=None
+                if stream.isatty()
+                else "utf-8",  # None keeps the terminal's own encoding
                 errors="replace",
             )
 
 
 def parsed(words: Sequence[str]) -> argparse.Namespace:
-    """Return the arguments of a job. Words that it does not take are answered by its own usage."""
+    """Return the arguments of a job. Unknown arguments are answered with the job's own usage."""
     parser = build_parser()
     arguments, unknown = parser.parse_known_args(words)
     if unknown:
@@ -162,7 +165,7 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Return the do what the words ask; the exit status."""
+    """Run the job that the arguments name, and return the exit status."""
     speak_unicode()
     words = list(sys.argv[1:] if argv is None else argv)
     jobs.answer(program(), words)
@@ -174,7 +177,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return OWN[job](rest)
         to_jupyter: list[str] = []
         if job == "lab" and rest[:1] not in (["-h"], ["--help"]):
-            # a value of JupyterLab's is no lesson
+            # an option value for JupyterLab is not a lesson
             split = 1 if not rest or rest[0].startswith("-") else 2
             words, to_jupyter = words[:split], words[split:]
         arguments = parsed(words)

@@ -1,4 +1,4 @@
-"""Report whether this machine has all that lessons and tests need: `ipu-teach doctor`."""
+"""Report whether this machine has everything that lessons and tests need: `ipu-teach doctor`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from ipu_course.lab import folder_in_work, homes
 from ipu_teach._support.places import PACKAGE, checkout, free_memory
 from ipu_teach.errors import DatasetError, LessonError
 
-DoctorRow = tuple[str, str, str]  # of the doctor: "ok", "note" or "FIX"; what; what we know of it
-SPARED = {"numba": "; loops over elements run slower without it"}  # what the kit runs without
-TORCH_WHEELS = "https://download.pytorch.org/whl/cpu"  # without 5 GB for GPUs
+DoctorRow = tuple[str, str, str]  # ("ok", "note" or "FIX", subject, details)
+# packages that the kit can run without
+SPARED = {"numba": "; loops over elements run slower without it"}
+TORCH_WHEELS = "https://download.pytorch.org/whl/cpu"  # wheels without 5 GB of GPU libraries
 
 
 def check_home() -> DoctorRow:
-    """Whether what `lab` starts can keep its own, at home or in the work folder."""
+    """Check whether programs that `lab` starts can store their files in the home or in the work
+    folder."""
     moved = [name for name, folder in homes() if folder == folder_in_work(name)]
     if moved:
         text = f"not all of it can be written: {', '.join(moved)} go into the work folder"
@@ -70,7 +72,7 @@ def check_packages() -> Iterator[DoctorRow]:
 
 
 def check_gpu() -> DoctorRow:
-    """Return which engine runs, and why; a GPU that is seen and cannot be used is worth a note."""
+    """Return which engine runs, and why; note a GPU that is detected but cannot be used."""
     from ipu_teach.engine.backend import cuda_devices, cupy_module
 
     cupy, text = cupy_module()
@@ -85,7 +87,7 @@ def check_gpu() -> DoctorRow:
 
 
 def check_torch() -> DoctorRow:
-    """Whether `ipu_teach.poptorch` can take modules; nothing else wants torch."""
+    """Check whether `ipu_teach.poptorch` can take modules; only that needs torch."""
     try:
         return "ok", "torch", importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
@@ -94,8 +96,8 @@ def check_torch() -> DoctorRow:
 
 
 def check_data() -> Iterator[DoctorRow]:
-    """Yield the bundled digits, which must be there, and MNIST, which may be; both are read, not
-    only found."""
+    """Yield a row for the bundled digits, which are required, and for MNIST, which is optional.
+    Both are read, not only looked for."""
     from ipu_teach import datasets
 
     for name, read in (
@@ -106,7 +108,7 @@ def check_data() -> Iterator[DoctorRow]:
             with contextlib.redirect_stdout(io.StringIO()):
                 yield "ok", name, str(read())
         except DatasetError as error:
-            # a file that is there, and is not what its name says
+            # the file exists, but its content is not valid
             if name == "digits" or Path(error.where).is_file():
                 yield "FIX", name, " ".join(str(error).split())
             else:
@@ -114,7 +116,7 @@ def check_data() -> Iterator[DoctorRow]:
 
 
 def check_work() -> DoctorRow:
-    """Whether the learner's copies can be kept."""
+    """Check whether the learner's copies can be stored."""
     try:
         return "ok", "work folder", str(writable_work_path())
     except LessonError as error:
@@ -122,7 +124,7 @@ def check_work() -> DoctorRow:
 
 
 def check_memory() -> DoctorRow:
-    """Return how much memory is free, where Linux tells."""
+    """Return how much memory is free, if Linux reports it."""
     memory = free_memory()
     if memory is None:
         return "ok", "memory", "cannot tell on this system; 1 GB is enough"
@@ -137,7 +139,8 @@ def check_memory() -> DoctorRow:
 
 
 def doctor() -> int:
-    """Print what is here and what to do about the rest; 1 where something must be done."""
+    """Print what is installed and what to do about missing parts; return 1 if something must be
+    done."""
     version = sys.version.split()[0]
     python: DoctorRow = ("ok", "Python", f"{version}, {sys.executable}")
     if sys.version_info < (3, 10):  # noqa: UP036

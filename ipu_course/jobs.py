@@ -1,7 +1,7 @@
-"""The jobs of the command line, by the same names for `run.py` and `ipu-teach`.
+"""The jobs of the command line, with the same names for `run.py` and `ipu-teach`.
 
-run.py reads this file by itself, before there is an environment: it imports Python's own modules
-alone, and nothing of the kit.
+run.py reads this file alone, before there is an environment, so it imports only the standard
+library, and nothing from the kit.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ For those who work on the kit, in its repository:
   language    lint texts, draw some for a fresh reader, and count vague names
 """
 WORDS: dict[str, str] = dict(re.findall(r"^  ([a-z]+) +(.+(?:\n {14}.+)*)", LISTED, re.MULTILINE))
-# Where the repository has a script for a job. The others are those of `ipu_course.cli`.
+# Jobs with a script in the repository. The others are in `ipu_course.cli`.
 SCRIPTS = {
     "test": "tests",
     "fuzz": "tests/fuzz",
@@ -67,8 +67,8 @@ SCRIPTS = {
     "language": "tests/language.py",
 }
 BARE = ("size", "language")  # these run on any Python, without an environment
-# The extra of pyproject.toml that a job needs beside what lessons need: run.py adds it to .venv
-# before the job first runs, where one of these modules is missing.
+# The extra in pyproject.toml that a job needs in addition to the lessons' packages. run.py installs
+# it into .venv before the job first runs, if one of these modules is missing.
 TEST_TOOLS = (
     *("pytest", "xdist", "coverage", "nbval", "hypothesis", "ml_dtypes"),
     *("mypy", "ruff", "yaml", "scipy", "hatchling"),
@@ -86,7 +86,7 @@ EXTRAS: dict[str, tuple[str, Sequence[str]]] = {
 
 
 def answer(program: str, words: Sequence[str]) -> None:
-    """Say help, or what is wrong with a job's name, and exit; nothing where the job is there."""
+    """Print help, or the problem with a job's name, and exit; return if the job exists."""
     job = words[0] if words else ""
     if job in WORDS or job == "--version":
         return

@@ -15,8 +15,8 @@ from ipu_teach._support.places import try_writing
 
 
 def homes() -> Iterator[tuple[str, Path]]:
-    """Where Jupyter, IPython and matplotlib keep things of their own, each with the variable that
-    moves it."""
+    """Return the folders in which Jupyter, IPython and matplotlib store their files, each with the
+    variable that moves it."""
     home = Path(os.path.expanduser("~"))
     with contextlib.suppress(ImportError):
         from jupyter_core import paths
@@ -30,8 +30,9 @@ def homes() -> Iterator[tuple[str, Path]]:
 
 
 def move_in() -> None:
-    """Let programs keep in the work folder, for this run, what they cannot keep in the home."""
-    if os.path.expanduser("~") == "~":  # a user whom this machine does not know
+    """Let programs store files in the work folder for this run, if they cannot store them in the
+    home."""
+    if os.path.expanduser("~") == "~":  # the home of this user is unknown
         os.environ["HOME"] = str(work_path())
     for name, folder in homes():
         try:
@@ -45,7 +46,7 @@ def folder_in_work(name: str) -> Path:
     return work_path() / ".jupyter" / name.lower()
 
 
-# JupyterLab asks on its first start whether it may fetch news; the lessons fetch nothing.
+# On its first start, JupyterLab asks whether it may fetch news; the lessons fetch nothing.
 NO_NEWS = (
     '{"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": '
     "false}}\n"
@@ -53,8 +54,8 @@ NO_NEWS = (
 
 
 def lab(word: str | None, jupyter_arguments: Sequence[str]) -> int:
-    """Open the learner's copy of a lesson in JupyterLab; where a hub starts this, it is her server
-    there."""
+    """Open the learner's copy of a lesson in JupyterLab; on a hub, this is the learner's own
+    server."""
     lesson = find_lesson(word)
     command, env = opening(lesson)
     copy = Path(env["IPU_TEACH_WORK"], lesson.name)
@@ -63,8 +64,8 @@ def lab(word: str | None, jupyter_arguments: Sequence[str]) -> int:
 
 
 def opening(lesson: Path) -> tuple[list[str], dict[str, str]]:
-    """Return the command that opens the learner's copy of a lesson in JupyterLab, and its
-    environment. The copy is made."""
+    """Make the learner's copy of a lesson, and return the command that opens it in JupyterLab, and
+    its environment."""
     need("jupyterlab", "lab")
     kept_work()
     copy = learners_copies(lesson)
@@ -78,21 +79,21 @@ def opening(lesson: Path) -> tuple[list[str], dict[str, str]]:
         JUPYTER_CONFIG_PATH=os.pathsep.join(filter(None, configs)),
         IPU_TEACH_WORK=str(copy.parent),
     )
-    # Named by address, not as a file: so the address that --no-browser prints opens the lesson too.
+    # As a URL, not as a file, so that the address printed by --no-browser opens the lesson too.
     options = [
         f"--ServerApp.root_dir={copy.parent}",
         f"--LabApp.default_url=/lab/tree/{quote(copy.name)}",
     ]
     if os.name != "nt" and os.geteuid() == 0:
-        # as in a container; the server listens to this machine only, behind a token
+        # as in a container; the server listens only on this machine, and requires a token
         options.append("--allow-root")
-    # it names the address that it gives her, and it asks who comes
+    # the hub sets the server's address, and authenticates users
     hub = "JUPYTERHUB_SERVICE_URL" in os.environ
     if hub and os.name != "nt":
-        # No ports: when a class begins, another's kernel takes one between its being found free and
-        # its being bound.
+        # Use sockets instead of ports: when a class begins, another kernel may take a port after it
+        # was found free and before it is bound.
         options.append("--KernelManager.transport=ipc")
-        # a socket's whole name has 107 characters at most
+        # the full path of a socket has 107 characters at most
         env.setdefault("JUPYTER_RUNTIME_DIR", str(Path.home() / ".run"))
     return [sys.executable, "-m", "jupyterhub.singleuser" if hub else "jupyterlab", *options], env
 
@@ -105,5 +106,5 @@ def become(command: list[str], env: dict[str, str]) -> int:
     while True:
         try:
             return process.wait()
-        except KeyboardInterrupt:  # JupyterLab has had it too, and asks whether it should stop
+        except KeyboardInterrupt:  # JupyterLab received it too, and asks whether it should stop
             continue

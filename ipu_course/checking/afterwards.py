@@ -18,7 +18,7 @@ from ipu_course.checking.verdict_panel import Panel
 from ipu_course.checking.words import text, words as words_of
 from ipu_teach.errors import UnknownExerciseError
 
-BEYOND = ("solved", "with help")  # states in which nothing is given away any more
+BEYOND = ("solved", "with help")  # states after which nothing can be given away
 
 
 def solution(name: str) -> Panel:
@@ -59,7 +59,7 @@ def _text(answer: Any) -> str:
         return repr(answer)
     try:
         return text_of(answer)
-    except Exception:  # no file, or a function of C's
+    except Exception:  # no source file, or a C function
         return "its code cannot be read."
 
 

@@ -1,8 +1,9 @@
-"""built(): what the learner built in an earlier lesson, for a later one to call.
+"""Implement built(), with which a later lesson calls an answer from an earlier one.
 
-An answer that passes is kept as text beside her progress, with all that it needs of its notebook.
-Text in a file may be old, damaged or of anybody's making: so it has to pass its check again before
-it is handed out, and what does not is a sentence.
+The text of an answer that passes is stored next to the learner's progress, with everything it needs
+from its notebook. A stored text may be outdated, damaged or edited by anyone. It therefore has to
+pass its check again before built() returns it; if it fails, the learner gets an error message
+instead.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ipu_course.checking.shared import LONGEST_KEPT, last_name
 from ipu_course.checking.state import learned
 from ipu_course.checking.verdicts import Kind, Passed
 
-# what `shared.alone` writes, and nothing else
+# only the form that `shared.alone` writes
 KEPT = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign)
 
 

@@ -1,6 +1,8 @@
-"""Call an answer safely: on copies, so that it cannot change what it is compared with.
+"""Call an answer safely, on copies of its arguments, so that it cannot change what it is compared
+with.
 
-Whatever the learner's own code raises becomes `Broken`; a mistake of ours stays what it is.
+Errors raised by the learner's own code become `Broken`; errors of the kit itself are raised
+unchanged.
 """
 
 from __future__ import annotations
@@ -46,14 +48,12 @@ class Broken(Exception):
         line = line_of(self.error)
         cause = error.__cause__
         if isinstance(error, IPUTeachError):
-            caller_line = (
-                "" if "check(" in error.line else error.line
-            )  # which is what called all of this
+            caller_line = "" if "check(" in error.line else error.line  # the check's own call
             advice = (
                 _counted(error) if isinstance(error, MissingPerfEstimateError) else error.next_step
             )
             if not line and isinstance(error, StreamConnectionError) and cause is not None:
-                line, advice = line_of(cause), "mend that line."  # of the learner's callback
+                line, advice = line_of(cause), "mend that line."  # a line of the learner's callback
             error_rows: VerdictRows = (
                 ("where", error.where),
                 ("line", caller_line or line),
@@ -124,8 +124,10 @@ def _in_the_kits_words(error: BaseException) -> tuple[str, str, str] | None:
 
 
 def _counted(error: MissingPerfEstimateError) -> str:
-    """Return what to do about cycles that cannot be counted where only counted ones are taken: no
-    estimate is advised in a check."""
+    """Return the advice for cycles that cannot be counted, where only counted cycles are accepted.
+
+    A check never advises an estimate.
+    """
     instead = re.match(r"(write .+), or `def cycles", error.next_step)
     plain = (
         "write it with what can be counted: loops, comparisons and numpy's own functions, on the "
@@ -135,13 +137,16 @@ def _counted(error: MissingPerfEstimateError) -> str:
 
 
 def is_interruption(error: BaseException | None) -> bool:
-    """Whether it is an interruption, the learner's or the clock's, and no class of an answer's."""
+    """Return whether the error is an interruption by the learner or the time limit, and not a class
+    of the answer's own."""
     return type(error) in (KeyboardInterrupt, Stopped)
 
 
 class answering:
-    """Around every call into the learner's code. What that rebinds of what checks use is put back
-    at once."""
+    """Guard a call into the learner's code.
+
+    If the call rebinds names that checks use, they are restored at once.
+    """
 
     def __init__(self, tried: str) -> None:
         self.tried = tried
@@ -150,7 +155,7 @@ class answering:
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         put_back()
-        # SystemExit too
+        # catches SystemExit too
         ours = isinstance(error, (NotYet, NotAttempted, Broken)) or is_interruption(error)
         if error is not None and not ours:
             raise Broken(self.tried, error) from error
@@ -187,7 +192,7 @@ def call(answer: Callable[..., Any], *arguments: Any) -> Any:
     names: list[str] = []
     try:
         signature = inspect.signature(answer)
-    except Exception:  # some of C's functions have none, and what claims to be one may be none
+    except Exception:  # some C functions have no signature, and a fake one may be invalid
         signature = None
     if signature is not None:
         try:

@@ -1,4 +1,4 @@
-"""Compare answers with what is right, and say why a wrong one is wrong."""
+"""Compare answers with the correct results, and explain wrong ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ipu_teach.errors import counted, shown
 
 
 def compare_value(answer: Any, right: Any, exercise: str, about: str, advice: str) -> Passed:
-    """Compare an answer that is a value, or a row of values, with what is right."""
+    """Compare an answer that is a value, or a sequence of values, with the correct one."""
     learner_run, expected = (
         tuple(value) if isinstance(value, (tuple, list, np.ndarray)) else (value,)
         for value in (answer, right)
@@ -47,7 +47,7 @@ def compare_value(answer: Any, right: Any, exercise: str, about: str, advice: st
     raise NotYet(about, actual, why=why, next_step=known or advice)
 
 
-Pairs = Sequence[tuple[tuple[Any, ...], Any]]  # the arguments of each call, and what came
+Pairs = Sequence[tuple[tuple[Any, ...], Any]]  # the arguments and the result of each call
 
 
 def compare(
@@ -60,13 +60,14 @@ def compare(
     otherwise: Callable[[Pairs], Reason] = lambda pairs: ("", ""),
     draws: Callable[..., Any] | None = None,
 ) -> Passed:
-    """Compare an answer with an independent computation on every case. A known mistake is called by
-    its name.
+    """Compare an answer with an independent computation on every case; known mistakes are
+    recognised.
 
-    `cases`: by what is special about each; ORDINARY begins the names of the others, of which the
-    first is told where it goes wrong. An answer that is right on all of those has the special case
-    named. `otherwise` finds a reason where none of the `suspects` comes to the same. `draws(*case)`
-    makes a picture of the case that is told.
+    `cases`: the arguments of each call, by what is special about the case. The names of ordinary
+    cases begin with ORDINARY, and the verdict describes the first of them that is wrong. If all
+    ordinary cases are right, the verdict names the special case that is wrong. `otherwise` looks
+    for a reason if none of the `suspects` gives the same results. `draws(*case)` draws the case
+    that the verdict describes.
     """
     results = {name: call(answer, *case) for name, case in cases.items()}
     wrong = {
@@ -156,12 +157,12 @@ def rounding_or_logic(again: Callable[[], str]) -> str:
     `again` tries the answer anew, with float64 wherever FLOAT or HALF is declared, and returns what
     differs then, in words.
     """
-    if half_is_over():  # to try it anew takes no longer than that took
+    if half_is_over():  # a second run takes no longer than the first
         return ""
     try:
         with in_float64():
             return "" if again() else ROUNDED
-    except Exception:  # what does not run in float64 stays unexplained
+    except Exception:  # an answer that fails in float64 stays unexplained
         return ""
 
 

@@ -1,4 +1,4 @@
-"""What an exercise and a prediction are, and finding one by its name."""
+"""Define exercises, predictions and lessons, and find them by name."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ from ipu_course.checking.verdicts import Passed
 from ipu_course.checking.words import section, text
 from ipu_teach.errors import AnswerKindError, UnknownExerciseError, counted, did_you_mean, shown
 
-REFUSALS = 3  # after which a puzzle is offered
-MOST = 1e15  # of a number that is predicted
+REFUSALS = 3  # number of refusals after which a puzzle is offered
+MOST = 1e15  # the largest number that can be predicted
 
 
 @dataclass(frozen=True)
 class Exercise:
     """One exercise.
 
-    `judge` gets the answers. `hints` go from a nudge to nearly there; the last one leaves the
-    writing to the learner. `thought`: what is said to who has solved it: one more thing to think
-    about, or another way. `takes`: for each answer that check() is given, what it is: most often a
-    function, or words for a value. `precision`: how precisely floats are asked for, where whole
-    numbers are not. `decoys`: lines of known wrong answers for the puzzle, each with the line of
-    the reference that it stands for; none where right answers have little in common.
+    `judge` is called with the answers. `hints` go from a nudge to almost the solution; the last one
+    leaves only the writing to the learner. `thought`: a text for learners who have solved it, with
+    a further question or another approach. `takes`: a description of each argument of check() after
+    the name, usually "a function", or words for a value. `precision`: the floating-point precision
+    that is required, where results are not whole numbers. `decoys`: lines of known wrong answers
+    for the puzzle, each with the line of the reference answer that it replaces; empty where right
+    answers have little in common.
     """
 
     name: str
@@ -47,7 +48,7 @@ class Exercise:
 
 @dataclass(frozen=True)
 class PredictedValue:
-    """One thing that a prediction says: its label, its unit, and what may be said."""
+    """One value of a prediction: its label, its unit, and the values that are allowed."""
 
     label: str
     unit: str = ""
@@ -58,16 +59,18 @@ class PredictedValue:
 
     @property
     def share(self) -> bool:
-        """Whether it is a part of a whole, and may be said in per cent."""
+        """Whether the value is a fraction from 0 to 1, which may also be written in per cent."""
         return not self.whole and (self.low, self.high) == (0, 1)
 
     def value(self, answer: object) -> str | int | float | None:
-        """Return `given` as text or a number of Python's, if it is an answer at all; being right is
-        another matter."""
+        """Return `answer` as str, int or float, or None if it is not an allowed value.
+
+        An allowed value need not be right.
+        """
         if self.choices:
             return str(answer) if isinstance(answer, str) and answer in self.choices else None
         number_ = plain(answer)
-        if self.share:  # per cent are told from a share by their size, or by their sign
+        if self.share:  # a size above 1 or a per cent sign marks per cent
             if isinstance(answer, str) and (
                 message := re.fullmatch(r"([\d.]+) ?(%|per cent)", answer)
             ):
@@ -84,7 +87,7 @@ class PredictedValue:
         return number_ if isinstance(number_, int) else float(number_)
 
     def asks(self) -> str:
-        """Return what it asks for, in words."""
+        """Return a description of the allowed values."""
         if self.choices:
             return " or ".join(repr(choice) for choice in self.choices)
         bounds = f" from {number(self.low)}" + (
@@ -101,7 +104,7 @@ class PredictedValue:
 
 @dataclass(frozen=True)
 class Question:
-    """A prediction: what is asked, the parts of an answer, and why what comes does."""
+    """A prediction: its question, the parts of an answer, and the reason for the actual result."""
 
     name: str
     title: str
@@ -114,8 +117,10 @@ class Question:
         return f"put your guess in place of the dots ({parts})."
 
     def values(self, answer: Any) -> tuple[Any, ...]:
-        """Return `given` as one value for each part. Raises `AnswerKindError` for what is no
-        prediction."""
+        """Return `answer` as a tuple with one value for each part.
+
+        :raises AnswerKindError: if `answer` is not a valid prediction.
+        """
         several = (
             isinstance(answer, (tuple, list)) or isinstance(answer, np.ndarray) and answer.ndim == 1
         )
@@ -151,8 +156,8 @@ class Question:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A question with its numbers: what is asked, in words, and a run of the machine that answers
-    it."""
+    """A question with its numbers filled in: its text, and a function that runs the engine for the
+    answer."""
 
     asks: str
     answer: Callable[[], tuple[Any, ...]]
@@ -160,8 +165,10 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Later(Question):
-    """A prediction that comes back two lessons on, with other numbers; its answer is no text here,
-    but a run of the engine."""
+    """A prediction that is asked again two lessons later, with other numbers.
+
+    Its answer is not a stored text but the result of a run of the engine.
+    """
 
     draw: Callable[[np.random.Generator], Drawn]
 
@@ -172,10 +179,9 @@ class Later(Question):
 
 @dataclass(frozen=True)
 class Lesson:
-    """A lesson's number, title and minutes, with its exercises and predictions in the order of the
-    notebook.
+    """A lesson's number, title and minutes, with its exercises and predictions in notebook order.
 
-    `later`: what it has a later lesson ask again.
+    `later`: the predictions of this lesson that a later lesson asks again.
     """
 
     number: str
@@ -186,7 +192,7 @@ class Lesson:
 
     @property
     def exercises(self) -> tuple[Exercise, ...]:
-        """What is checked, in order; the other items are predictions."""
+        """The items that check() takes, in order; the others are predictions."""
         return tuple(item for item in self.items if isinstance(item, Exercise))
 
 
@@ -228,12 +234,12 @@ def later(
 
 
 def lesson(number: str, *items: Exercise | Question, later: tuple[Later, ...] = ()) -> Lesson:
-    """Build a lesson from its items, which stand in the order of the notebook."""
+    """Build a lesson from its items, given in the order of the notebook."""
     entries = section(number, "lesson")
     return Lesson(number, text(entries, "title"), int(text(entries, "minutes")), items, later)
 
 
-# of the lessons that have exercises, in order
+# the numbers of the lessons that have exercises, in order
 NUMBERS = (
     *("00", "01", "02", "03", "04", "05", "06", "07", "07b"),
     *("08", "09", "10", "11", "12", "13", "14", "15"),
@@ -247,8 +253,10 @@ def catalogue() -> tuple[Lesson, ...]:
 
 
 def asked_again_in(lesson: Lesson) -> tuple[Later, ...]:
-    """Return the questions of earlier lessons that this one asks again: it is the first that stands
-    two or more lessons on."""
+    """Return the predictions of earlier lessons that this lesson asks again.
+
+    A prediction is asked again in the first lesson whose number is at least two higher.
+    """
     questions: list[Later] = []
     for earlier in catalogue():
         two_on = [
@@ -294,8 +302,8 @@ def find_question(name: object) -> Question:
 
 
 def refuse_other_kinds(exercise: Exercise, answers: tuple[object, ...]) -> None:
-    """Raise `AnswerKindError` unless there are as many answers as asked for, and functions where a
-    function is."""
+    """Raise `AnswerKindError` for a wrong number of answers, or for one that should be a function
+    and is not."""
     wanted = " and ".join(exercise.takes)
     if len(answers) != len(exercise.takes):
         raise AnswerKindError(f"""check({exercise.name!r}) was given

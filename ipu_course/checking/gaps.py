@@ -1,12 +1,11 @@
-"""The gaps of a lesson. The reference answer of an exercise stands once, in the solved notebook,
-between two marks:
+"""Find the gaps of a lesson.
 
-    # BEGIN SOLUTION 01.1: return the modelled cycles of the superstep
-    …
-    # END SOLUTION
+The reference answer of an exercise is stored once, in the solved notebook, between two marks:
 
-What follows the name says what to do; a learner reads it in place of the answer. Only the standard
-library is used here.
+# BEGIN SOLUTION 01.1: return the modelled cycles of the superstep … # END SOLUTION
+
+The text after the name tells the learner what to do, and replaces the answer in the learner's
+notebook. This module uses only the standard library.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from ipu_course.checking.notebooks import lessons, read_json
 from ipu_teach.errors import LessonSourceError, UnknownExerciseError, shown
 
 BEGIN = re.compile(rf"^( *)# BEGIN SOLUTION ({EXERCISE}): (\S.*)$")
-WIDTH = 88  # characters of a comment, such that a cell shows all of it on a small screen
+WIDTH = 88  # characters of a comment, so that it fits into a cell on a small screen
 MARK = re.compile(r"#\s*(BEGIN|END)\s+SOLUTION")
 END = re.compile(r"^ *# END SOLUTION$")
 CONFLICT = re.compile(r"^(<{7}|>{7})( |$)", re.MULTILINE)
@@ -69,8 +68,10 @@ def source_of(cell: dict[str, Any]) -> str:
 
 
 def read_notebook(path: Path) -> dict[str, Any]:
-    """Return a notebook file as it stands there. Raises `LessonSourceError` for what is none, and
-    for a cell that is none."""
+    """Return the content of a notebook file, unchanged.
+
+    :raises LessonSourceError: if the file is not a notebook, or has an invalid cell.
+    """
     place = str(path)
     try:
         notebook: dict[str, Any] = read_json(path)
@@ -94,7 +95,7 @@ def read_notebook(path: Path) -> dict[str, Any]:
 
 
 def _check(cell: Any) -> None:
-    """Raises `ValueError` for what is no cell."""
+    """Raise `ValueError` for an invalid cell."""
     if not isinstance(cell, dict) or cell.get("cell_type") not in ("code", "markdown", "raw"):
         raise ValueError(f"a cell is of the kind code, markdown or raw, and this is {shown(cell)}")
     source = cell.get("source")
@@ -216,8 +217,11 @@ def without_check(source: str) -> str:
 
 @dataclass(frozen=True)
 class Reference:
-    """Where an exercise's reference answer stands: the source of its cell, without a check(), and
-    the expressions that check() is given."""
+    """The location of an exercise's reference answer.
+
+    It has the source of the cell without its check(), and the expressions that are passed to
+    check().
+    """
 
     path: Path
     cell: str

@@ -27,7 +27,7 @@ def judged(judge: Callable[..., Passed], answers: Sequence[Any], name: str = "")
     """
     began = time_limit.BEGAN.set(perf_counter())
     try:
-        # A compiler is not loaded in here: that may take the check's time, and stopped, break.
+        # Load no compiler within the limit: it takes the check's time, and breaks if it is stopped.
         with as_it_was(), np.errstate(), scalar_run.chosen(scalar_run.CHOSEN.get() or "python"):
             return within(time_limit.LIMIT, lambda: _judged(judge, answers, name))
     except TooLong:
@@ -47,7 +47,7 @@ def judged(judge: Callable[..., Passed], answers: Sequence[Any], name: str = "")
 def _judged(judge: Callable[..., Passed], answers: Sequence[Any], name: str) -> Found:
     try:
         return _in_words(judge, answers, name)
-    except BaseException as error:  # an answer that is no plain value, or a mistake of ours
+    except BaseException as error:  # an answer with unusual values, or an error of ours
         if is_interruption(error):
             raise
         why = (
@@ -81,7 +81,7 @@ def _in_words(judge: Callable[..., Passed], answers: Sequence[Any], name: str) -
         )
     except Broken as found:
         return Found(Kind.ERROR, found.rows_in(name))
-    except InvalidPerfEstimateError as error:  # cycles() of hers is asked when the report is
+    except InvalidPerfEstimateError as error:  # the report calls the learner's cycles()
         return Found(Kind.ERROR, Broken("what it costs", error).rows)
     bars = passed.bars
     if bars is not None and passed.bound is not None and bars.unit == passed.bound.unit:

@@ -23,7 +23,7 @@ Notebook = dict[str, Any]
 def learners_form(solved: Notebook, name: str = "") -> Notebook:
     """Return a solved notebook as a learner gets it. A lesson without gaps comes back as it is.
     Raises `LessonSourceError`."""
-    # a copy; where links lead is a folder nearer
+    # links in the copy start one folder closer to their targets
     returned_value: Notebook = json.loads(json.dumps(solved).replace("](../", "]("))
     code = [
         (f"{name}, cell {n}", cell)
@@ -85,7 +85,8 @@ def check() -> int:
 
 
 def differences(solved: Path, target: Path) -> list[str]:
-    """In words, cell by cell, what differs between a learner's notebook and what it should be."""
+    """Return the differences between a learner's notebook and the expected one, cell by cell, in
+    words."""
     if not target.exists():
         return [f"{target.name}: not there"]
     wanted = learners_form(read_notebook(solved), solved.name)
@@ -126,10 +127,10 @@ def differences(solved: Path, target: Path) -> list[str]:
 
 
 def reset(word: str, progress: bool = False) -> int:
-    """Put a fresh copy of a lesson into the work folder; an edited one is kept under another name.
-    Returns 0.
+    """Put a fresh copy of a lesson into the work folder, and return 0; an edited copy is kept under
+    another name.
 
-    With `progress`, what was done in the lesson is forgotten too, predictions included.
+    With `progress`, the learner's progress in the lesson is deleted too, predictions included.
     """
     lesson = notebooks.find_lesson(word)
     copy = notebooks.kept_work() / lesson.name

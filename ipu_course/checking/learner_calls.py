@@ -1,5 +1,7 @@
-"""What a learner calls: check, hint, predict, given, progress. Each is a plain call, and answers in
-the cell below it."""
+"""Define the functions that a learner calls: check, hint, predict, given, progress.
+
+Each is an ordinary call, and its answer appears below the cell.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ _shared: dict[str, Shared | None] = {}  # the lines of those that passed
 
 
 DONE = ("solved", "with help", "given")  # states that no further attempt takes back
-# that are kept of the refusals of an exercise; characters of one
+# reasons for refusals stored per exercise, and the characters of one
 MOST_REASONS, LONGEST_REASON = 8, 160
 SIGNS = {
     Kind.PASSED: "✓",
@@ -45,15 +47,15 @@ SIGNS = {
     Kind.UNJUDGED: "?",
 }
 
-# behind the heading of what passed: light enough for the words, dark page or light
+# background of a passed heading, readable on dark and on light pages
 WASH = "#1a985030"
-# seen on light pages and on dark ones
+# visible on light and on dark pages
 TINTS = {Kind.PASSED: "#1a9850", Kind.NOT_YET: "#d9830a", Kind.ERROR: "#d1495b"}
 
 
 @dataclass(frozen=True, repr=False)
 class Verdict(Panel):
-    """What check() found. True if the answer passed."""
+    """The result of check(); true if the answer passed."""
 
     kind: Kind = Kind.NOT_ATTEMPTED
     shared: Shared | None = None
@@ -71,25 +73,26 @@ class Verdict(Panel):
 
 
 def check(name: str, *answers: Any) -> Verdict:
-    """Return the try an answer to the exercise `name`: `check("01.1", superstep_cycles)`.
+    """Check an answer to the exercise `name`, and return the verdict: `check("01.1",
+    superstep_cycles)`.
 
-    The first of `answers` is the learner's; a few exercises take something of the lesson's beside
-    it.
+    The first of `answers` is the learner's; a few exercises also take an object that the lesson
+    defines.
 
-    Returns the verdict, which a notebook shows if it is the last line of a cell. Whatever the
-    answer is or does ends in a verdict, and one that comes to no end is stopped; only your own
-    interruption is raised, and `UnknownExerciseError` for a name that is none. A script that is
-    run, and shows no last lines, has the verdict printed.
+    A notebook shows the verdict if the call is the last line of a cell. Whatever the answer is or
+    does, the result is a verdict, and an answer that does not end is stopped. The only exceptions
+    are your own interruption, and `UnknownExerciseError` for an unknown name. In a script, where
+    the value of a last line is not shown, the verdict is printed.
     """
     verdict = _tried(name, answers)
-    # every shell that shows the value of a line has this prompt
+    # interactive shells, which show the value of a line, define sys.ps1
     if sys._getframe(1).f_globals.get("__name__") == "__main__" and not hasattr(sys, "ps1"):
         print(verdict)
     return verdict
 
 
 def _tried(name: str, answers: tuple[Any, ...]) -> Verdict:
-    """Return the verdict on an answer, counted."""
+    """Return the verdict on an answer, and count the attempt."""
     exercise = find_exercise(name, "check")
     given_out = name in _handed_out and bool(answers) and answers[0] is _handed_out[name]
     with first_lines():
@@ -104,7 +107,7 @@ def _tried(name: str, answers: tuple[Any, ...]) -> Verdict:
 
 
 def refusals(record: Record) -> int:
-    """Return how often an exercise was tried in vain."""
+    """Return the number of attempts at an exercise that did not pass."""
     kinds = record.get("kinds")
     return (
         sum(whole(kinds.get(kind.value)) for kind in (Kind.NOT_YET, Kind.ERROR))
@@ -114,7 +117,7 @@ def refusals(record: Record) -> int:
 
 
 def _with_a_way_out(exercise: Exercise, verdict: Verdict) -> Verdict:
-    """Return the verdict, which says where the puzzle is to whoever was refused often enough."""
+    """Return the verdict, with a row about the puzzle if the exercise was refused often enough."""
     if verdict or not exercise.decoys or refusals(learned().record(exercise.name)) < REFUSALS:
         return verdict
     text = (
@@ -181,11 +184,12 @@ def judged(exercise: Exercise, answers: tuple[Any, ...], given_out: bool = False
 
 
 def share(name: str) -> Panel:
-    """Return one line for your answer that passed: exercise, cost, what the check saw, and your
-    code, the last two as short hashes.
+    """Return one line about your passed answer: exercise, cost, and short hashes of what the check
+    saw and of your code.
 
-    Whoever has the line and your code can replay it: `verify(line, answer)`. Raises
-    `UnknownExerciseError`.
+    Anyone who has the line and your code can replay it: `verify(line, answer)`.
+
+    :raises UnknownExerciseError: if there is no such exercise.
     """
     exercise = find_exercise(name, "share")
     if name not in _passed:
@@ -216,11 +220,12 @@ def _called(answer: Any) -> str:
 
 
 def verify(line: str, *answers: Any) -> Panel:
-    """Return the replay an answer that somebody shared: whether it passes, costs that much, does
-    the same and is the same code.
+    """Replay an answer that somebody shared: check that it passes, with the same cost, results and
+    code.
 
-    `answers` are as in `check`. Nothing is counted. Raises `LessonError` for what is no line of
-    `share`.
+    `answers` are as in `check`. The attempt is not counted.
+
+    :raises LessonError: if `line` is not a line of `share`.
     """
     claimed = parsed(line)
     exercise = find_exercise(claimed.name, "verify")
@@ -262,8 +267,8 @@ def verify(line: str, *answers: Any) -> Panel:
 
 
 def hint(name: str) -> Panel:
-    """Return the next hint for an exercise, below those that were shown before. How many were shown
-    is remembered."""
+    """Return the next hint for an exercise, below the earlier ones. The number of hints shown is
+    stored."""
     exercise = find_exercise(name, "hint")
 
     def show_one_more(record: Record) -> None:
@@ -287,13 +292,15 @@ _MISSING: Any = object()
 
 
 def predict(name: str, value: Any = _MISSING, *, actual: Any = _MISSING) -> Panel:
-    """Say what will come before you run it: `predict("01.0", 250)`; afterwards compare:
+    """Store your prediction before a run, `predict("01.0", 250)`, and compare it after:
     `predict("01.0", actual=cycles)`.
 
-    The first prediction is locked and stays. It is marked for being made, never for being right.
-    One that an earlier lesson asked comes back as `predict("01.0 again", …)`, with other numbers:
-    what is asked is shown until it is answered, and then the machine runs and answers too. What is
-    no prediction is not locked, and it is said what one is. Raises `UnknownExerciseError`.
+    The first prediction is locked. It counts that you made one, whether or not it is right. A
+    prediction from an earlier lesson comes back as `predict("01.0 again", …)` with other numbers:
+    the question is shown until you answer it, then the machine runs and shows its own answer. A
+    value that is not a valid prediction is not locked, and the panel says which values are valid.
+
+    :raises UnknownExerciseError: if there is no such prediction.
     """
     question = find_question(name)
     if value is not _MISSING and not is_blank(value) and actual is _MISSING:
@@ -356,7 +363,7 @@ def _locked(question: Question) -> tuple[Any, ...]:
 def _compared(
     question: Question, head: str, locked: Any, actual: Any, *extra_rows: tuple[str, str]
 ) -> Panel:
-    """Return a guess beside what it is."""
+    """Return a panel with the guess next to the actual value."""
     rows = (*extra_rows, ("you guessed", question.said(locked)), ("it is", question.said(actual)))
     message = "as you guessed" if locked == actual else "compared"
     return Panel(f"{head} {message}", "=", (*rows, ("why", question.why)))
@@ -367,8 +374,8 @@ def _lock(question: Question, values: tuple[Any, ...]) -> None:
 
 
 def _asked_again(question: Later, value: Any, actual: Any) -> Panel:
-    """Return a prediction that came back: what is asked, or the guess beside what a run of the
-    engine gives."""
+    """Return the panel of a prediction that is asked again: its question, or the guess next to the
+    result of a run of the engine."""
     drawn = question.drawn()
     locked = _locked(question)
     head = f"{question.name}: {question.title}"
@@ -442,9 +449,9 @@ def complete_reference(name: str, names: dict[str, Any]) -> Reference:
 
 
 def run_cell(reference_found: Reference, path: str, names: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the answers of a cell, run among the names of a notebook. `path` is what its lines are
-    said to stand in."""
-    # So that the kit can quote its lines, as it does with a learner's.
+    """Run a cell among the names of a notebook, and return its answers. `path` is the file that
+    tracebacks name."""
+    # The kit can then quote its lines, as it does with a learner's.
     linecache.cache[path] = (
         len(reference_found.cell),
         None,

@@ -1,8 +1,8 @@
-"""How lessons and exercises are named, in one place: lesson `07` or `07b`, exercise `07.3`,
-`07b.10`, warm-up `07b.w1`.
+"""The names of lessons and exercises: lesson `07` or `07b`, exercise `07.3`, `07b.10`, warm-up
+`07b.w1`.
 
-A notebook's file begins with its lesson: `07b_title.ipynb`. Lessons come as 07, 07b, 08; in each
-the warm-ups are first.
+The name of a notebook file begins with its lesson: `07b_title.ipynb`. Lessons are ordered 07, 07b,
+08; within a lesson the warm-ups come first.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def number_of(name: str) -> int:
 
 
 def sort_key(name: str) -> Key:
-    """Return what names are sorted by: 07.1, 07b.w1, 07b.2, 07b.10, 08.1; what is named otherwise
-    comes last."""
+    """Return the sort key of a name, for the order 07.1, 07b.w1, 07b.2, 07b.10, 08.1; other names
+    come last."""
     match = re.fullmatch(r"(\d+)([a-z]?)(?:\.(w?)(\d+))?", name)
     if match is None:
         return (float("inf"), name, False, 0, name)
@@ -49,8 +49,7 @@ def lesson_meant(word: str) -> str:
 
 
 def exercise_meant(text: str) -> str:
-    """Return the exercise that somebody means by `7.1`, `7b.w1` or "exercise 7 1", as it would be
-    named; "" for what is none."""
+    """Return the exercise name meant by `7.1`, `7b.w1` or "exercise 7 1"; "" if there is none."""
     parts = re.findall(r"\d+(?:[a-z](?=\.))?|w\d+", text)
     lesson = lesson_meant(parts[0]) if len(parts) == 2 else ""
     return f"{lesson}.{parts[1]}" if lesson else ""

@@ -1,8 +1,8 @@
-"""Where the lessons lie, and the learner's own copies of them.
+"""Find the lessons, and manage the learner's own copies of them.
 
-A lesson has two forms: `notebooks/solutions` holds it solved and run, `notebooks` as a learner gets
-it. The learner's own copies lie in the work folder: `work` in a checkout, `./work` where the kit
-was installed from a wheel.
+A lesson has two forms: `notebooks/solutions` has it solved and with outputs, `notebooks` as
+learners get it. The learner's own copies are in the work folder: `work` in a checkout, `./work` if
+the kit was installed from a wheel.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ COURSE = Path(__file__).resolve().parents[1]
 NOTEBOOKS = bundled("notebooks", COURSE)
 PAGES = bundled("docs", COURSE)
 INDEX = "index.ipynb"  # the map of the lessons
-# the numbered lessons, and the machine in one file
+# the numbered lessons, and the one-file machine
 PATTERNS = ("[0-9][0-9]_*.ipynb", "[0-9][0-9][a-z]_*.ipynb", "tiny.ipynb")
 ALIASES = {"mnist": "07", "cnn": "07b"}
-DEEPEST = 50  # of lists and objects within each other; a notebook has ten or so
+DEEPEST = 50  # nesting levels of lists and objects; a notebook has about ten
 
 
 def lessons(solved: bool = False) -> list[Path]:
@@ -88,7 +88,7 @@ def find_lesson(word: str | None, solved: bool = False) -> Path:
 
 
 def work_path() -> Path:
-    """Where the learner's own copies and progress live, whether it exists or not."""
+    """Return the folder of the learner's own copies and progress, whether it exists or not."""
     folder = Path.cwd()
     usual = (checkout() or (folder.parent if folder.name == "work" else folder)) / "work"
     return Path(os.environ.get("IPU_TEACH_WORK") or usual).expanduser().absolute()
@@ -135,8 +135,7 @@ def set_aside(file: Path, word: str) -> Path:
 
 
 def as_copied(lesson: Path) -> str:
-    """Return the text of a lesson as the work folder holds it: the folder `docs` lies beside it
-    there."""
+    """Return the text of a lesson for the work folder, where the folder `docs` is next to it."""
     return lesson.read_text(encoding="utf-8").replace("](../", "](")
 
 
@@ -179,14 +178,16 @@ def _copied(copy: Path, text: str) -> bool:
 
 
 def _trust(notebook: Path) -> None:
-    """Sign a copy we just made: its stored pictures then move before the first run, and stand still
-    otherwise."""
+    """Sign a copy that we just made, so that its stored pictures can move before the first run.
+
+    In an unsigned notebook they stand still.
+    """
     try:
         import nbformat
         from nbformat.sign import NotebookNotary
 
         NotebookNotary().sign(nbformat.read(notebook, as_version=nbformat.NO_CONVERT))
-    # a convenience: whatever is wrong with the signature store, the lesson opens
+    # signing is a convenience: the lesson opens even if the signature store is broken
     except Exception as error:
         _say_once(f"a copy could not be marked as trusted ({error}); its pictures move after a run")
 
@@ -217,11 +218,15 @@ def install_line(requirement: str) -> str:
 
 
 def read_json(file: Path) -> Any:
-    """Return what stands in a JSON file. Raises `OSError`, and `ValueError` for what is none, or
-    could not be written again."""
+    """Return the content of a JSON file.
+
+    :raises OSError: if the file cannot be read.
+
+    :raises ValueError: if it is not JSON, or could not be written again.
+    """
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
-        json.dumps(content, allow_nan=False)  # Python reads NaN, and 1e999, which JSON has not
+        json.dumps(content, allow_nan=False)  # Python reads NaN and 1e999, which JSON does not have
     except RecursionError:
         content = None
     if content is None or not _within(content, DEEPEST):

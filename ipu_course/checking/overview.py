@@ -1,4 +1,4 @@
-"""progress(): what is done, as a table."""
+"""Implement progress(), which shows the learner's progress as a table."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SIGNS = {
 
 @dataclass(frozen=True, repr=False)
 class Overview:
-    """A table of exercises and predictions: (name, title, what is done, attempts, hints)."""
+    """A table of exercises and predictions: (name, title, state, attempts, hints)."""
 
     caption: str
     rows: tuple[tuple[str, ...], ...]
@@ -49,11 +49,13 @@ class Overview:
 
 
 def progress(lesson: str | int | None = None, *, name: str | None = None) -> Overview:
-    """Return what is done, in every lesson or in one: `progress("01")`. Raises
-    `UnknownExerciseError` for a lesson without any.
+    """Return the learner's progress in every lesson, or in one: `progress("01")`.
 
-    `name`: yours, as a class shall know you; it is kept beside the rest. Raises `LessonError` for
-    what is no name.
+    `name`: the name under which a class knows you; it is stored with the progress.
+
+    :raises UnknownExerciseError: if there is no such lesson, or it has no exercises.
+
+    :raises LessonError: if `name` cannot be used as a name.
     """
     if name is not None:
         if (

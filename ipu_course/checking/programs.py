@@ -1,5 +1,5 @@
-"""What checks of programs share: a machine, the answer's program, a loaded engine, and a walk
-through the program."""
+"""Shared helpers of checks on programs: a device, the answer's program, a loaded engine, and a
+traversal of the program."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ipu_teach.types import Array
 
 TILES = 13
 OTHER = 7  # tiles of a second machine, so that nothing is right on 13 alone
-WORKERS = 6  # of a tile
+WORKERS = 6  # worker threads per tile
 SYNC = 100  # cycles of a sync; Target.auto_sync_delay
-WIDTH, BATCH = 78, 26  # numbers of a layer's input, and inputs at once
+WIDTH, BATCH = 78, 26  # elements of a layer's input, and inputs in a batch
 
 
 def device_of(tiles: int = TILES, ipus: int = 1, **machine: Any) -> Device:
-    """Return a machine of so many tiles an IPU."""
+    """Return a device with this many tiles per IPU."""
     return IPUModel("ipu2", tiles_per_ipu=tiles, num_ipus=ipus, **machine).create_device()
 
 
@@ -43,8 +43,8 @@ def tiles_of(graph: Graph, tensor: Tensor) -> Any:
 
 
 def loaded(graph: Graph, program: Any, description: str) -> Engine:
-    """Return the engine of a program that an answer made, loaded. What it raises is the
-    answer's."""
+    """Return a loaded engine for a program that an answer built. Errors count as errors of the
+    answer."""
     with answering(description):
         engine = Engine(graph, program)
         engine.load(device_of(graph.target.num_tiles))
@@ -102,7 +102,7 @@ def all_of(program: Program, around: tuple[Program, ...] = ()) -> Iterator[Progr
 
 
 def drawn_layers(layers: int) -> tuple[Array, Array]:
-    """Return the activations, and the weights of so many layers."""
+    """Return random activations, and random weights for this many layers."""
     draw = np.random.default_rng(902).standard_normal
     weights = draw((layers, WIDTH, WIDTH)).astype(np.float32) / np.float32(WIDTH**0.5)
     return draw((BATCH, WIDTH)).astype(np.float32), weights

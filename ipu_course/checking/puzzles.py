@@ -39,9 +39,9 @@ HELPED = "with help"
 
 
 class Puzzle:
-    """The lines of an exercise's puzzle: a notebook shows them as a list that can be rearranged.
+    """The lines of an exercise's puzzle; a notebook shows them as a list that can be rearranged.
 
-    `lines`: as they stand in the function, in the order in which they are shown.
+    `lines`: the lines as they are in the function, in the order in which they are shown.
     """
 
     def __init__(self, exercise: Exercise, names: dict[str, Any]) -> None:
@@ -68,7 +68,7 @@ class Puzzle:
 
     @property
     def about(self) -> str:
-        """What to do, in words."""
+        """The instructions, in words."""
         return (
             f"{counted(len(self.lines), 'line')}. {self.wrong} of them come from answers that are "
             "wrong, and stay out."
@@ -100,7 +100,7 @@ class Puzzle:
 
         display({"text/plain": repr(self), "text/html": self._repr_html_()}, raw=True)
         live: dict[str, Any] = {}
-        with suppress(ImportError):  # without the extra `lab` the text form is all there is
+        with suppress(ImportError):  # without the extra `lab` there is only the text form
             import ipywidgets
 
             live = dict(ipywidgets.Box([widget(self)])._repr_mimebundle_())
@@ -158,12 +158,17 @@ class Puzzle:
 
 
 def puzzle(name: str, order: Any = None) -> Puzzle | Panel:
-    """Return the lines of a right answer, shuffled among wrong ones; with `order`, the verdict on
-    them in that order.
+    """Return the lines of a right answer, shuffled with wrong ones; with `order`, the verdict on
+    that order.
 
-    `order`: the letters of the lines, as "c a d b", or their numbers from 1 on, as [3, 1, 4, 2]. It
-    is there after three refusals. Raises `UnknownExerciseError`, `LessonError` where the lesson's
-    cells above were not run, and `AnswerKindError` for what is no order.
+    `order`: the letters of the lines, as "c a d b", or their numbers from 1 on, as [3, 1, 4, 2]. A
+    puzzle is available after three refusals.
+
+    :raises UnknownExerciseError: if there is no such exercise.
+
+    :raises LessonError: if the lesson's earlier cells have not been run.
+
+    :raises AnswerKindError: if `order` is not an order of lines.
     """
     exercise = find_exercise(name, "puzzle")
     head = f"{name} {exercise.title}: a puzzle"
@@ -245,7 +250,8 @@ def widget(returned_value: Puzzle) -> Any:
         about = traitlets.Unicode().tag(sync=True)
         above = traitlets.Unicode().tag(sync=True)
         lines: Any = traitlets.List().tag(sync=True)
-        tried: Any = traitlets.List().tag(sync=True)  # [how often, the places that were tried]
+        # [number of attempts, the positions that were tried]
+        tried: Any = traitlets.List().tag(sync=True)
         verdict = traitlets.Unicode().tag(sync=True)
 
     shown_ = ShuffledLines(
@@ -269,7 +275,7 @@ def widget(returned_value: Puzzle) -> Any:
         except LessonError as error:
             number = 0
             message = f'<pre role="alert" style="white-space:pre-wrap">{escape(str(error))}</pre>'
-        # another text each time, or nothing would change
+        # the text must differ each time, or the view would not update
         shown_.verdict = f"<!-- {number} -->{message}"
 
     shown_.observe(answer, "tried")

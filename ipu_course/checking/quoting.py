@@ -16,8 +16,8 @@ from ipu_teach.errors import LONGEST, IPUTeachError, shown
 from ipu_teach.graph.source import in_words
 from ipu_teach.types import Array
 
-TOLERANCE = 1e-6  # where none was derived, see double.py: of the largest number of the right answer
-LONGEST_CALL = 96  # characters of a call as a verdict quotes it
+TOLERANCE = 1e-6  # default, relative to the largest number of the right answer
+LONGEST_CALL = 96  # characters of a call that a verdict quotes
 ELSEWHERE = tuple(
     {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
@@ -27,7 +27,7 @@ def said_by(error: BaseException) -> str:
     """Return an error's class and message; its class alone where it cannot say its message."""
     try:
         text = error.tried if isinstance(error, IPUTeachError) else shown_text(str(error))
-    except BaseException:  # whatever its __str__ raises
+    except BaseException:  # its __str__ may raise anything
         text = ""
     return f"{type(error).__name__}: {text}".removesuffix(": ")
 
@@ -80,17 +80,20 @@ def quoted(value: object) -> str:
 def _array(value: object) -> Array:
     try:
         return np.asarray(value)
-    except Exception:  # rows of different lengths, or something that refuses to be an array
+    except Exception:  # rows of different lengths, or no array at all
         return np.asarray(None)
 
 
 def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> str:
-    """Where `got` is not `expected`, in words; nothing if it is. Floats may differ by `tolerance`
-    of the largest of them."""
+    """Return how `got` differs from `expected`, in words; "" if they are equal.
+
+    Floats may differ by `tolerance` times the largest of them.
+    """
     if isinstance(expected, (list, tuple, np.ndarray)):
         right, actual = _array(expected), _array(got)
         if actual.dtype.kind not in "biuf":
-            pairs = right.dtype.kind in "UO" and got == expected  # of words and numbers, as steps
+            # strings and mixed objects, such as steps
+            pairs = right.dtype.kind in "UO" and got == expected
             return "" if pairs else returned(got, " is not a row of numbers")
         if actual.shape != right.shape:
             return (
@@ -134,7 +137,7 @@ def returned(value: object, fault: str = "") -> str:
 
 
 Number = int | float | Fraction
-# by kind, how the number itself is had of whatever is derived from it
+# for each base class, a function that returns the plain number of an instance of a derived class
 NUMBERS: Mapping[type, Callable[[Any], Number]] = {
     int: int.__int__,
     float: float.__float__,
@@ -143,9 +146,11 @@ NUMBERS: Mapping[type, Callable[[Any], Number]] = {
 
 
 def plain(value: object) -> Number | None:
-    """Return a number as Python has it: of numpy's kinds, an array without dimensions, a Fraction;
-    None for what is no number. Of a class derived from these the number alone: it may compare as it
-    likes."""
+    """Return a number as a plain Python number, or None if `value` is not a number.
+
+    It accepts numpy's numbers, arrays without dimensions, and Fractions. For an instance of a
+    derived class it returns the plain number, because the class may define its own comparison.
+    """
     if isinstance(value, np.ndarray) and value.ndim == 0 or isinstance(value, np.generic):
         value = value.item()
     same = next((same for kind, same in NUMBERS.items() if issubclass(type(value), kind)), None)

@@ -28,8 +28,8 @@ from ipu_course.checking.naming import EXERCISE
 from ipu_teach.errors import LessonError, shown
 from ipu_teach.report import Report
 
-DIGITS = 12  # of a hash
-LONGEST_KEPT = 4000  # characters of an answer with all that it needs
+DIGITS = 12  # digits of a hash
+LONGEST_KEPT = 4000  # characters of an answer, with everything it needs
 LINE = re.compile(
     rf"({EXERCISE}) (?:([\d.]+) ([a-z0-9 ]+), |)digest ([0-9a-f]{{12}}), code ([0-9a-f]{{12}})"
 )
@@ -37,7 +37,7 @@ LINE = re.compile(
 
 @dataclass(frozen=True)
 class Shared:
-    """What a line says."""
+    """The parts of a line of share()."""
 
     name: str
     figure: str
@@ -51,7 +51,10 @@ class Shared:
 
 
 def parsed(line: object) -> Shared:
-    """Return the parts of a line. Raises `LessonError` for what is none."""
+    """Return the parts of a line.
+
+    :raises LessonError: if it is not a line of share().
+    """
     match = LINE.fullmatch(" ".join(line.split())) if isinstance(line, str) else None
     if match is None:
         raise LessonError(f"""{shown(line)} is no line of share().
@@ -108,7 +111,7 @@ def code_of(answer: Any) -> str | None:
         return repr(answer)
     try:
         return ast.unparse(ast.parse(text_of(answer)))
-    except Exception:  # no file, no text of its own, or nothing that Python reads alone
+    except Exception:  # no file, no source text, or not valid Python by itself
         return None
 
 
@@ -121,7 +124,7 @@ def alone(answer: Any) -> str | None:
     def add(name: str, thing: Any) -> None:
         if name in parts:
             return
-        parts[name] = ""  # so that what calls itself by way of another comes to an end
+        parts[name] = ""  # mark as visited, so that indirect recursion ends
         home = sys.modules.get(str(getattr(thing, "__module__", "")))
         defined_name = getattr(thing, "__name__", name)
         if inspect.ismodule(thing):
@@ -137,11 +140,11 @@ def alone(answer: Any) -> str | None:
             ast.literal_eval(repr(thing))
             line = f"{name} = {thing!r}"
         del parts[name]
-        parts[name] = line  # behind what it needs
+        parts[name] = line  # after the definitions that it needs
 
     try:
         add(last_name(ast.parse(text_of(answer))), answer)
-    except Exception:  # no text, or something in it that is no plain value
+    except Exception:  # no source text, or a name in it whose value is not plain
         return None
     text = "\n".join(parts.values()) + "\n"
     return text if len(text) <= LONGEST_KEPT else None

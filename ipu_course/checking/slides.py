@@ -1,11 +1,12 @@
-"""A lesson's pictures as slides: `ipu-teach slides 05` writes a page that needs no network.
+"""Make slides from a lesson's pictures: `ipu-teach slides 05` writes a page that needs no network.
 
-Nothing of it is written twice. A picture of the solved lesson is a slide, and so is the cell tagged
-`aha`; its title is the heading above it, its words are the first three sentences below it, else
-the last three above, or what its section begins with. Where a lesson has fewer than three pictures,
-what each other section prints last is a slide, too. The speaker's notes are those of
-`docs/workshop.md`, the text above, and what the picture says of itself in numbers. nbconvert's
-exporter for reveal.js makes the page; our template stands in for reveal.js, which it would fetch.
+Slides are made from the lesson alone. Each picture of the solved lesson is a slide, and so is the
+cell tagged `aha`. The title is the heading above the cell. The text is the first three sentences
+below it, or else the last three above it, or the beginning of its section. If a lesson has fewer
+than three pictures, the last printed output of every other section is a slide, too. The speaker's
+notes come from `docs/workshop.md`, from the text above the cell, and from the numbers in the
+picture's own description. nbconvert's exporter for reveal.js makes the page; our template replaces
+reveal.js, which the exporter would download.
 """
 
 from __future__ import annotations
@@ -25,18 +26,20 @@ if TYPE_CHECKING:
 
 SENTENCES, FEW = 3, 3
 HEADING = r"(?m)^#+ (.*)"
-AHA = "aha"  # the tag of the cell at which the workshop's page has something to say
+AHA = "aha"  # the tag of the cell that the workshop's page discusses
 TEMPLATE = Path(__file__).with_name("slides.html")
 
 
 def plain(markdown: str) -> str:
-    """Return the markdown without its links, which lead nowhere from a page that lies alone."""
+    """Return the markdown without its links, which do not work in a page outside the folder."""
     return re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", markdown)
 
 
 def prose(markdown: str) -> list[str]:
-    """Return the whole sentences of running text, up to a heading or an exercise; lists and code
-    are left out, with what leads to them, and asides."""
+    """Return the complete sentences of running text up to a heading or an exercise.
+
+    Lists and code are left out, with the sentences that introduce them; so are asides.
+    """
     sentences: list[str] = []
     for part in re.split(r"\n\s*\n", plain(markdown).strip()):
         if re.match(r"#|\*\*(Exercise|Second half)|\*A good place", part):
@@ -52,8 +55,8 @@ def prose(markdown: str) -> list[str]:
 
 
 def shown(cell: NotebookNode, printed: bool) -> list[Any]:
-    """Return what of a cell's outputs is a slide: its pictures; else, if asked for, what it
-    printed."""
+    """Return the outputs of a cell that belong on a slide: its pictures, or else, if requested, its
+    printed text."""
     outputs = cell.get("outputs", [])
     bundles = [output.get("data", {}) for output in outputs]
     pictures = [
@@ -88,14 +91,14 @@ class Deck:
             self.chosen = dict(sorted({**self.chosen, **options}.items()))
         self.said: dict[int, list[str]] = {}
         used: set[str] = set()
-        for i in reversed(self.chosen):  # the later picture first: a text is told once
+        for i in reversed(self.chosen):  # the later picture first, because each text is used once
             ways = [fault for fault in self.near(i) if fault and not used.intersection(fault)]
             self.said[i] = [*ways, prose(of_itself(self.chosen[i]))][0][:SENTENCES]
             used.update(self.said[i])
 
     def near(self, i: int) -> Iterator[list[str]]:
-        """Yield what may be a slide's words: the text below its cell, the one above, if no other
-        slide stands between, and the one that begins its section."""
+        """Yield candidates for a slide's text: the text below its cell, the text above unless
+        another slide is between, and the text that begins its section."""
         above = max((j for j in self.texts if j < i), default=0)
         below = min((j for j in self.texts if j > i), default=i)
         if below > i and not set(self.chosen) & set(range(i + 1, below)):
@@ -106,7 +109,7 @@ class Deck:
         yield prose(re.split(HEADING, self.texts[begins])[-1])
 
     def question(self, i: int) -> list[str]:
-        """Return the sentences that stand last above a cell, back to a heading or an exercise."""
+        """Return the last sentences above a cell, back to a heading or an exercise."""
         text = self.texts[max((j for j in self.texts if j < i), default=0)]
         return prose(re.split(rf"{HEADING}$|^\*\*Exercise.*(?:\n.+)*", text)[-1])[-SENTENCES:]
 

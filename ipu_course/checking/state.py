@@ -1,14 +1,14 @@
-"""What the learner has done, in one file: `progress.json` in the work folder.
+"""Store the learner's progress in one file: `progress.json` in the work folder.
 
-Each change reads the file anew, changes one record and writes the whole file in one stroke; so two
-kernels may write, and what a newer version put in stays in. A damaged file is set aside and a new
-one begun. Where nothing can be written, the changes are kept in memory and tried again with the
-next.
+Each change reads the file again, changes one record and replaces the whole file atomically. Two
+kernels may therefore write, and fields of newer versions are kept. A damaged file is set aside and
+a new one started. If nothing can be written, the changes are kept in memory and written with the
+next change.
 
-A record holds `state` ("solved", "with help", "given", "not yet"), `attempts`, `kinds` (how many
-verdicts of each kind), `said` (how often a refusal gave which reason), `shared` (the line of
-share() and the code it is for), `built` (the text of the last answer that passed), `hints` and
-`prediction`. Beside the records may stand the learner's `name`.
+A record has `state` ("solved", "with help", "given", "not yet"), `attempts`, `kinds` (the number of
+verdicts of each kind), `said` (how often a refusal gave each reason), `shared` (the line of share()
+and the code that it describes), `built` (the text of the last answer that passed), `hints` and
+`prediction`. Next to the records, the file may have the learner's `name`.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from ipu_teach.graph.layouts import is_whole
 
 FORMAT = 1
 FILE = "progress.json"
-LARGEST = 1 << 20  # bytes of a file that is read; a whole course fills a twentieth of it
-MOST_COUNTED = 10**6  # of attempts, so that the file stays small
+LARGEST = 1 << 20  # bytes of the largest file that is read; a whole course fills a twentieth of it
+MOST_COUNTED = 10**6  # the largest count of attempts, so that the file stays small
 
 Record = dict[str, Any]
 
@@ -40,21 +40,26 @@ class NoProgress(ValueError):
 
 
 def whole(value: object) -> int:
-    """Return a count as it stands in a file that anybody may have edited; 0 for what is none."""
+    """Return a count from a file that anybody may have edited; 0 if it is not a valid count."""
     return min(value, MOST_COUNTED) if is_whole(value) and value >= 0 else 0
 
 
 def read(file: Path) -> Record:
-    """Return what a progress file holds. Raises `OSError`, and `NoProgress` for what is none."""
+    """Return the content of a progress file.
+
+    :raises OSError: if the file cannot be read.
+
+    :raises NoProgress: if it is not a progress file.
+    """
     about = file.stat()
-    # a pipe would keep its reader waiting, and a device never ends
+    # reading a pipe could block, and a device never ends
     if S_ISFIFO(about.st_mode) or S_ISCHR(about.st_mode):
         raise NoProgress("no ordinary file")
     if about.st_size > LARGEST:
         raise NoProgress("far too large")
     try:
         data = read_json(file)
-    except ValueError:  # also what is no UTF-8
+    except ValueError:  # invalid UTF-8 too
         raise NoProgress("damaged") from None
     if not isinstance(data, dict) or not isinstance(data.get("records"), dict):
         raise NoProgress("damaged")
@@ -68,7 +73,7 @@ class Progress:
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / FILE
-        self._pending: list[Callable[[Record], None]] = []  # of the whole file
+        self._pending: list[Callable[[Record], None]] = []  # changes not yet written to the file
         self._said: set[str] = set()
 
     def records(self) -> dict[str, Record]:
@@ -95,7 +100,7 @@ class Progress:
         self._keep(of_one)
 
     def call(self, name: str) -> None:
-        """Keep the learner's name, by which a class knows her."""
+        """Store the name under which a class knows the learner."""
         self._keep(lambda data: data.update(name=name))
 
     def _keep(self, change: Callable[[Record], None]) -> None:

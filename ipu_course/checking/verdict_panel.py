@@ -1,7 +1,8 @@
-"""What a lesson answers in a cell: one frame with a heading and labelled rows, as text and as HTML.
+"""The panel that a lesson shows as its answer: one frame with a heading and labelled rows, as text
+and as HTML.
 
-Both forms hold the same words. Nothing is said by colour alone, and the frame takes its colours
-from the page, light or dark, but for its left edge. Everything is escaped.
+Both forms have the same words. Colour is never the only sign. The frame takes its colours from the
+page, light or dark, except for its left edge. All text is escaped.
 """
 
 from __future__ import annotations
@@ -98,9 +99,9 @@ class Bars:
         ]
 
     def html(self, tint: str = "") -> str:
-        """Return the table rows, with `tint` for the bar that is yours.
+        """Return the table rows, with `tint` for your own bar.
 
-        What the bars show stands beside them in words, so the bars themselves are not read out.
+        The text next to the bars has the same values, so screen readers skip the bars.
         """
         hatch = "repeating-linear-gradient(45deg,currentColor 0 2px,transparent 2px 5px)"
         rows = []
@@ -160,7 +161,7 @@ class Panel:
             first = f"  {label + ':':{width}} "
             later = " " * (width + 3)
             for part in text.splitlines() or [""]:
-                # a line that was indented by its author is code, or drawn: it is not filled
+                # an indented line is code or a drawing, so it is not wrapped
                 lines.append(
                     first + part if part.startswith((" ", "|")) else _filled(part, first, later)
                 )

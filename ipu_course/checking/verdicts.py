@@ -1,6 +1,7 @@
-"""How a check ends: an answer passed, is not right yet, was not attempted, or raised an error.
+"""The possible results of a check: an answer passed, is not right yet, was not attempted, or raised
+an error.
 
-A check returns `Passed` or raises `NotYet`; `Found` holds either of them in words, for a verdict.
+A check returns `Passed` or raises `NotYet`; `Found` has the texts of either for a verdict.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from ipu_course.checking.shared import Shared
 from ipu_course.checking.time_limit import half_is_over
 from ipu_course.checking.verdict_panel import Bars, number
 
-ORDINARY = "drawn"  # how the names of ordinary cases begin
+ORDINARY = "drawn"  # prefix of the names of ordinary cases
 MODELLED = "modelled cycles"
 MOST_DRAWN = 40_000  # bytes of the picture of a refusal; a larger one is left out
 
 
 class Kind(Enum):
-    """How a check ended."""
+    """The kind of a check's result."""
 
     PASSED = "passed"
     NOT_YET = "not yet"
@@ -33,13 +34,16 @@ class Kind(Enum):
 
 
 VerdictRows = tuple[tuple[str, str], ...]
-Draws = Callable[[], Any]  # a view of the failing case, or None where none says more than the words
+Draws = Callable[[], Any]  # a view of the failing case, or None if it would add nothing
 
 
 @dataclass(frozen=True)
 class Found:
-    """How a check ended, in words. `shared`: of one that passed, the line that anybody can replay,
-    if it can be made. `picture`: of a refusal, a view of the case that its words name."""
+    """The result of a check, in words.
+
+    `shared`: for an answer that passed, the line that anyone can replay, if it can be made.
+    `picture`: for a refusal, a view of the case that its text describes.
+    """
 
     kind: Kind
     rows: VerdictRows = ()
@@ -50,11 +54,11 @@ class Found:
 
 @dataclass(frozen=True)
 class Passed:
-    """An answer that is right: what was tried, and what it costs.
+    """A right answer: the case that was tried, and the cost.
 
-    `bars`: the cost beside its budget; `figure`: the cost where that is another or none: in the
-    unit of `bound`, which is what the machine can do at best, else in `unit`. `evidence`: what the
-    check saw: numbers, arrays, reports.
+    `bars`: the cost next to its budget. `figure`: the cost, if it differs from the bars or there
+    are none; its unit is that of `bound`, or else `unit`. `bound`: the lower bound of this machine.
+    `evidence`: the numbers, arrays and reports that the check saw.
     """
 
     tried: str
@@ -66,13 +70,13 @@ class Passed:
 
     @property
     def cost(self) -> tuple[float | None, str]:
-        """What it costs, and the unit."""
+        """The cost, and its unit."""
         if self.figure is None and self.bars is not None:
             return self.bars.yours, self.bars.unit
         return self.figure, self.bound.unit if self.bound is not None else self.unit
 
     def refuse_the_impossible(self) -> None:
-        """Raise `NotYet` for a cost below the bound: then it is no cost of what was asked for."""
+        """Raise `NotYet` for a cost below the bound, which cannot be the cost of the task."""
         yours, unit = self.cost
         if self.bound is not None and yours is not None and self.bound.refuses(yours):
             actual = (
@@ -94,7 +98,7 @@ class Passed:
             )
 
     def rows(self) -> VerdictRows:
-        """Return what is said of it."""
+        """Return the rows of the verdict."""
         yours, unit = self.cost
         message = self.bound.said(yours) if self.bound is not None and yours is not None else ""
         cost = f"{number(self.figure)} {unit}" if self.figure is not None else ""
@@ -102,8 +106,11 @@ class Passed:
 
 
 class NotYet(Exception):
-    """An answer that is not right yet, in words: what was tried, what came, what should have come,
-    why, what next. `draws` makes a picture of the case that the words name, once it is told."""
+    """An answer that is not right yet, in words: what was tried, the actual and the expected
+    result, why, and the next step.
+
+    `draws` draws a picture of the case that the words describe, when the verdict is shown.
+    """
 
     def __init__(
         self,
@@ -128,18 +135,18 @@ class NotYet(Exception):
 
     @property
     def picture(self) -> Any:
-        """A view of the failing case; None where there is none, or none that is small and made in
-        time."""
+        """A view of the failing case; None if there is none, or it is too large, or time is
+        short."""
         if self.draws is None or half_is_over():
             return None
-        with suppress(Exception):  # what cannot be drawn is told in words alone
+        with suppress(Exception):  # without a picture, the words are enough
             view = self.draws()
             if view is not None and len(view._repr_html_().encode()) <= MOST_DRAWN:
                 return view
         return None
 
     def with_more(self, why: str) -> NotYet:
-        """Return the same with more of a reason."""
+        """Return the same refusal with `why` added to its reason."""
         message = dict(self.rows)
         message["why"] = f"{message['why']} {why}".strip()
         words = (
@@ -153,8 +160,11 @@ class NotYet(Exception):
 
 
 def refusing(exercise: str, fails_alike: Callable[[Any], bool]) -> Callable[..., NotYet]:
-    """Return what makes the refusals of an answer: why, and what next, come from the first known
-    mistake that is `alike`, and where none is, from whoever refuses."""
+    """Return a function that makes the refusals of an answer.
+
+    Reason and advice come from the first known mistake that `fails_alike`, or else from the
+    arguments.
+    """
 
     def refused(
         description: str,
@@ -180,8 +190,10 @@ def refusing(exercise: str, fails_alike: Callable[[Any], bool]) -> Callable[...,
 
 
 def raise_first(wrong: Sequence[tuple[NotYet, str]]) -> None:
-    """Raise the first of some verdicts, if there are any. Each stands with what is special about
-    its case, "" if nothing is."""
+    """Raise the first of these refusals, if there are any.
+
+    Each is paired with what is special about its case, or "".
+    """
     for fault, special in wrong[:1]:
         raise (
             fault.with_more(f"The ordinary cases are right; what is special here: {special}.")

@@ -53,9 +53,10 @@ def tensor_call(name: str, right: Callable[[Any], Any], asks: str, precise: floa
 
 
 def program(name: str, trial: Trial, out: str, ready: Callable[[Any, Ran], None]) -> Judge:
-    """Return the check of what a trial runs.
+    """Return a check that runs the answer in a trial.
 
-    It compares the tensor `out` with the expected values, then calls `ready` to refuse the rest.
+    It compares the tensor `out` with the expected values, then calls `ready` to refuse other
+    faults.
     """
 
     def judge(answer: Any) -> Passed:

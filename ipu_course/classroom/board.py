@@ -1,4 +1,4 @@
-"""What a class looks like, of one moment: as a table of text, as a page, and as comma-separated
+"""Show the state of a class at one moment: as a text table, as a page, and as comma-separated
 text."""
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from ipu_course.classroom.roster import Learner, Roster, exercises, one_line
 from ipu_teach.errors import counted
 from ipu_teach.report.html import tabled
 
-HARDEST = 5  # exercises that are named
-WIDEST = 90  # characters of a reason in the table of text
+HARDEST = 5  # number of exercises listed
+WIDEST = 90  # characters of a reason in the text table
 
 BoardTable = tuple[str, tuple[str, ...], Sequence[tuple[str, ...]]]  # caption, heads, rows
 
 
 @dataclass(frozen=True)
 class Hurdle:
-    """An exercise as the class met it: how many tried, solved and are stuck, attempts of those who
-    solved it, why refused."""
+    """An exercise in a class: how many learners tried it, solved it and are stuck, the attempts of
+    those who solved it, and the reasons for refusals."""
 
     exercise: Exercise
     tried: int
@@ -42,8 +42,8 @@ class Hurdle:
 
 
 def hurdles(roster: Roster) -> list[Hurdle]:
-    """Return the exercises that refused somebody: those with most people stuck first, then with
-    most who have them open, then refusals."""
+    """Return the exercises that refused somebody, ordered by learners stuck, then by learners who
+    have not solved them, then by refusals."""
     rows = []
     for exercise in exercises():
         attempts = [
@@ -77,8 +77,8 @@ def hurdles(roster: Roster) -> list[Hurdle]:
 
 
 def tables(roster: Roster, ladder: Sequence[Rung] | None = None) -> list[BoardTable]:
-    """Return what is shown of a class: who is where, what stops most, and the ladder if one was
-    asked for, be it empty."""
+    """Return the tables of a class: where each learner is, the hardest exercises, and the ladder
+    (even an empty one) if it was requested."""
     begun = [
         lesson
         for lesson in catalogue()
@@ -152,7 +152,7 @@ def html(board_tables: Iterable[BoardTable]) -> str:
 
 
 def to_csv(roster: Roster) -> str:
-    """Return a row for each learner and each exercise that she tried."""
+    """Return one row for each learner and each exercise that the learner tried."""
     out = io.StringIO()
     rows = csv.writer(out, lineterminator="\n")
     rows.writerow(
@@ -175,7 +175,7 @@ def to_csv(roster: Roster) -> str:
                     refusals(record),
                     whole(record.get("hints")),
                 )
-                # no formula of a spreadsheet
+                # prevents a spreadsheet from reading it as a formula
                 name = (
                     f"'{learner.name}"
                     if learner.name.startswith(("=", "+", "-", "@"))

@@ -1,4 +1,4 @@
-"""A class on the shell: `ipu-teach class FOLDER… [--ladder] [--serve] [--csv] [--fresh]`."""
+"""Implement `ipu-teach class FOLDER… [--ladder] [--serve] [--csv] [--fresh]`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ PORT = 8899
 
 
 def main(words: Sequence[str]) -> int:
-    """Return the do what the words after `class` ask; the exit status. Raises `LessonError`."""
+    """Run the command with the words after `class`, and return the exit status. Raise `LessonError`
+    on failure."""
     parser = _parser()
     options = parser.parse_args(words)
-    if options.csv and Path(options.csv).is_dir():  # --csv stands before the folders
+    if options.csv and Path(options.csv).is_dir():  # --csv was given before the folders
         options.folders = [options.csv, *options.folders]
         options.csv = ""
     if not options.folders:
@@ -39,7 +40,7 @@ def main(words: Sequence[str]) -> int:
             roster = called(options.folders)
             return html(tables(roster, ladder(roster)))
 
-        # a folder that is not there is said before there is a page; an empty one will fill
+        # report a missing folder before the page starts; an empty one may be filled later
         for folder in options.folders:
             list(files_of(Path(folder).expanduser()))
         return serve(page, options.port)
@@ -54,8 +55,8 @@ def main(words: Sequence[str]) -> int:
 
 
 def _write(file: Path, rows: str) -> None:
-    """Write rows for a spreadsheet, with the mark by which Excel knows UTF-8."""
-    if file.suffix.lower() != ".csv":  # it may be a learner's, or the folder of all
+    """Write rows for a spreadsheet, with the byte order mark by which Excel recognises UTF-8."""
+    if file.suffix.lower() != ".csv":  # it may be a learner's file, or the folder of all
         raise LessonError(
             f"--csv was given {str(file)!r}, whose name does not end in .csv.",
             next_step="write the folders first, then --csv and a file: class homes --csv day1.csv.",

@@ -1,5 +1,5 @@
-"""Room for a second group: what the first did is set aside in each work folder, and nothing is
-thrown away."""
+"""Make room for a second group: set the first group's files aside in each work folder, and delete
+nothing."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from ipu_teach.errors import LessonError, counted
 
 
 def begin_afresh(folders: Iterable[str], sure: bool) -> int:
-    """Move what is in each learner's work folder into a folder inside it, named after the moment;
+    """Move the content of each learner's work folder into a subfolder named after the time; return
     the exit status.
 
-    Without `sure` nothing is moved, and what would be is listed. Raises `LessonError` where there
-    is nothing to move, or where something cannot be moved; what was moved before then stays so.
+    Without `sure`, only list what would be moved.
+
+    :raises LessonError: if there is nothing to move, or something cannot be moved. What was moved
+    before stays moved.
     """
     works = [work for folder in folders for work in work_folders(Path(folder).expanduser())]
     if not works:

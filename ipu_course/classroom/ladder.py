@@ -1,8 +1,7 @@
-"""The ladder of a class: what learners shared and has a cost, each answer run again before it
-counts.
+"""The ladder of a class: the shared answers that have a cost, each counted only after a replay.
 
-An answer is somebody's program. It runs in a process of its own, for a bounded time, in an empty
-folder; it has the rights of whoever asks for the ladder, so ask for it where you would run the
+An answer is somebody's program. It runs in its own process, for a limited time, in an empty folder.
+It has the rights of the user who asks for the ladder, so ask for it only where you would run the
 learners' notebooks.
 """
 
@@ -25,7 +24,7 @@ from ipu_teach.errors import LessonError
 
 LIMIT = 60.0  # seconds that a replay may take, the start of its process included
 NO_COST = "the line carries no cost"
-# what of the environment an answer sees: what Python needs, and no token of whoever asks
+# the environment variables passed to an answer: those that Python needs, and no tokens of the user
 KEPT = ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ")
 
 # why a line with its code does not count; "" where it does
@@ -34,8 +33,8 @@ _replayed: dict[tuple[str, str], str] = {}
 
 @dataclass(frozen=True)
 class Rung:
-    """One shared answer: its exercise, whose it is, what it costs, and why it does not count, ""
-    where it does."""
+    """One shared answer: its exercise, its author, its cost, and why it does not count ("" if it
+    counts)."""
 
     exercise: str
     name: str
@@ -45,15 +44,18 @@ class Rung:
 
     @property
     def holds(self) -> bool:
-        """Whether the replay gave what the line says."""
+        """Whether the replay confirmed the line."""
         return not self.why
 
 
 def climbed(
     roster: Roster, report_progress: Callable[[str], None] = lambda text: None
 ) -> list[Rung]:
-    """Return the rungs of every exercise, the cheapest answer first; those that do not hold come
-    last. `said` is told what runs."""
+    """Return the rungs of every exercise, the cheapest answer first; rungs that are not confirmed
+    come last.
+
+    `said` is called with a message about what is running.
+    """
     rungs = []
     for exercise in exercises():
         for learner in roster.learners:
@@ -72,7 +74,7 @@ def climbed(
 
 
 def _rung(learner: Learner, exercise: str, line: str, code: str) -> list[Rung]:
-    """Return the rung of a line, in a list, as others are; one without a cost says so."""
+    """Return a list with the rung of a line; a rung without a cost says so."""
     try:
         claimed = parsed(line)
         figure = float(claimed.figure or 0)
@@ -91,9 +93,9 @@ def _rung(learner: Learner, exercise: str, line: str, code: str) -> list[Rung]:
 
 
 def _replay(line: str, code: str) -> str:
-    """Run an answer again in a process of its own; why it does not count, "" where it does.
+    """Run an answer again in its own process, and return why it does not count ("" if it does).
 
-    What it left running ends with it, and what it wrote goes with its folder.
+    Processes that it started are ended too, and its files are deleted with its folder.
     """
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as empty,
@@ -132,6 +134,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         command = ["taskkill", "/F", "/T", "/PID", str(process.pid)]
         subprocess.run(command, capture_output=True, check=False)
     else:
-        with contextlib.suppress(OSError):  # all of them have ended
+        with contextlib.suppress(OSError):  # all processes have already ended
             os.killpg(process.pid, signal.SIGKILL)
     process.wait()

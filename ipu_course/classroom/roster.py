@@ -1,7 +1,7 @@
-"""Who is in a class, and how far: the progress files of many learners, wherever they lie.
+"""Find the learners of a class and read their progress files, wherever the files are.
 
-A file may have been edited, cut short, or come from anywhere: what cannot be read is named and left
-as it is.
+A file may have been edited, cut short, or come from anywhere. Files that cannot be read are
+reported and left unchanged.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from ipu_course.checking.overview import LONGEST_NAME
 from ipu_course.checking.state import FILE, NoProgress, Record, read, whole
 from ipu_teach.errors import LessonError
 
-DEPTH = 4  # folders below the one that was given, as class/ada/kit/work
-ASIDE = "before-"  # how the folders begin in which an earlier group's work was set aside
-WORK = "work"  # what a work folder is called, unless IPU_TEACH_WORK says otherwise
+DEPTH = 4  # levels of folders that are searched, as class/ada/kit/work
+ASIDE = "before-"  # prefix of folders with an earlier group's work
+WORK = "work"  # name of a work folder, unless IPU_TEACH_WORK sets another
 
 
 @dataclass(frozen=True)
 class Learner:
-    """One learner: her name, her file, seconds since it was written, and her record of each
+    """One learner: name, progress file, seconds since it was written, and the record of each
     exercise and prediction."""
 
     name: str
@@ -37,19 +37,19 @@ class Learner:
     records: Mapping[str, Record] = field(repr=False)
 
     def state(self, exercise: str) -> str:
-        """Return "solved", "with help", "given", "not yet", or "" where nothing was tried, or her
-        file says something else."""
+        """Return "solved", "with help", "given", "not yet", or "" if it was not tried or the file
+        has another value."""
         state = self.records.get(exercise, {}).get("state")
         return state if state in (*DONE, "not yet") else ""
 
     def done(self, lesson: Lesson) -> int:
-        """Return how many exercises of a lesson she solved, with help or without."""
+        """Return how many exercises of a lesson the learner solved, with or without help."""
         return sum(self.state(exercise.name) in DONE[:2] for exercise in lesson.exercises)
 
     @property
     def at(self) -> str:
-        """What she works on: the furthest exercise that she tried, or what comes after it once it
-        is done; "" at the very start, and at the end."""
+        """The current exercise: the furthest that was tried, or the next one if that is done; ""
+        before the first and after the last."""
         items = [item.name for lesson in catalogue() for item in lesson.items]
         furthest = max((n for n, name in enumerate(items) if self.records.get(name)), default=None)
         if furthest is None:
@@ -60,8 +60,7 @@ class Learner:
 
     @property
     def stuck(self) -> list[str]:
-        """Exercises that were refused so often that a puzzle is offered, and that are open
-        still."""
+        """Unsolved exercises with enough refusals for a puzzle to be offered."""
         return [
             item.name
             for item in exercises()
@@ -70,7 +69,7 @@ class Learner:
         ]
 
     def reasons(self, exercise: str) -> Counter[str]:
-        """Return why she was refused, and how often."""
+        """Return the reasons for the learner's refusals, and how often each was given."""
         messages = self.records.get(exercise, {}).get("said")
         return (
             Counter({one_line(why): whole(n) for why, n in messages.items()})
@@ -79,7 +78,7 @@ class Learner:
         )
 
     def shared(self, exercise: str) -> tuple[str, str] | None:
-        """Return the line that she shared and the code it is for."""
+        """Return the line that the learner shared, and the code that it describes."""
         shared = self.records.get(exercise, {}).get("shared")
         line, code = (
             (shared.get("line"), shared.get("code")) if isinstance(shared, dict) else (None, None)
@@ -101,8 +100,10 @@ def exercises() -> list[Exercise]:
 
 
 def called(folders: Iterable[str]) -> Roster:
-    """Return the class whose progress lies in `folders`. Raises `LessonError` for a folder that is
-    not there, or if none has any."""
+    """Return the class whose progress files are in `folders`.
+
+    :raises LessonError: if a folder does not exist, or no folder has a progress file.
+    """
     now = time.time()
     learners = []
     names = Counter[str]()
@@ -116,7 +117,7 @@ def called(folders: Iterable[str]) -> Roster:
             data = read(file)
             idle = max(now - file.stat().st_mtime, 0.0)
         except NoProgress as why:
-            # of other files it is no wonder
+            # other files are expected to be unreadable
             (unread if file.name == FILE else others).append((file, str(why)))
             continue
         except OSError as error:
@@ -142,8 +143,11 @@ def called(folders: Iterable[str]) -> Roster:
 
 
 def files_of(folder_given: Path) -> Iterator[tuple[str, Path]]:
-    """Name and file of each learner in a folder; files that were sent in lie in it by themselves.
-    Raises `LessonError`."""
+    """Return the name and progress file of each learner in a folder; files that were sent in are
+    directly in it.
+
+    :raises LessonError: if the folder cannot be read.
+    """
     if folder_given.is_file():
         yield one_line(folder_given.stem), folder_given
         return
@@ -162,8 +166,8 @@ def files_of(folder_given: Path) -> Iterator[tuple[str, Path]]:
 
 
 def work_folders(folder_given: Path) -> Iterator[Path]:
-    """Yield the folders with a progress file, the given one among them; links, hidden folders and
-    what was set aside are left out."""
+    """Yield the folders with a progress file, including the given one; skip links, hidden folders
+    and folders set aside."""
     for folder, inner, files in os.walk(folder_given):
         path = Path(folder)
         deep = len(path.relative_to(folder_given).parts) >= DEPTH
@@ -175,9 +179,11 @@ def work_folders(folder_given: Path) -> Iterator[Path]:
 
 
 def one_line(text: Any) -> str:
-    """Return a text from a file as one line that can be printed: no control characters, which a
-    terminal would obey. Letters of a path that the system's locale has no name for are read as
-    UTF-8."""
+    """Return a text from a file as one printable line, without control characters, which a terminal
+    would obey.
+
+    Bytes of a path that the system's locale cannot decode are read as UTF-8.
+    """
     text = str(text)
     with contextlib.suppress(UnicodeEncodeError):
         text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -1,5 +1,4 @@
-"""The exercises of lesson 00, Meet the machine: what is asked, what is right, and known mistakes by
-name."""
+"""The exercises of lesson 00, Meet the machine: questions, correct results and known mistakes."""
 
 from __future__ import annotations
 
@@ -75,8 +74,8 @@ def _spread(answer: Callable[..., Any]) -> Passed:
 
 
 def _laid_out(answer: Callable[..., Any], count: int, tiles: int) -> tuple[Tensor, list[int]]:
-    """Return a tensor of so many elements as an answer lays it out, and how many of them each tile
-    holds."""
+    """Return a tensor of `count` elements that the answer has mapped, and the number of elements on
+    each tile."""
     graph = graph_of(tiles)
     tensor = graph.add_variable(FLOAT, (count,), "data")
     if answer(graph, tensor) is ...:

@@ -1,5 +1,5 @@
-"""The exercises of lesson 01, Bulk synchronous parallel: what is asked, what is right, and known
-mistakes by name."""
+"""The exercises of lesson 01, Bulk synchronous parallel: questions, correct results and known
+mistakes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from ipu_teach.show.touched import touched
 # each way and tile; derived from the tests of Graphcore's tutorial 6, see
 # Target.exchange_bytes_per_cycle
 BYTES_PER_CYCLE = 4
-SLACK = 1.05  # of the reference's cost
+SLACK = 1.05  # budget, as a multiple of the reference's cost
 
 ByTile = Sequence[int]
 
@@ -81,9 +81,9 @@ def _supersteps() -> dict[str, tuple[list[int], list[int], list[int], int]]:
     return cases
 
 
-# What people put in place of each part of the formula: what it is then, why that is not so, and
-# what to do. This is code and no file of answers, for people make two or three of these mistakes at
-# once, and all 675 ways to put the parts together are tried.
+# Common replacements for each part of the formula: the wrong value, why it is wrong, and what to
+# do. This is code and not a file of answers, because two or three of these mistakes often occur
+# together, and all 675 combinations are tried.
 FormulaPart = tuple[Callable[..., Any], str, str]
 WORKS: tuple[FormulaPart, ...] = (
     (max, "", ""),
@@ -230,7 +230,7 @@ def _job_lists() -> list[tuple[list[int], int]]:
     draw = np.random.default_rng(102)
     return [
         (_distinct(draw, 200, 97), TILES),
-        (sorted(_distinct(draw, 200, 40)), TILES),  # the long ones last
+        (sorted(_distinct(draw, 200, 40)), TILES),  # the long ones come last
         (_distinct(draw, 90, 5), TILES),
         ([*[10] * 24, *[100] * 3], 4),
         ([7], TILES),
@@ -400,7 +400,7 @@ def _merge(answer: Callable[..., Any]) -> Passed:
     draw = np.random.default_rng(104)
     runs = []
     for count in (TILES, 5, 1, 29):
-        # no two alike, and no 0
+        # all different, and none is 0
         values = (draw.permutation(99)[:count] + 1).astype(np.float32) * draw.choice([-1, 1])
         runs.append(_two_supersteps(answer, values))
     reports = [run.report for run in runs]
@@ -408,7 +408,7 @@ def _merge(answer: Callable[..., Any]) -> Passed:
     description = (
         f"the values of 4 rows of readings, and {counted(maximum, 'superstep')} in each run"
     )
-    # Each tile needs a number of its right neighbour's, and has four numbers to read or write.
+    # Each tile needs one number from its right neighbour, and reads or writes four numbers.
     bound = least_cycles(
         reports[0], supersteps=2, crossing=FLOAT.size * TILES, touched=4 * FLOAT.size * TILES
     )
@@ -447,7 +447,7 @@ def _two_supersteps(answer: Callable[..., Any], values: Any) -> Ran:
     tensors = {
         name: Var(FLOAT, len(values), by_rows, right=[expected]) for name, expected in right.items()
     }
-    # only at run time: what an answer puts there is lost
+    # filled only at run time: values that an answer puts there are lost
     tensors["readings"] = replace(tensors["readings"], given=[values])
     trial = Trial(f"a program for {counted(len(values), 'reading')}", tensors, form=_one_program)
     try:
@@ -507,8 +507,8 @@ def _holds(trial: Trial, name: str, actual: Any, like: Callable[..., Any]) -> bo
 
 
 def _made_of(pairs: Any, readings: Any) -> str:
-    """Return what pairs is made of, if it is so many times each reading and its neighbours', in
-    words."""
+    """Return how `pairs` is composed, in words, if it is a sum of multiples of each reading and its
+    neighbours'."""
     parts = {
         "reading": readings,
         "right neighbour's": np.roll(readings, -1),
@@ -654,7 +654,7 @@ def _wrong_pair(lower: int, second: int) -> tuple[str, str]:
 
 
 class Busy(SupervisorVertex):
-    """Works for as long as it is said to."""
+    """Works for a given number of cycles."""
 
     out: Output[FLOAT]
 

@@ -1,5 +1,5 @@
-"""The exercises of lesson 02, Variables, mapping, programs: what is asked, what is right, and known
-mistakes by name."""
+"""The exercises of lesson 02, Variables, mapping, programs: questions, correct results and known
+mistakes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ from ipu_teach.errors import (
 )
 from ipu_teach.program import Copy, RepeatWhileFalse, RepeatWhileTrue
 
-MOST_ROUNDS = 1000  # of a loop whose end the device decides: then the check calls it endless
+# rounds after which the check calls a loop endless, if the device decides its end
+MOST_ROUNDS = 1000
 
 
 # --- 02.1 -----------------------------------------------------------------------------------------
@@ -68,7 +69,7 @@ def _linear(answer: Callable[..., Any]) -> Passed:
             with answering(description):
                 result = answer(graph, tensor, grain)
         except Broken:
-            if wrong:  # what went wrong before is told
+            if wrong:  # report the mistake found before
                 break
             raise
         if result is ...:
@@ -206,7 +207,7 @@ def _running_sum(answer: Callable[..., Any]) -> Passed:
     built = {count: trial.build(answer) for count, trial in sizes.items()}
     runs = {}
     for count in (7, 23, 1):
-        # no two alike, whole, and their sums too large for HALF
+        # all different, whole numbers, and with sums that are too large for HALF
         values = draw.permutation(9999)[:count] + 1
         values[1::2] *= -1
         run = _sums(answer, values)
@@ -235,8 +236,10 @@ def _off(answer: Callable[..., Any], values: Any) -> str:
 
 
 def _wrong_sums(run: Ran, values: Any, again: Callable[[], str]) -> NotYet:
-    """Return what is wrong with what came: a known mistake, or what can be told from the program,
-    or from doing it `again`."""
+    """Return the refusal of wrong sums.
+
+    Its reason is a known mistake, or follows from the program, or from running it `again`.
+    """
     description = f"{run.trial.tried}, and one engine.run()"
     actual = run.sent["sums"].reshape(-1)
     right = np.cumsum(values)
@@ -322,8 +325,11 @@ def _no_exchange(answer: Callable[..., Any]) -> Passed:
 
 
 def _whole_rows(graph: Graph, a: Tensor, b: Tensor, description: str) -> None:
-    """Raise `NotYet` where a column of b has no tile, and its row of a lies beside another one on
-    the same tile: then an interval was taken for a row."""
+    """Raise `NotYet` if the answer took an interval for a row.
+
+    That is so if a column of b has no tile, and its row of a shares an interval with another row on
+    the same tile.
+    """
     columns = a.shape[1]
     mapping = graph.get_tile_mapping(a)
     inner = {
@@ -591,7 +597,7 @@ def _fired(
             engine.write_tensor("set target", -later)
             engine.run()
         where = difference(engine.read_tensor("check target"), later, 0)
-        # who fills source within the program fills it again
+        # a program that fills source itself fills it again
         if where and any(
             difference(engine.read_tensor(name), values, 0)
             for name in ("check source", "check target")

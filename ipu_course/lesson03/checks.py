@@ -1,5 +1,5 @@
-"""The exercises of lesson 03, PopLibs: operations and views: what is asked, what is right, and
-known mistakes by name."""
+"""The exercises of lesson 03, PopLibs: operations and views: questions, correct results and known
+mistakes."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ from ipu_teach.poplibs import popops
 from ipu_teach.program import Sequence
 from ipu_teach.types import DType
 
-SLACK = 1.15  # of a good answer's cost: with expr.Square it is a tenth more
-MOST_SETS = 4  # for mean and variance: partial sums, their sums, and a step for each result
+# budget, as a multiple of a good answer's cost; with expr.Square the cost is a tenth more
+SLACK = 1.15
+MOST_SETS = 4  # for mean and variance: partial sums, their totals, and a step for each result
 BY_HAND = "do a small row by hand, and look at what each call gives."
 ERRORS = 4  # standard errors that a share may be off
 
@@ -123,7 +124,7 @@ def softmax_of(x: Any) -> Any:
 
 
 def _scores() -> dict[str, Any]:
-    """Return the rows of scores, by what is special about them; the ordinary ones first."""
+    """Return the rows of scores, by what is special about them; the ordinary ones come first."""
     cases = {
         f"drawn {shape}": _drawn(301 + n, *shape) / 8
         for n, shape in enumerate(((TILES, 7), (5, 4), (31, 3)))
@@ -256,7 +257,8 @@ def _layout(answer: Callable[..., Any]) -> Passed:
 
 
 def _apart(tiles: Any) -> tuple[str, str, str]:
-    """Return what crosses, why, and what to do, where a[i, j] and a[j, i] lie apart."""
+    """Return (what moves between tiles, why, next step) if a[i, j] and a[j, i] are on different
+    tiles."""
     i, j = (int(k) for k in np.argwhere(tiles != tiles.T)[0])
     actual = (
         f"{int((tiles != tiles.T).sum())} numbers cross: a[{i}, {j}] is on tile {tiles[i, j]}, "
@@ -303,7 +305,7 @@ LENGTHS = Precision(length_of, [(_drawn(331, 700), _drawn(332, 700))])
 def _fused(answer: Callable[..., Any]) -> Passed:
     runs = {}
     tolerance = LENGTHS.tolerance
-    for per_tile in (100, 1, 7):  # on a tile
+    for per_tile in (100, 1, 7):  # elements per tile
         shape = (TILES, per_tile) if per_tile > 1 else (5, 1)
         description = f"{counted(shape[0] * per_tile, 'arrow')}, on {shape[0]} tiles"
         inputs = {"x": _drawn(333, *shape), "y": _drawn(334, *shape)}
@@ -552,7 +554,8 @@ def _look_drawn(description: str, masks: list[Any], keep: float) -> None:
             why=why,
             next_step=advice,
         )
-    equal_share = keep**2 + (1 - keep) ** 2  # of two numbers with chances of their own
+    # two elements with independent probabilities are both kept or both dropped
+    equal_share = keep**2 + (1 - keep) ** 2
     far = ERRORS * 2 * float(np.sqrt(equal_share * (1 - equal_share) / count))
     for where, shifted in _elsewhere(masks[0]):
         same = float((masks[0] == shifted).mean())

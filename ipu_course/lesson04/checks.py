@@ -1,5 +1,5 @@
-"""The exercises of lesson 04, Vertices, codelets, compute sets: what is asked, what is right, and
-known mistakes by name."""
+"""The exercises of lesson 04, Vertices, codelets, compute sets: questions, correct results and
+known mistakes."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from ipu_teach.cost.traced import VERTEX_OVERHEAD
 from ipu_teach.errors import ComputeSetRaceError, counted
 from ipu_teach.show.touched import touched
 
-SLACK = 1.15  # of what six workers need
-MANY = 600  # numbers in the row whose cycles count
-NEAR = 0.1  # of the engine's cycles
+SLACK = 1.15  # budget, as a multiple of the cycles that six workers need
+MANY = 600  # elements in the row whose cycles count
+NEAR = 0.1  # allowed error, relative to the engine's cycles
 
 LOWEST = np.finfo(np.float32).min
 
@@ -150,7 +150,7 @@ def _prefix_max(answer: Any) -> Passed:
         elif not why and not special.startswith("of "):
             why = f"the other rows are right. What is special here: {special}."
         place = int(np.argmax(actual != right))
-        # a later row depends on those before
+        # each row depends on the earlier ones
         if advice == BY_HAND and run == 0 and not np.isnan(actual[place]):
             call_shape = f'("out", {place}), x={rows[0].tolist()}, out={len(rows[0])}'
             advice = f"show.turns({cls.__name__}, {call_shape}) opens the turn that wrote it."
@@ -182,8 +182,8 @@ def six_workers_cycles(length: int) -> int:
     return 2 * SYNC + WORKERS * (largest + prefix)
 
 
-# numbers that all ways to cut a row into six cut alike, so that what else goes wrong shows by
-# itself
+# lengths for which all ways to cut a row into six give the same pieces, so that other mistakes
+# show separately
 EVEN = 30
 
 
@@ -328,7 +328,7 @@ def _idle_workers(graph: Graph, report: Report) -> tuple[str, str]:
 
 # --- 04.3 -----------------------------------------------------------------------------------------
 
-STEPS = 4  # of a repaired program at most: copy, compute, copy back, and one to spare
+STEPS = 4  # most steps of a repaired program: copy, compute, copy back, and one to spare
 
 
 def _smoothed(row: Any) -> Any:
@@ -391,7 +391,10 @@ def _repaired(answer: Callable[..., Any]) -> Passed:
 
 
 def _raced(trial: Trial, answer: Callable[..., Any], broken: Broken) -> Exception:
-    """Return a race in words, with what comes of it when nobody looks."""
+    """Return the refusal of an answer with a race, with the results of an unchecked run.
+
+    Any other error is returned unchanged.
+    """
     error = broken.error
     if not isinstance(error, ComputeSetRaceError):
         return broken
@@ -434,8 +437,8 @@ def _who_raced(trial: Trial, answer: Callable[..., Any], error: ComputeSetRaceEr
 # --- 04.4 -----------------------------------------------------------------------------------------
 
 
-# Two of these are right, and the others were until somebody changed one thing in each. The codelets
-# are alike in name, fields and docstring, and come in an order drawn anew for each check.
+# Two of these are right; each of the others differs from a right one in one detail. The codelets
+# have the same name, fields and docstring, and are in a new random order for each check.
 
 
 def _right_loop(self: Any) -> None:
@@ -630,14 +633,14 @@ def _survives(answer: Callable[..., Any], codelet: type[Vertex]) -> bool:
 
 # --- 04.5 -----------------------------------------------------------------------------------------
 
-# numbers, and new largest among them
+# elements, and how many of them are a new maximum
 LENGTHS = ((30, 4), (101, 5), (1000, 9), (64, 64), (40, 1), (7, 2), (2, 2), (1, 1))
 
 
 @cache
 def _measured(cls: type[Vertex], length: int, new: int) -> float:
-    """Return the worker cycles of one vertex in an engine, for a row with so many new largest
-    numbers."""
+    """Return the worker cycles of one vertex in an engine, for a row in which the maximum changes
+    `new` times."""
     description = f"the codelet on {counted(length, 'number')}"
     row = np.append(np.arange(1, new + 1), np.zeros(length - new)).astype(np.float32)
     run = _row(length, [row], [row], description, form=codelet, tiles=1).of(cls)
@@ -660,7 +663,7 @@ def _estimate(answer: Callable[..., Any], codelets: Any) -> Passed:
     for case in LENGTHS:
         message = call(answer, *case)
         value = plain(message)
-        if value is None or not -1e300 < value < 1e300:  # nan, inf, what is beyond all floats
+        if value is None or not -1e300 < value < 1e300:  # nan, inf, or beyond all floats
             words = returned(message, ", which is no number")
             raise NotYet(
                 call_text(answer, case),
@@ -769,8 +772,8 @@ def _pieces(answer: Any) -> Passed:
 
 
 def _uneven(answer: Any, n: int, pieces: list[Any]) -> tuple[str, str, str] | None:
-    """Return what was tried, what came and what should have, of six pieces that are not what is
-    asked."""
+    """Return (call, actual, expected) if six pieces do not divide the elements evenly; None if they
+    do."""
     at = 0
     sizes = []
     for k, piece in enumerate(pieces):

@@ -1,5 +1,5 @@
-"""The exercises of lesson 05, Matrix-vector and matmul optimisation: what is asked, what is right,
-known mistakes by name."""
+"""The exercises of lesson 05, Matrix-vector and matmul optimisation: questions, correct results and
+known mistakes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from ipu_teach.poplibs import poplin
 from ipu_teach.program import Program
 
 LARGER = 17  # tiles of a third machine
-LATENCY = 69  # cycles until the first number of an exchange is there; docs/model.md
+LATENCY = 69  # cycles until the first element of an exchange arrives; docs/model.md
 
 
 def _product(rows: int, cols: int, description: str, *options: Any) -> Trial:
@@ -86,7 +86,7 @@ def _refuse_wrong(run: Ran, exercise: str) -> None:
     of them."""
     if difference := run.wrong("result"):
         why, advice = run.trial.reason(run, exercise)
-        if not why:  # what goes wrong with a product goes wrong with one in pieces, too
+        if not why:  # the mistakes of a whole product apply to one in pieces, too
             advice = "call it with a matrix of 2 rows and 3 columns, and follow it by hand."
             why, advice = replace(run.trial, more=()).reason(run, "05.1", advice=advice)
         if not why and run.unwritten("result"):
@@ -305,8 +305,8 @@ def _four_parts(
 
 
 def _beside_ours(answer: Callable[..., Any]) -> str:
-    """Return the her four parts beside ours, in words; nothing where hers do not add up, or cannot
-    be had."""
+    """Return the learner's four parts next to ours, in words; "" if theirs do not add up, or cannot
+    be computed."""
     sizes = 40, 90, 5, 7
     try:
         learner_run, ours = (_four_parts(plan, *sizes) for plan in (answer, plan_cycles))
@@ -320,7 +320,7 @@ def _beside_ours(answer: Callable[..., Any]) -> str:
             else f"{part} {right}"
             for part, learner_part, right in zip(parts, learner_run, ours, strict=True)
         ]
-    except Exception:  # what it gives is no number, or it cannot do without columns
+    except Exception:  # the result is not a number, or the answer needs columns
         return ""
     rows, cols, pieces, tiles = sizes
     return (
@@ -533,13 +533,14 @@ def _two_halves(answer: Callable[..., Any]) -> Passed:
 # --- 05.4 -----------------------------------------------------------------------------------------
 
 M, K, N = 104, 256, 208
-SHARE_OF_BYTES, SHARE_OF_CYCLES = 0.55, 1.2  # of what the fastest plan takes
+SHARE_OF_BYTES, SHARE_OF_CYCLES = 0.55, 1.2  # shares of the fastest plan's bytes and cycles
 
 
 def _matmul(m: int, k: int, n: int, description: str) -> tuple[Trial, Any]:
     """Return the product [m, k] x [k, n], and what is right."""
     draw = np.random.default_rng([m, k, n])
-    # Odd numbers beyond 2,048, which no HALF holds, times small ones: sums are exact in FLOAT.
+    # Odd numbers above 2,048, which HALF cannot represent, times small ones, so that sums are exact
+    # in FLOAT.
     left = 2 * draw.integers(1024, 2048, (m, k)) + 1
     right = draw.integers(-7, 8, (k, n))
     tensors = {
@@ -568,8 +569,8 @@ def _fastest_plan() -> Report:
 
 
 def frugal_budget() -> tuple[int, int]:
-    """Return (bytes of the fullest tile, modelled cycles) that a product may take: shares of what
-    the fastest plan does."""
+    """Return (bytes of the fullest tile, modelled cycles) that a product may take, as shares of the
+    fastest plan's."""
     report = _fastest_plan()
     return round(SHARE_OF_BYTES * fullest(report)), round(SHARE_OF_CYCLES * report.total_cycles)
 
@@ -630,8 +631,8 @@ def _frugal(answer: Callable[..., Any]) -> Passed:
 
 
 def _in_turn(cut: str) -> Callable[..., Any]:
-    """Return a product in four pieces, one after another: of the rows, of the columns, or of what
-    is inner."""
+    """Return a product in four consecutive pieces, cut by rows, by columns, or along the inner
+    dimension."""
 
     def product(graph: Any, a: Any, b: Any, prog: Any) -> Any:
         size = {"rows": a.shape[0], "columns": b.shape[1], "inner": a.shape[1]}[cut]
@@ -668,7 +669,8 @@ def _which_cut(answer: Any) -> Passed:
 
 
 def _misproduced(run: Ran, exact: Any) -> tuple[str, str, str, str]:
-    """Return what is wrong with a product: where, what it should be, why, and what to do."""
+    """Return (place and value, expected value, why, next step) of the first wrong element of a
+    product."""
     actual, (left, right) = run.result, (run.trial.tensors[name].given[0] for name in "ab")
     row, column = (int(i) for i in np.argwhere(actual != exact)[0])
     place = f"c[{row}, {column}]: {quoted(actual[row, column])}"

@@ -1,8 +1,8 @@
-"""The exercises of lesson 06, Profiling: the reports that are asked about, what is right, and known
-mistakes by name.
+"""The exercises of lesson 06, Profiling: the reports in the questions, correct results and known
+mistakes.
 
-Reports come from programs drawn here. What is live where, how much lies where and what was changed
-follows from how they were drawn, and not from the report.
+The reports are of programs drawn at random here. The right answers (which variables are live, the
+bytes per tile, what was changed) follow from how the programs were drawn, and not from the reports.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ def _parts(message: Any, description: str, expected: str, length: int) -> tuple[
 # --- 06.1 and 06.2: programs whose liveness is known ----------------------------------------------
 
 NAMES = ("pixels", "edges", "corners", "blobs", "tracks", "votes", "ranks", "labels")
-TABLE = "palette"  # a constant
-# draws in which every known mistake leads elsewhere than every other and the truth; a test looks
+TABLE = "palette"  # the name of a constant
+# seeds for which each known mistake gives its own wrong result, as a test checks
 CLEAR = (401, 2762, 3302)
 
 
 class Layer(Vertex):
-    """Fills `out` with what it makes of two variables."""
+    """Fills `out` with the sum of the first elements of two variables."""
 
     x: Input[Vector[FLOAT]]
     y: Input[Vector[FLOAT]]
@@ -87,8 +87,8 @@ class Layers:
 
     @property
     def live(self) -> Array:
-        """bool[steps, variables]: what is needed before, while or after a step runs, worked out
-        from the last to the first."""
+        """bool[steps, variables]: which variables are live before, during or after a step, computed
+        from the last step to the first."""
         is_live = np.zeros((len(self.steps), len(self.names)), bool)
         needed: set[int] = set()
         for place in reversed(range(len(self.steps))):
@@ -106,7 +106,7 @@ class Layers:
 
     @property
     def held(self) -> Array:
-        """int64[steps, tiles]: bytes of what is live."""
+        """int64[steps, tiles]: bytes of the live variables."""
         bytes_per_step: Array = FLOAT_BYTES * self.live.astype(np.int64) @ self.sizes
         return bytes_per_step
 
@@ -116,8 +116,7 @@ class Layers:
         return [self.names[i] for i in order[:3]]
 
     def report(self, away: int = 0) -> Report:
-        """Return the report of the compiled program. Each vertex lies `away` tiles beside its
-        data."""
+        """Return the report of the compiled program. Each vertex is `away` tiles from its data."""
         tiles = self.sizes.shape[1]
         graph = graph_of(tiles)
         program = Sequence()
@@ -329,7 +328,7 @@ def _missplit(report: Report, actual: tuple[Any, ...], right: tuple[int, int]) -
 
 
 def _comes_to(learner_run: Any, *case: Any) -> bool:
-    """Whether a known mistake, the last of the arguments, comes to hers on a case."""
+    """Return whether a known mistake, the last argument, gives the learner's result for a case."""
     *arguments, like = case
     return bool(like(*arguments) == learner_run)
 
@@ -355,8 +354,8 @@ def _copied(answer: Callable[..., Any]) -> Passed:
 
 # --- 06.3 -----------------------------------------------------------------------------------------
 
-SENSORS, READINGS = 13, 13_000  # of the program that does not fit
-LONGER = 1.2  # of the cycles that it would take if it did
+SENSORS, READINGS = 13, 13_000  # sizes of the program that does not fit
+LONGER = 1.2  # allowed cycles, as a multiple of those it would take if it did fit
 
 
 def cycles_if_it_fitted(sensors: int, readings: int) -> int:
@@ -469,10 +468,11 @@ def _missummed(run: Ran, rows: Array) -> Reason:
 
 # --- 06.4: a report, and one of the same program with something changed ---------------------------
 
-SIDES = ("weights", "limits", "scales", "offsets")  # what a step reads besides the readings
+# the inputs of the steps, in addition to the readings
+SIDES = ("weights", "limits", "scales", "offsets")
 STEPS = ("blend", "clip", "score", "rank")
 MAPPING, TYPE, SPLIT = KINDS = ("mapping", "type", "split")
-AS_MANY = 5  # the pair whose variable lies on other tiles, and on as many
+AS_MANY = 5  # the pair whose variable is on other tiles, but on the same number of tiles
 
 
 @dataclass(frozen=True)
@@ -486,7 +486,7 @@ class ReportPair:
 
     @property
     def as_many(self) -> bool:
-        """Whether the variable lies on other tiles, and on as many."""
+        """Whether the variable is on other tiles, but on the same number of tiles."""
         tiles = [
             {row.name: row.tiles for row in report.variables}[self.changed[0]]
             for report in (self.before, self.after)
@@ -494,7 +494,7 @@ class ReportPair:
         return self.changed[2] == MAPPING and tiles[0] == tiles[1]
 
 
-COUNTED = (  # why, what next
+COUNTED = (  # (why, next step)
     "one variable lies on other tiles than before, and on as many. How many tiles hold it does not "
     "say which.",
     'compare(before, after).of("variables") has it, whose note says how it differs.',
@@ -504,7 +504,7 @@ T = TypeVar("T")
 
 
 class Work(Vertex, Generic[T]):
-    """Adds up a part of the readings and a part of what a step reads besides."""
+    """Adds up a part of the readings, and a part of the other input of a step."""
 
     x: Input[Vector[FLOAT]]
     side: Input[Vector[T]]
@@ -516,9 +516,12 @@ class Work(Vertex, Generic[T]):
 
 @dataclass(frozen=True)
 class Task:
-    """A step: its name, what it reads besides the readings, how many numbers of that a tile has, of
-    which dtype, how many rows of it share a tile, how many tiles beside its own each lies, and how
-    many vertices share the work of a tile."""
+    """A step of the program: `step` is its name, and `side` its input in addition to the readings.
+
+    `size`: elements of that input per tile, of type `dtype`. `together`: rows of it that share a
+    tile. `beside`: the distance of each row from its own tile. `vertices`: vertices that share the
+    work of a tile.
+    """
 
     step: str
     side: str
@@ -530,7 +533,7 @@ class Task:
 
     @property
     def out(self) -> str:
-        """The variable that it fills: a number for each vertex."""
+        """The variable that it fills: one number per vertex."""
         return f"{self.step} sums"
 
 
@@ -712,15 +715,18 @@ ROW, WORK = 52, 5_500  # FLOATs in a row; modelled cycles of a worker that a row
 EACH_READ = 100e-6
 EACH_ROW = 0.2e-6
 AT_ONCE = 256
-STARVED = 0.05  # of the time that the device may wait
+STARVED = 0.05  # the largest share of time that the device may wait
 
 
 class Disc:
-    """Rows on a disc. A read takes 100 microseconds and 0.2 more for each row, which `seconds`
-    counts: nobody really waits. What is on it is had by reading alone."""
+    """Rows on a disc, which can only be read.
+
+    A read takes 100 microseconds, and 0.2 more for each row. `seconds` adds these times up; no real
+    time passes.
+    """
 
     def __init__(self, rows: Array) -> None:
-        log = self._log = list[int]()  # how many rows each read gave
+        log = self._log = list[int]()  # the number of rows that each read returned
 
         def read(first: int, count: int) -> Array:
             block: Array = rows[first : first + min(count, AT_ONCE)].copy()
@@ -740,28 +746,28 @@ class Disc:
 
     @property
     def reads(self) -> int:
-        """How often it was read."""
+        """The number of reads."""
         return len(self._log)
 
     @property
     def seconds(self) -> float:
-        """How long all reads took."""
+        """The total time of all reads, in seconds."""
         return EACH_READ * self.reads + EACH_ROW * sum(self._log)
 
 
 def on_the_clock(feed: Callable[[Disc], Any], disc: Disc) -> Report:
-    """Return the report of a run to which `feed(disc)` gives the rows of a disc one by one.
+    """Return the report of a run to which `feed(disc)` passes the rows of a disc one by one.
 
-    On the host's timeline in it, a read takes what the disc says, and a step its modelled time. It
-    is the same for every run.
+    On its host timeline, a read takes the disc's own time, and a step its modelled time. The
+    timeline is therefore the same for every run.
     """
     return _fed(feed, disc, "feed(disc)").report
 
 
 @dataclass(frozen=True)
 class _Fed:
-    """What came of feeding: the report, what the device saw, how long the first row took, and
-    whether there was more than the disc has."""
+    """The result of feeding: the report, the values that reached the device, the time of the first
+    row, and whether there were more rows than on the disc."""
 
     report: Report
     seen: Array
@@ -778,7 +784,7 @@ def _fed(feed: Callable[[Disc], Any], disc: Disc, description: str) -> _Fed:
     compute_set = graph.add_compute_set("settle")
     for tile in range(TILES):
         vertex = graph.add_vertex(compute_set, Layer, x=row[tile], y=row[tile], out=out[tile])
-        graph.set_perf_estimate(vertex, WORK)  # so much that the host has something to keep up with
+        graph.set_perf_estimate(vertex, WORK)  # enough work that the host must keep up
         for mapped in (row[tile], out[tile], vertex):
             graph.set_tile_mapping(mapped, tile)
     rows = graph.add_host_to_device_fifo("rows", FLOAT, ROW)
@@ -810,7 +816,7 @@ def _fed(feed: Callable[[Disc], Any], disc: Disc, description: str) -> _Fed:
 
 
 def _timed(source: Iterable[Any], disc: Disc, waits: list[float]) -> Iterator[Any]:
-    """Yield what comes from `source`; `waits` gets how long the disc was at work for each."""
+    """Yield the rows of `source`, and append the disc's time for each to `waits`."""
     before = 0.0
     for row in source:
         waits.append(disc.seconds - before)
@@ -819,7 +825,7 @@ def _timed(source: Iterable[Any], disc: Disc, waits: list[float]) -> Iterator[An
 
 
 def _clocked(report: Report, waits: Iterable[float]) -> HostTrace:
-    """Return the host's timeline of a run, by the disc's clock and the model's."""
+    """Return the host's timeline of a run, with the times of the disc and of the model."""
     now = 0.0
     reading = iter(waits)
     events = []
@@ -938,19 +944,21 @@ class Total(Vertex):
 
 
 def sums_in_place_cycles(moments: int, channels: int) -> int:
-    """Return the modelled cycles of the sums where each channel's readings lie side by side on the
-    tile that adds them.
+    """Return the modelled cycles of the sums if each channel's readings are contiguous on the tile
+    that adds them.
 
-    By docs/model.md: a sum takes a cycle of its worker for each FLOAT and 12 more, and six workers
-    take turns.
+    According to docs/model.md, a sum takes its worker one cycle per FLOAT and 12 more, and six
+    workers alternate.
     """
     rounds = -(-channels // (6 * TILES))
     return SYNC + 6 * rounds * (moments + 12)
 
 
 def _summing(description: str, values: Array) -> Trial:
-    """answer(graph, moments, channels) makes the tensor of readings; what adds them up is added
-    here, on the tiles in their order."""
+    """Return a trial of answer(graph, moments, channels), which makes the tensor of readings.
+
+    The trial adds the vertices that sum the channels, on the tiles in their order.
+    """
 
     def form(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
         channels = values.shape[1]

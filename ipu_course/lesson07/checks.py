@@ -1,5 +1,5 @@
-"""The exercises of lesson 07, MNIST logistic regression: what is asked, what is right, and known
-mistakes by name."""
+"""The exercises of lesson 07, MNIST logistic regression: questions, correct results and known
+mistakes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ RATE = 0.1
 
 # --- 07.1 -----------------------------------------------------------------------------------------
 
-STEP = 1e-5  # of a weight: the differences below are then off by 1e-9 of the slope at most
+STEP = 1e-5  # change of a weight; the differences below then have a relative error of at most 1e-9
 SlopeCase = tuple[Array, Array, Array, Array]  # images, labels, weights, bias
 TwoSlopes = tuple[Array, Array]
 
@@ -76,8 +76,11 @@ def _mean_loss(images: Array, labels: Array, weights: Array, bias: Array) -> flo
 
 @cache
 def _batches() -> dict[str, tuple[SlopeCase, TwoSlopes]]:
-    """Return the batches of several shapes, with their slopes by differences of the loss alone: no
-    formula for a slope is trusted."""
+    """Return batches of several shapes with their gradients, computed from differences of the loss
+    alone.
+
+    No formula for a gradient is relied on.
+    """
     draw = np.random.default_rng(701)
     cases = {}
     shapes = {
@@ -150,7 +153,7 @@ def _slopes(answer: Callable[..., Any]) -> Passed:
 
 
 def _beside(label: str, actual: Any, right: Array) -> Any:
-    """Return two arrays as small images, on one scale: what came, and what should have."""
+    """Return the actual and the right array as small images on one scale."""
     both = np.array([actual, right], float)
     alt = "; ".join(
         f"{title}, from {number(float(array.min()))} to {number(float(array.max()))}"
@@ -172,12 +175,12 @@ def _shapes_of(parts: Any) -> tuple[tuple[int, ...], ...]:
     try:
         weights, bias = parts
         return np.shape(weights), np.shape(bias)
-    except Exception:  # no pair, or something that is no array
+    except Exception:  # not a pair, or not arrays
         return ()
 
 
 def _apart(parts: Any, right: TwoSlopes) -> str:
-    """Where a pair of slopes is not the right one, in words."""
+    """Return where a pair of gradients is wrong, in words; "" if it is right."""
     if not isinstance(parts, (tuple, list)) or len(parts) != 2:
         return returned(parts, ", and not a pair: the slopes of weights, and those of bias")
     for name, learner_part, should in zip(("weights", "bias"), parts, right, strict=True):
@@ -352,13 +355,15 @@ def _too_early(description: str, error: UninitialisedReadError) -> NotYet:
 
 # --- 07.3 -----------------------------------------------------------------------------------------
 
-# about what plain numpy reaches: the order of the batches moved it by -0.03 to 0.007 in 100 drawn
-# ones
+# about the accuracy of plain numpy; the order of the batches changed it by -0.03 to 0.007 in 100
+# random orders
 LOW, HIGH = 0.04, 0.02
-LEAK = 0.1  # of turned labels read right: an honest answer stays below 0.03 in any of those orders
+# largest share of turned labels classified correctly; a sound answer stays below 0.03 in any of
+# those orders
+LEAK = 0.1
 TURNED = 3
 EPOCHS = 12
-EVERY, FEWER = 297, 263  # test images: all of them, and where it is fewer
+EVERY, FEWER = 297, 263  # test images: the full number, and a smaller one
 
 
 @cache
@@ -482,7 +487,7 @@ def _trainer(data: datasets.Dataset) -> Engine:
 
 @dataclass(frozen=True)
 class _Trained:
-    """What an answer did and said: the share, the epochs that ran, and the weights that it left."""
+    """The result of a training: the returned share, the epochs that ran, and the final weights."""
 
     tried: str
     data: datasets.Dataset
@@ -494,7 +499,7 @@ class _Trained:
 
     @property
     def tests_right(self) -> int:
-        """How many of its test images the weights read right."""
+        """The number of its test images that the weights classify correctly."""
         return _right(self.weights, self.bias, self.data.test_images, self.data.test_labels)
 
 
@@ -547,7 +552,7 @@ def _train(answer: Callable[..., Any]) -> Passed:
 
 
 def _ran(run: _Trained, epochs: int, constant: bool) -> None:
-    """`NotYet` unless so many epochs ran, and the answer says something of them."""
+    """Raise `NotYet` unless `epochs` epochs ran and the returned share depends on them."""
     data = run.data
     actual = f"{run.share:.4g}"
     if constant:
@@ -694,7 +699,7 @@ def _share_of(description: str, result: Any) -> float:
 
 # --- 07.4 -----------------------------------------------------------------------------------------
 
-LEVEL = 1 / 510  # half of a grey level: what is nearer than that is the right one
+LEVEL = 1 / 510  # half of a grey level: a smaller difference is no error
 
 
 def _feeding(batches: list[Array]) -> Callable[[Ran], None]:
@@ -752,7 +757,7 @@ def _grey(batches: list[Array]) -> Trial:
 
 
 def _misread(trial_run: Ran, run: int) -> Array:
-    """Where a pixel did not become what it should be."""
+    """Return bool[images' shape]: which pixels are wrong by more than LEVEL."""
     wrong: Array = ~(
         np.abs(trial_run.came[run]["images"] - trial_run.trial.tensors["images"].right[run])
         <= LEVEL
@@ -873,15 +878,15 @@ def _misscaled(trial_run: Ran, run: int, batch: Array, place: tuple[int, ...]) -
 
 # --- 07.5 -----------------------------------------------------------------------------------------
 
-EXPOSED = 0.05  # of the time that the device may wait
-MOST_READY = 16  # transfers, so that the host's memory lasts
-# (batches that a read gives, steps that the next takes)
+EXPOSED = 0.05  # the largest share of time that the device may wait
+MOST_READY = 16  # most transfers that may be ready, to limit the host's memory
+# (batches that a read returns, steps that the next read takes)
 READERS = ((8, 4), (8, 7), (16, 11), (12, 3), (24, 5), (9, 1))
 
 
 @dataclass(frozen=True)
 class Reader:
-    """What an answer is given: as the lesson's own, without its clock."""
+    """The reader that is passed to an answer: like the lesson's own, without its clock."""
 
     at_once: int
     steps: int
@@ -902,7 +907,7 @@ class _Clock:
 
     def next_batch(self) -> Array:
         self.waited += max(0, self.there_at - self.now)
-        self.there_at = min(self.there_at, self.now)  # it was waited for
+        self.there_at = min(self.there_at, self.now)  # the device has waited for it
         batch: Array = self.batches[self.taken % len(self.batches)].copy()
         self.taken += 1
         self.ahead = max(self.ahead, self.taken - self.now)
@@ -946,7 +951,7 @@ def _read_ahead(answer: Callable[..., Any]) -> Passed:
             engine.connect_stream_to_callback(stream.handle, callback)
             engine.run()
         _in_order(description, np.array(received), batches, clock)
-        if clock.ahead > MOST_READY + 1:  # and the one that is at work
+        if clock.ahead > MOST_READY + 1:  # plus the one in progress
             actual = f"{clock.ahead:,} batches taken from the reader and not yet used"
             why = (
                 f"a list of your own takes the host's memory, too: there is room for {MOST_READY}."

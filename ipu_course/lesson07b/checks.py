@@ -1,7 +1,7 @@
-"""The exercises of lesson 07b, A small CNN: what is right, and mistakes by name.
+"""The exercises of lesson 07b, A small CNN: correct results and known mistakes.
 
-Values are small whole numbers where they can be, so that sums in any order come to the same bits.
-What cost decides is measured beside the library's own way, on the machine of the check.
+Values are small integers where possible, so that sums in any order have the same bits. Where the
+cost decides, it is compared with the library's own version on the machine of the check.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _whole(draw: Any, shape: Shape) -> Array:
 
 
 def _as_near(learner_run: Ran, reference_run: Ran) -> bool:
-    """Whether two answers come to the same, but for rounding."""
+    """Return whether two answers give the same results, except for rounding."""
     return all(
         np.allclose(learner_run.came[0][name], actual, rtol=0, atol=1e-4)
         for name, actual in reference_run.came[0].items()
@@ -76,7 +76,7 @@ def _patches(answer: Callable[..., Any]) -> Passed:
         x = np.arange(1, np.prod(shape) + 1, dtype=np.float32).reshape(shape)
         description = f"{name_of(answer)}(x of shape {tuple(shape)}, k={k}, stride={stride})"
         variable = {"x": Var(FLOAT, tuple(shape), linearly, [x])}
-        options = (k, stride) if stride > 1 else (k,)  # which is 1 if it is not said
+        options = (k, stride) if stride > 1 else (k,)  # the stride defaults to 1
         run = Trial(description, variable, more=options, form=_view).of(answer)
         right = patches_of(x, k, stride)
         if where := difference(run.result, right):
@@ -99,7 +99,7 @@ LAYERS = (
 
 
 def slopes_of(x: Array, w: Array, dy: Array, padding: int) -> tuple[Array, Array, Array]:
-    """Return the slopes of x, w and the bias, window by window, each as the definition says."""
+    """Return the gradients of x, w and the bias, window by window, each by its definition."""
     k = len(w)
     sides = ((0, 0), (padding, padding), (padding, padding), (0, 0))
     wide = np.pad(x.astype(float), sides)
@@ -114,7 +114,8 @@ def slopes_of(x: Array, w: Array, dy: Array, padding: int) -> tuple[Array, Array
 
 
 def backward_trial(layer: Shape) -> tuple[Trial, tuple[Array, Array, Array]]:
-    """answer(graph, x, w, dy, padding, program) returns three slopes; and what these are."""
+    """Return a trial of answer(graph, x, w, dy, padding, program), which returns three gradients,
+    and their right values."""
     batch, rows, columns, ins, outs, k, padding = layer
     draw = np.random.default_rng(702)
     x, w = _whole(draw, (batch, rows, columns, ins)), _whole(draw, (k, k, ins, outs))
@@ -175,7 +176,7 @@ def products_cycles(layer: Shape) -> int:
 # --- 07b.3 ----------------------------------------------------------------------------------------
 
 MANY = 512
-WIDE = (4, 14, 14, 32)  # of the layer that waits
+WIDE = (4, 14, 14, 32)  # shape of the input of the layer that waits
 
 
 def layer_report(around: Callable[..., Any], tiles: int = MANY) -> tuple[Report, Array]:
@@ -208,7 +209,8 @@ def spread_cycles(tiles: int = MANY) -> int:
 
 
 def _with_graph(answer: Any, trial: Trial, graph: Graph, parts: Any) -> Any:
-    """answer(graph, *tensors, *more) returns a tensor; nothing is run but what puts it there."""
+    """Build the program of answer(graph, *tensors, *more), which returns a tensor; only the code
+    that fills it runs."""
     return _view(partial(answer, graph), trial, graph, parts)
 
 
@@ -240,7 +242,7 @@ def _zeros(answer: Callable[..., Any]) -> Passed:
 
 
 def pool_slopes(x: Array, dy: Array, k: int, stride: int) -> Array:
-    """Return the slope at x of a maximum pooling; those that are equally large share."""
+    """Return the gradient at x of a maximum pooling; equal maxima share it."""
     windows = np.lib.stride_tricks.sliding_window_view(x, (k, k))[::stride, ::stride]
     largest = windows == windows.max((2, 3), keepdims=True)
     shares = largest * (dy / largest.sum((2, 3)))[..., None, None]
@@ -313,7 +315,7 @@ HIGH = 0.995
 
 @cache
 def _digits() -> tuple[datasets.Dataset, Array, Array]:
-    """Return the digits, sorted by what they show; as small images of both halves."""
+    """Return the digits sorted by label, and both halves as small images."""
     data = datasets.digits()
     small = given_to("07b.6")["small"]
     order = np.argsort(data.train_labels, kind="stable")
@@ -412,8 +414,7 @@ def _trained(answer: Callable[..., Any]) -> Passed:
 def _told(
     watched: _Watched, message: Any, right: float, trained: Callable[[], Any]
 ) -> tuple[str, str, str, str] | None:
-    """Return (what came, what was expected, why, what next) of a training that is not as it should
-    be."""
+    """Return (actual, expected, why, next step) for a wrong training; None for a right one."""
     actual = f"{100 * right:.1f} % of the test images read right"
     if watched.wrong:
         why = f"it learnt from {watched.wrong}."

@@ -1,8 +1,8 @@
-"""The exercises of lesson 08, Recomputation and liveness: what is right, and mistakes by name.
+"""The exercises of lesson 08, Recomputation and liveness: correct results and known mistakes.
 
-Orders of work are lists of (kind, layer). What is in memory when, and the least that suffices, is
-worked out here from where the kept layers are, and by going through a list with numbers in hand,
-and not from the answers' own way.
+Orders of work are lists of (kind, layer). The memory in use at each step, and the least that is
+enough, are computed here from the positions of the saved layers, and by executing a list on
+numbers, independently of the answers' own method.
 """
 
 from __future__ import annotations
@@ -173,11 +173,12 @@ def _steps_of(returned_value: Any, description: str, layers: int) -> Order:
 def follow(
     steps: Order, layers: int, keep: Collection[int]
 ) -> tuple[dict[int, Any], int, tuple[str, str]]:
-    """Return the goes through a list with numbers in hand: (the slope by each layer's weight, the
-    most inputs that were there at once, the step that cannot be done and why).
+    """Execute a list of steps on numbers.
 
-    After its layer's forward an input is dropped, unless it is kept or stands after the last kept
-    one; after its backward each is. A layer is y = tanh(x * w).
+    Return (gradient of each layer's weight, largest number of inputs in memory at once, (the step
+    that cannot be done, why)). After its layer's forward step an input is discarded, unless it is
+    saved or comes after the last saved one; after its backward step every input is discarded. A
+    layer is y = tanh(x * w).
     """
     draw = np.random.default_rng(803)
     w = draw.uniform(0.5, 1.5, layers).astype(np.float32)
@@ -219,7 +220,7 @@ def follow(
 
 def _schedules(answer: Callable[..., Any]) -> Passed:
     cases = ((7, {3, 5}), (9, {0, 2, 6}), (11, {8, 4, 1}), (5, {0, 1, 2, 3, 4}), (6, {0}), (1, {0}))
-    # a set of small numbers is in order whatever happens; a list need not be
+    # a set of small integers always iterates in order; a list need not be sorted
     for layers, kept_layers in (*cases, (13, [9, 0, 4])):
         description = call_text(answer, (layers, kept_layers))
         steps = _steps_of(call(answer, layers, kept_layers), description, layers)
@@ -293,7 +294,7 @@ def _places(answer: Callable[..., Any]) -> Passed:
     )
 
 
-Kept = list[tuple[tuple[Any, int], list[int]]]  # by case, the layers whose inputs are kept
+Kept = list[tuple[tuple[Any, int], list[int]]]  # for each case, the layers whose inputs are saved
 
 
 def _kept_by(answer: Any, cases: list[tuple[Any, int]]) -> tuple[Kept, Callable[[Any], bool]]:
@@ -326,9 +327,10 @@ def _kept_of(returned_value: Any, description: str, layers: int) -> list[int]:
 
 # --- 08.5 -----------------------------------------------------------------------------------------
 
-LAYERS, ROOM, NUMBERS = 24, 10, 1500  # of the chain that is to fit; numbers of an input on a tile
-BESIDES = 9000  # bytes of a tile for weights, code and stacks; with gaps, less than two inputs
-MEMORY = 4 * NUMBERS * (ROOM + 1) + BESIDES  # of a tile: room for so many inputs and the slope
+# of the chain that must fit: layers, inputs in memory, elements of an input on a tile
+LAYERS, ROOM, NUMBERS = 24, 10, 1500
+BESIDES = 9000  # bytes of a tile for weights, code, stacks and gaps; less than two inputs
+MEMORY = 4 * NUMBERS * (ROOM + 1) + BESIDES  # bytes of a tile: for ROOM inputs and the gradient
 
 
 class Forward(Vertex):
@@ -343,7 +345,7 @@ class Forward(Vertex):
 
 
 class Backward(Vertex):
-    """From the slope by y to that by x, in its place, and to that by w."""
+    """Turns the gradient by y into the gradient by x in place, and computes the gradient by w."""
 
     x: Input[Vector[FLOAT]]
     w: Input[FLOAT]
@@ -370,7 +372,7 @@ def chain_cycles(layers: int, again: int, numbers: int) -> int:
 
 
 def _ran(steps: Order, layers: int, numbers: int, memory: int) -> Report:
-    """Return the report of a chain on tiles of so many bytes."""
+    """Return the report of a chain of layers on tiles with `memory` bytes."""
     graph = Graph(device_of(memory_bytes_per_tile=memory))
     program = Steps()
     w, dw = (graph.add_variable(FLOAT, (TILES, layers), name) for name in ("w", "dw"))
@@ -472,7 +474,8 @@ def _dropping(description: str) -> Trial:
 
 
 def _undropped(runs: list[dict[Any, Array]], x: Array) -> tuple[Any, ...] | None:
-    """Return what `NotYet` says of what is no dropout of a layer, after what was tried."""
+    """Return the arguments of `NotYet` after the description if a layer's dropout is wrong, else
+    None."""
     for (kind, layer), actual in runs[0].items():
         is_kept = actual != 0
         if is_kept.all():

@@ -1,8 +1,8 @@
-"""The exercises of lesson 09, Streaming memory: what is right, and mistakes by name.
+"""The exercises of lesson 09, Streaming memory: correct results and known mistakes.
 
-What a program did with rows is found by value: what lies in a buffer, what came out of the layers.
-Where that is wrong, who goes through the program in its order says which row it was. Which
-transfers share a step the compiler says, and not a rule written down again here.
+The check finds out by value what a program did with rows: from the content of a buffer, and from
+the outputs of the layers. If that is wrong, it follows the program in its order to find the row.
+Which transfers share a step is taken from the compiler, so the rule is not repeated here.
 """
 
 from __future__ import annotations
@@ -48,14 +48,15 @@ from ipu_teach.errors import IPUTeachError, PoplarIndexError, counted
 from ipu_teach.program import Copy, Program, Repeat, Sequence as Steps
 from ipu_teach.types import Array
 
-REPLICAS, EACH = 4, 26  # the latter: numbers of a short row
+REPLICAS, EACH = 4, 26  # EACH: elements of a short row
 BYTES = "bytes to and from streaming memory"
 
 # --- What answers look like -----------------------------------------------------------------------
 
 
 def _of_rows(per_row: int, rows: int) -> Callable[..., Built]:
-    """answer(graph, buffer, *tensors, *more) gives a program; the buffer has so many rows."""
+    """Return the form answer(graph, buffer, *tensors, *more), which returns a program; the buffer
+    has `rows` rows."""
 
     def form(answer: Any, trial: Trial, graph: Graph, parts: Any) -> Built:
         buffer = graph.add_remote_buffer("rows", FLOAT, per_row, rows)
@@ -74,8 +75,10 @@ def _write(engine: Engine, handle: str, values: Any) -> None:
 
 
 def _counting(description: str, rows: int) -> Trial:
-    """answer(graph, buffer, x, row, rows) gives a program that adds 1 to so many rows, of a buffer
-    that has two more, which nobody wrote."""
+    """Return a trial of answer(graph, buffer, x, row, rows), whose program adds 1 to `rows` rows.
+
+    The buffer has two more rows, which are never written.
+    """
     return Trial(
         description,
         {"x": Var(FLOAT, EACH, linearly), "row": Var(UNSIGNED_INT, (1,), 0)},
@@ -94,7 +97,8 @@ def _first_rows(rows: int) -> Array:
 
 
 def _seen(run: Ran, rows: int) -> list[Any]:
-    """Return what lies in each row at the end, nan where nobody wrote; and what stopped it."""
+    """Return the final content of each row (nan for a row never written), the number of completed
+    runs, and the type of an error."""
     contents = np.full((rows + 2, EACH), np.nan, np.float32)
     for row in range(rows + 2):
         try:
@@ -150,7 +154,8 @@ def _deep(description: str, layers: int) -> Trial:
 
 
 LAYER = 4 * WIDTH * WIDTH // TILES  # bytes of a layer's weights on a tile
-# why memory is over budget: by what another layer adds, nothing, less than its weights, or more
+# why memory is over budget, by how much another layer adds: nothing, less than its weights, or
+# more
 MORE_MEMORY = (
     "more than one layer's weights are in memory, though only one is at work.",
     "the weights share a place, and each layer still has vertices and results of its own.",
@@ -212,7 +217,7 @@ def _resident(answer: Callable[..., Any]) -> Passed:
 
 # --- 09.3 -----------------------------------------------------------------------------------------
 
-Event = tuple[str, int, int]  # load, compute or cross; the row, if there is one; and the IPU
+Event = tuple[str, int, int]  # (load, compute or cross; the row, if there is one; the IPU)
 
 
 class TwoIPUs:
@@ -282,7 +287,8 @@ def row_read_wrongly(events: Sequence[Event], layers: int) -> tuple[str, str]:
     """Return what is wrong with the rows that layers read, and why: the first of it, in the order
     of the program; nothing of a program that is right."""
     weights: list[int | None] = [None, None]
-    rows_of_inputs: list[tuple[int, ...] | None] = [(), None]  # through which rows the inputs went
+    # the rows of weights that the inputs have passed through
+    rows_of_inputs: list[tuple[int, ...] | None] = [(), None]
     returned_value: list[tuple[int, ...] | None] = [None, None]
     done = set[int]()
     for kind, row, ipu in events:
@@ -369,7 +375,7 @@ def _order(answer: Any, layers: int, description: str) -> tuple[TwoIPUs, Program
         answer, description, machine.load, machine.compute, machine.cross, layers
     )
     program = one_program(returned_value, description)
-    list(all_of(program))  # one that contains itself is refused
+    list(all_of(program))  # raises an error for a program that contains itself
     return machine, program, list(machine.events(program))
 
 
@@ -433,7 +439,7 @@ def _training(description: str, numbers: int) -> Trial:
 
 
 def _outside(run: Ran) -> list[Any]:
-    """Return what lies in streaming memory at the end, and whether the program stores nothing
+    """Return the final content of streaming memory, and whether the program stores nothing
     there."""
     buffers = run.graph.remote_buffers.values()
     row_names = [(buffer.handle, row) for buffer in buffers for row in range(buffer.repeats)]
@@ -486,12 +492,12 @@ def _momentum(answer: Callable[..., Any]) -> Passed:
 # --- 09.6 -----------------------------------------------------------------------------------------
 
 BUFFERS = ("rows", "more")
-Transfer = tuple[str, str, str]  # load, store or cross; what is read, and what is written
+Transfer = tuple[str, str, str]  # (load, store or cross; source; destination)
 
 
 def _program_of(transfers: Sequence[Transfer]) -> tuple[Graph, Program, Any]:
-    """Return the these transfers as a program on two IPUs; names that end with 1 lie on the
-    second."""
+    """Return a program of these transfers on two IPUs, with its graph and device; names that end
+    with 1 are on the second IPU."""
     device = device_of(TILES, 2)
     graph = Graph(device)
     sides: dict[str, Any] = {name: graph.add_remote_buffer(name, FLOAT, EACH) for name in BUFFERS}

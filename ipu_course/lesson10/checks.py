@@ -1,7 +1,7 @@
-"""The exercises of lesson 10, Many IPUs: what is right, and mistakes by name.
+"""The exercises of lesson 10, Many IPUs: correct results and known mistakes.
 
-A budget is what the steps of a good answer take, each run alone: a tick of a pipeline, a round of a
-ring. Cycles alone say how many of them there are.
+A budget is the time that the steps of a good answer take, each run alone: a tick of a pipeline, a
+round of a ring. The cycles of an answer therefore show how many such steps it takes.
 """
 
 from __future__ import annotations
@@ -75,8 +75,11 @@ def slowest(costs: list[int], begins: list[int]) -> int:
 
 @cache
 def least_slowest(costs: tuple[int, ...], ipus: int) -> int:
-    """Return the least cost of the slowest stage: the first limit with which so many IPUs are
-    enough, if each takes layers as long as it may."""
+    """Return the lowest possible cost of the slowest stage.
+
+    It is the first limit for which `ipus` IPUs are enough, if each takes as many layers as the
+    limit allows.
+    """
     for limit in count(max(costs)):
         stages = 1
         room = limit
@@ -139,7 +142,7 @@ def each_on(ipu: int) -> Callable[[Graph, Tensor], None]:
 
 
 def stages_on(graph: Graph, weights: Array, rows: int = BATCH) -> Parts:
-    """Return (programs, what they read, what they leave): a layer on each IPU."""
+    """Return (programs, their input tensors, their output tensors), with one layer on each IPU."""
     works = list[Program]()
     into = list[Tensor]()
     out = list[Tensor]()
@@ -156,7 +159,8 @@ def stages_on(graph: Graph, weights: Array, rows: int = BATCH) -> Parts:
 
 def _through_stages(description: str, stages: int, batches: int) -> Trial:
     """answer(stages, into, out, samples, results) gives a program."""
-    rows, width = (BATCH, WIDTH) if batches > 2 else (3, 13)  # where nothing is priced, small ones
+    # small sizes where no cost is measured
+    rows, width = (BATCH, WIDTH) if batches > 2 else (3, 13)
     weights = drawn_layers(stages)[1][:, :width, :width]
     draw = np.random.default_rng(1003).standard_normal
     samples = draw((batches, rows, width)).astype(np.float32)
@@ -325,7 +329,7 @@ def _stored(answer: Callable[..., Any]) -> Passed:
 
 
 def chunks_of(tensor: Tensor, many: int) -> list[Tensor]:
-    """Return a tensor in so many pieces that follow each other."""
+    """Return a tensor in `many` consecutive pieces."""
     n = tensor.num_elements
     return [tensor[n * c // many : n * (c + 1) // many] for c in range(many)]
 
@@ -467,7 +471,7 @@ def _learning(description: str, replicas: int, batch: int) -> Trial:
 
 
 def _nearly(learner_run: Ran, reference_run: Ran) -> bool:
-    """Whether w comes to the same, but for rounding."""
+    """Return whether two answers give the same w, except for rounding."""
     pairs = zip(learner_run.came, reference_run.came, strict=True)
     return all(np.allclose(a["w"], b["w"], rtol=0, atol=1e-4) for a, b in pairs)
 

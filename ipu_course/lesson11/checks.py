@@ -1,5 +1,5 @@
-"""The exercises of lesson 11, Numbers: what is right, in whole numbers and fractions, and mistakes
-by name."""
+"""The exercises of lesson 11, Numbers: correct results in integers and fractions, and known
+mistakes."""
 
 from __future__ import annotations
 
@@ -32,13 +32,15 @@ from ipu_teach.types.quarter import numbers
 
 F143 = QuarterFormat.F143
 F152 = QuarterFormat.F152
-BITS = {F143: (3, 8), F152: (2, 16)}  # bits after the point, and bias
+BITS = {F143: (3, 8), F152: (2, 16)}  # mantissa bits, and exponent bias
 
 # --- 11.1 -----------------------------------------------------------------------------------------
 
-THROWS = 10_000  # of each value
-SIGMAS = 5  # of as many throws: a fair answer is refused once in 140,000 verdicts or so
-# ordinary ones, then negative, below the normal halves, and halves already
+THROWS = 10_000  # samples of each value
+# standard deviations allowed for these samples: a fair answer is refused about once in 140,000
+# verdicts
+SIGMAS = 5
+# ordinary values, then negative ones, subnormal halves, and exact halves
 VALUES = np.array(
     (0.1, 0.70003, 1.0008, 1000.3, 64_990.1, -0.1, -3.14159, -2049.3)
     + (3.3 * 2**-24, -0.2 * 2**-24, 700.75 * 2**-24)
@@ -59,7 +61,7 @@ def halves_around(value: float) -> tuple[Fraction, Fraction]:
 
 
 def _thrown(answer: Callable[..., Any]) -> Array:
-    """Return what an answer makes of each value, throw by throw."""
+    """Return an answer's rounding of each value, one sample after another."""
     values = np.repeat(VALUES[:, None], THROWS, axis=1)
     description = f"{name_of(answer)} on an array of shape {values.shape}"
     rounded = call_made(answer, description, values.copy(), np.random.default_rng(1101))
@@ -80,7 +82,7 @@ def _thrown(answer: Callable[..., Any]) -> Array:
 def _chances(answer: Callable[..., Any]) -> Passed:
     returned_value = _thrown(answer)
 
-    between = VALUES.astype(np.float16) != VALUES  # what becomes of halves is another question
+    between = VALUES.astype(np.float16) != VALUES  # exact halves are checked separately
 
     def alike(like: Any) -> bool:
         learner_run = returned_value[between]
@@ -127,7 +129,8 @@ def _chances(answer: Callable[..., Any]) -> Passed:
 
 
 def after(step: float, grid: float, times: int) -> tuple[float, float]:
-    """Return the mean and the deviation of so many steps that each go to the grid by chance."""
+    """Return the mean and the standard deviation of the sum of `times` steps, each rounded
+    stochastically to the grid."""
     exact, pitch = Fraction(step), Fraction(grid)
     up = exact / pitch - floor(exact / pitch)
     return float(times * exact), sqrt(times * pitch**2 * up * (1 - up))
@@ -180,8 +183,8 @@ def _to_encode(form: QuarterFormat) -> tuple[float, ...]:
 
 @cache
 def encoded(value: float, form: QuarterFormat) -> int:
-    """Return the byte of a value: the nearest, of two the even one, the largest for what is
-    larger."""
+    """Return the byte of a value: the nearest code, the even one of two equally near, and the
+    largest code for larger values."""
     bits, bias = BITS[form]
     remaining = []
     exact = abs(Fraction(value))
@@ -234,12 +237,12 @@ def _hex(code: Any) -> str:
 # --- 11.4 -----------------------------------------------------------------------------------------
 
 PARTS = ("h", "y", "dh", "dw1", "dw2")
-LEAST, MOST = 0.5, 2.0  # of a deviation
+LEAST, MOST = 0.5, 2.0  # limits of a standard deviation
 
 
 @cache
 def _layers(batch: int, *widths: int) -> tuple[Array, ...]:
-    """x, w1, w2 and dy, all of deviation 1."""
+    """Return x, w1, w2 and dy, all with standard deviation 1."""
     draw = np.random.default_rng(1104).standard_normal
     a, b, c = widths
     return draw((batch, a)), draw((a, b)), draw((b, c)), draw((batch, c))
@@ -290,8 +293,7 @@ def _scaled(answer: Callable[..., Any]) -> Passed:
 
 
 def _off(name: str, learner_run: Any, right: Array) -> tuple[str, str]:
-    """Return what came and what was expected, where a product is another one or its deviation is
-    off."""
+    """Return (actual, expected) if a product is wrong, or its standard deviation is off."""
     if not isinstance(learner_run, np.ndarray) or learner_run.shape != right.shape:
         actual = (
             f"shape {learner_run.shape}"
@@ -338,7 +340,7 @@ def _operands() -> tuple[Operands, ...]:
         m, k, n = sizes
         a = draw((m, k)) * size
         b = draw((k, n))
-        a[0] *= 0.1  # one row of results is smaller
+        a[0] *= 0.1  # makes one row of results smaller
         if "large" in message or "short" in message:
             a[:, 0], b[0] = large, 32 if large > 1 else 0.5
         returned_value.append(Operands(message, a.astype(np.float16), b.astype(np.float16), error))
@@ -407,8 +409,8 @@ def _chosen(answer: Callable[..., Any]) -> Passed:
 
 STEPS = 3
 RATE = 0.4
-SIZES = (1.0, 2.0**-9, 900.0)  # of targets
-NEAR = 0.02  # of the loss in double precision
+SIZES = (1.0, 2.0**-9, 900.0)  # sizes of targets
+NEAR = 0.02  # allowed error, relative to the loss in double precision
 
 
 class _Wrong(NotYet):
@@ -443,7 +445,8 @@ class Descent:
     def _step(self, w: Array) -> Array:
         before = len(self.casts)
 
-        def eight(values: Any, form: QuarterFormat, scale: int) -> Array:  # no method is copied
+        # a plain function, because no method is copied
+        def eight(values: Any, form: QuarterFormat, scale: int) -> Array:
             return self._eight(values, form, scale)
 
         updated = call(self.answer, w, self.x, self.t, RATE, eight)
@@ -541,7 +544,7 @@ def _in_eight_bits(answer: Callable[..., Any]) -> Passed:
     )
 
 
-NUMBERS = {form.grid.mantissa_bits: numbers(form) for form in QuarterFormat}  # by their bits
+NUMBERS = {form.grid.mantissa_bits: numbers(form) for form in QuarterFormat}  # by mantissa bits
 
 
 LESSON = lesson(

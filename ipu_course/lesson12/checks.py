@@ -1,4 +1,4 @@
-"""The exercises of lesson 12, PopSparse: what is right, and mistakes by name."""
+"""The exercises of lesson 12, PopSparse: correct results and known mistakes."""
 
 from __future__ import annotations
 
@@ -31,8 +31,11 @@ from ipu_teach.types import Array
 def drawn(
     rows: int, columns: int, b: int, blocks: int, seed: int, empty: Sequence[int] = ()
 ) -> CSRMatrix:
-    """Return a matrix of so many rows and columns of blocks, of which so many are there, with small
-    whole numbers, no two alike in a row of them; none in the `empty` rows."""
+    """Return a random matrix of `rows` by `columns` blocks, of which `blocks` are present, and none
+    in the `empty` rows.
+
+    Its values are whole numbers plus a half, from -29.5 to 30.5, so that none is 0.
+    """
     draw = np.random.default_rng(seed)
     free = [r * columns + c for r in range(rows) if r not in empty for c in range(columns)]
     places = np.sort(draw.choice(free, blocks, replace=False))
@@ -85,12 +88,12 @@ def _by_hand(answer: Any) -> Passed:
 
 # --- 12.2 -----------------------------------------------------------------------------------------
 
-NEAR = 1.1  # times the least that the fullest tile can have
+NEAR = 1.1  # a multiple of the least that the fullest tile can have
 
 
 @cache
 def _patterns() -> tuple[tuple[str, list[int], int], ...]:
-    """Return what is said of it, the blocks of each row, and tiles."""
+    """Return (description, blocks in each row, number of tiles) of each case."""
     draw = np.random.default_rng(1202)
     even = draw.integers(6, 15, 60)
     skewed = np.sort(draw.integers(1, 40, 52) ** 2 // 30)[::-1]
@@ -220,7 +223,7 @@ def _break_even(answer: Callable[..., Any]) -> Passed:
 
 # --- 12.4 -----------------------------------------------------------------------------------------
 
-BUDGET, TOO_MANY = 12, (3, 8)  # blocks, and numbers of patterns that have more of them
+BUDGET, TOO_MANY = 12, (3, 8)  # blocks; the patterns with more of them
 
 
 @cache
@@ -270,7 +273,8 @@ def _one_engine(answer: Callable[..., Any]) -> Passed:
 
     @cache
     def hers() -> Any:
-        """Of half of the patterns, which tell mistakes apart."""
+        """Return the learner's result for half of the patterns, which are enough to distinguish
+        mistakes."""
         return _compiled(answer, description, 5)[0]
 
     def alike(like: Any) -> bool:
@@ -362,7 +366,7 @@ def _steps(answer: Callable[..., Any]) -> Passed:
 # --- 12.6 -----------------------------------------------------------------------------------------
 
 
-LAYERS = (  # rows, columns, the length of a block, how many are there, and how many move
+LAYERS = (  # (rows, columns, length of a block, blocks present, blocks that move)
     *((6, 7, 4, 18, 5), (5, 4, 2, 9, 1), (3, 8, 1, 10, 4)),
     *((4, 4, 2, 12, 4), (4, 5, 2, 6, 0)),
 )
@@ -371,7 +375,8 @@ LAYERS = (  # rows, columns, the length of a block, how many are there, and how 
 def moved_blocks(
     is_present: Array, weights: Array, slopes: Array, moved: int
 ) -> tuple[Array, Array]:
-    """Return what is asked, by sorting places."""
+    """Return which blocks are present after the move, and their values, computed by sorting
+    positions."""
 
     def sizes(blocks: Array, place: tuple[int, ...]) -> float:
         return float((blocks[place] ** 2).sum())

@@ -1,4 +1,4 @@
-"""The exercises of lesson 13, Frameworks: what is right, and mistakes by name."""
+"""The exercises of lesson 13, Frameworks: correct results and known mistakes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def back_of(
     every = {"All": range(micro), "Final": [micro - 1], "EveryN": range(n - 1, micro, n)}
     samples_kept = [
         (m, r) for m in every.get(mode, [0]) for r in range(replicas)
-    ]  # a Sum is one of each
+    ]  # a Sum counts as one of each
     return batch * len(samples_kept), len(samples_kept)
 
 
@@ -172,7 +172,8 @@ def _ported(answer: Callable[..., Any]) -> Passed:
 def _other_loop(
     learner_run: list[Array], x: Array, y: Array, epochs: int, batch: int, steps: int
 ) -> tuple[str, str]:
-    """Return which loop other than the one that is asked for comes to these weights."""
+    """Return (why, next step) if another training loop than the required one gives these
+    weights."""
     n = len(x) // (batch * steps) * batch * steps
     loops = {
         f"this is descent after each {batch * steps} digits, a call at a time.": (
@@ -271,7 +272,8 @@ def _x(place: int) -> Array:
 
 @dataclass(frozen=True)
 class Lowered:
-    """What three slopes came to: by case (the forward, the gradient, x as it is then)."""
+    """The results for three slopes. `came`: for each slope (forward, gradient, final value of
+    x)."""
 
     came: list[tuple[Array, Array, Array]]
     compute_sets: int
@@ -280,7 +282,8 @@ class Lowered:
 
 @cache
 def lowered(answer: Callable[..., Any]) -> Lowered:
-    """Return an answer's operations on 13 tiles, forward and gradient of each slope."""
+    """Run an answer's operations on 13 tiles, forward and gradient for each slope, and return the
+    results."""
     graph = ir.Ir()
     with rows(answer):
         for i, (slope, _) in enumerate(SLOPES):
@@ -333,7 +336,8 @@ def _lowering(answer: Callable[..., Any]) -> Passed:
 
 @dataclass
 class StandIn:
-    """Stands for a `Run`: what it was compiled for, and what has been written to it."""
+    """A substitute for a `Run` that records its compilation arguments and the values written to
+    it."""
 
     batch: int
     iterations: int
@@ -344,7 +348,7 @@ class StandIn:
         self.held[name] = value
 
 
-# (batch, iterations, rate, weight) of a call, and what is new in it
+# (batch, iterations, rate, weight) of a call, and what is new in it compared with the last
 CALLS = (
     ((16, 4, 0.5, 1.0), "nothing was compiled before"),
     ((16, 4, 0.5, 1.0), "nothing changed"),
@@ -358,7 +362,8 @@ CALLS = (
 
 
 def gone_on(answer: Callable[..., Any]) -> list[tuple[int, Any]]:
-    """By call (programs made so far, what the call's run is and holds)."""
+    """Return for each call (programs compiled so far, compilation arguments and values of the
+    call's run)."""
     returned_value = []
     cache_ = dict[Any, Any]()
     compiled = []
@@ -405,8 +410,11 @@ def _recompiled(answer: Callable[..., Any]) -> Passed:
 
 
 def kept_by(graph: ir.Ir) -> dict[str, int]:
-    """Return the bytes by name of what a forward makes and a backward reads, through views: from
-    the forward's side."""
+    """Return {name: bytes} of the tensors that the forward pass makes and the backward pass reads,
+    also through views.
+
+    It starts from the forward pass.
+    """
     ops = [op for op in graph.ops if op.part == "forward"]
     inputs = {v: v for op in ops if not ir.OPS[op.kind].view for v in op.outs}
     for op in graph.ops:

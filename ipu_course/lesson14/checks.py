@@ -1,4 +1,4 @@
-"""The exercises of lesson 14, stencils and graphs: what is right, and mistakes by name."""
+"""The exercises of lesson 14, stencils and graphs: correct results and known mistakes."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from ipu_teach.report import Recording
 from ipu_teach.types import Array
 
 Edges = Iterable[tuple[int, int]]
-PlateBlock = tuple[int, int, int, int]  # top, bottom, left, right of what lies within the rim
-NEAR = 1.05  # times the least that all tiles together can fetch
+PlateBlock = tuple[int, int, int, int]  # (top, bottom, left, right) of the part within the rim
+NEAR = 1.05  # a multiple of the least that all tiles can fetch in total
 
 
 def _ends(n: int, parts: int) -> list[tuple[int, int]]:
@@ -166,8 +166,8 @@ CUTS = {
 
 
 def fetched(rows: int, columns: int, down: int, across: int) -> int:
-    """Return how many numbers all tiles together fetch: what of a block's slice lies on another
-    tile."""
+    """Return how many elements all tiles fetch in total: those of each block's slice that are on
+    other tiles."""
     blocks = blocks_of(rows, columns, down, across)
     tiles = np.empty((rows + 2, columns + 2), int)
     for tile, (top, bottom, left, right) in enumerate(with_rim(blocks, tiles.shape)):
@@ -186,7 +186,7 @@ def least(rows: int, columns: int, tiles: int) -> int:
 
 
 def _drawn_cut(rows: int, columns: int, way: tuple[int, int]) -> Any:
-    """Where a plate lies, if it is small enough to be seen."""
+    """Return a picture of a plate's tile mapping, or None if there are more than 64 tiles."""
     if way[0] * way[1] > 64:
         return None
     graph = Graph(device_of(way[0] * way[1]))
@@ -248,12 +248,13 @@ def rows_of(n: int, edges: Edges) -> list[list[int]]:
 
 
 def offsets_of(rows: Sequence[Sequence[int]]) -> list[int]:
-    """Return how many neighbours stand before each row, and how many there are."""
+    """Return the number of neighbours before each row, followed by their total."""
     return [int(n) for n in np.cumsum([0, *map(len, rows)])]
 
 
 def distances(rows: Sequence[Sequence[int]], begin: int) -> list[int]:
-    """Of each vertex from one, by a queue; -1 for what is not reached."""
+    """Return the distance of each vertex from `begin`, computed with a queue; -1 if it is not
+    reachable."""
     distance_of = {begin: 0}
     queue = [begin]
     for vertex in queue:
@@ -264,7 +265,7 @@ def distances(rows: Sequence[Sequence[int]], begin: int) -> list[int]:
 
 
 def some_edges(n: int, many: int, seed: int) -> list[tuple[int, int]]:
-    """Return the so many edges, drawn."""
+    """Return `many` edges drawn at random."""
     draw = np.random.default_rng(seed)
     return [(int(a), int(b)) for a, b in draw.integers(0, n, (many, 2))]
 
@@ -275,7 +276,8 @@ def star_of(n: int) -> list[tuple[int, int]]:
 
 
 class Reach(Vertex):
-    """A wave on one tile: who has a neighbour at distance `level`, and none yet?"""
+    """A step of a wave on one tile: finds the unreached vertices that have a neighbour at distance
+    `level`."""
 
     ends: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -314,7 +316,7 @@ def _wave(graph: Graph, rows: Sequence[Sequence[int]], parts: Sequence[Tensor]) 
 
 
 def _shares(n: int) -> list[tuple[int, int]]:
-    """Of so many elements those of each tile, equally many."""
+    """Return the (begin, end) of each tile's share of `n` elements, in equal parts."""
     return [(n * tile // TILES, n * (tile + 1) // TILES) for tile in range(TILES)]
 
 
@@ -365,7 +367,7 @@ def _search(answer: Any) -> Passed:
 
     def alike(like: Any) -> bool:
         """Return one graph does not tell one end of the loop from another."""
-        pairs = ((run, run.trial.outcome(like)) for run in reversed(runs))  # the small ones first
+        pairs = ((run, run.trial.outcome(like)) for run in reversed(runs))  # the small runs first
         return all(
             equal(run, reference_run) and _waves(run) == _waves(reference_run)
             for run, reference_run in pairs
@@ -398,8 +400,8 @@ def _search(answer: Any) -> Passed:
 
 # --- 14.4 -----------------------------------------------------------------------------------------
 
-# modelled cycles of a finger's step, one worker of six at work: 5 % above fingers that begin at the
-# beginnings of both rows
+# modelled cycles of one step of the two fingers, with one of six workers busy: 5 % above fingers
+# that start at the beginnings of both rows
 PER_STEP = 85
 FIELDS = ("offsets", "neighbours", "begin", "end", "count")
 
@@ -492,12 +494,12 @@ def _triangles(answer: Any) -> Passed:
 
 # --- 14.5 -----------------------------------------------------------------------------------------
 
-FAIR = 1.1  # times the mean, or the mean rounded up
+FAIR = 1.1  # a multiple of the mean, or of the mean rounded up
 
 
 @cache
 def _stars() -> tuple[tuple[str, list[int], int], ...]:
-    """Return what is said of it, the offsets, and tiles."""
+    """Return (description, offsets, number of tiles) of each case."""
     graphs = (
         ("a star of 200", 200, star_of(200), 13),
         ("two hubs that know the same 38", 40, star_of(40) + [(1, k) for k in range(2, 40)], 7),
@@ -522,7 +524,7 @@ def _drawn(offsets: Sequence[int], pieces: list[list[tuple[int, int, int]]]) -> 
 
 
 def _pieces(learner_run: Any) -> list[list[tuple[int, int, int]]] | None:
-    """Return a list of pieces for each tile; None for what is none."""
+    """Return a list of pieces for each tile; None if the answer does not return pieces."""
     try:
         dealt = [[tuple(plain(n) for n in piece) for piece in pieces] for pieces in learner_run]
     except TypeError:
@@ -534,7 +536,7 @@ def _pieces(learner_run: Any) -> list[list[tuple[int, int, int]]] | None:
 
 
 def _no_deal(offsets: Sequence[int], pieces: list[list[tuple[int, int, int]]]) -> tuple[str, str]:
-    """Return what came and what is asked, of the first piece that is wrong; nothing if none is."""
+    """Return (actual, expected) for the first wrong piece; ("", "") if all are right."""
     times_dealt = np.zeros(offsets[-1], int)
     for tile, pieces_of_tile in enumerate(pieces):
         for vertex, begin, end in pieces_of_tile:

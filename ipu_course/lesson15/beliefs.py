@@ -17,9 +17,9 @@ from ipu_teach._support.own_code import add_library
 from ipu_teach.program import Execute, Program, Repeat, Sequence as Steps
 from ipu_teach.types import Array
 
-add_library(__name__)  # its text is an answer of lesson 15
+add_library(__name__)  # its source is an answer of lesson 15
 
-Edge = tuple[int, int, int, int]  # a variable, which of its sides, and the same of another
+Edge = tuple[int, int, int, int]  # (variable, its side, other variable, its side)
 
 
 class Belief(Vertex):

@@ -1,5 +1,5 @@
-"""The exercises of lesson 15, Belief propagation and capstone: what is right, and mistakes by
-name."""
+"""The exercises of lesson 15, Belief propagation and capstone: correct results and known
+mistakes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ from ipu_teach.types import Array
 
 
 def marginal_of_product(etas: Array, lams: Array, keep: int) -> tuple[Array, Array]:
-    """Return what is asked, by way of the covariances of what is kept."""
+    """Return (eta, lam) of the marginal of a product, computed from the covariance of the kept
+    variables."""
     spread = np.linalg.inv(np.sum(lams, axis=0))
     mean = spread @ np.sum(etas, axis=0)
     lam = np.linalg.inv(spread[:keep, :keep])
@@ -41,7 +42,7 @@ def marginal_of_product(etas: Array, lams: Array, keep: int) -> tuple[Array, Arr
 
 @cache
 def _gaussians() -> tuple[tuple[str, Array, Array, int], ...]:
-    """Return what is said of them, etas, lams, and how many variables are kept; ordinary ones
+    """Return (description, etas, lams, number of kept variables) of each case; ordinary ones
     first."""
     draw = np.random.default_rng(1501)
     returned_value = []
@@ -93,7 +94,7 @@ def _fused(answer: Callable[..., Any]) -> Passed:
 
 
 def _apart(learner_run: Sequence[Any], right: Sequence[Any]) -> str:
-    """Where one of eta and lam is another, in words."""
+    """Return where eta or lam is wrong, in words; "" if both are right."""
     for name, learner_values, reference_values in zip(
         ("lam", "eta"), (learner_run[1], learner_run[0]), right[::-1], strict=True
     ):
@@ -104,17 +105,17 @@ def _apart(learner_run: Sequence[Any], right: Sequence[Any]) -> str:
 
 # --- 15.2: messages on a tree ---------------------------------------------------------------------
 
-NEAR = 1e-5  # of the largest: what float32 loses in so many rounds
+NEAR = 1e-5  # relative to the largest value: the error of float32 after that many rounds
 
 
 def tensors_of(prior: Array, sides: int, stiff: Array, far: float, right: Array) -> dict[str, Var]:
-    """Return the tensors of a network as a trial has them; `network` says where they lie."""
+    """Return the tensors of a network for a trial; `network` maps them to tiles."""
     n = len(prior)
     zeros = np.zeros((n, sides, 2), np.float32)
     return {
         "prior": Var(FLOAT, (n, 2), given=[prior]),
         "came": Var(FLOAT, zeros.shape, given=[zeros]),
-        "sent": Var(FLOAT, zeros.shape, right=[zeros]),  # read, for it tells mistakes apart
+        "sent": Var(FLOAT, zeros.shape, right=[zeros]),  # read, because it distinguishes mistakes
         "belief": Var(FLOAT, (n, 2), right=[right]),
         "stiff": Var(FLOAT, len(stiff), given=[stiff]),
         "far": Var(FLOAT, (), 0, given=[far]),
@@ -122,7 +123,7 @@ def tensors_of(prior: Array, sides: int, stiff: Array, far: float, right: Array)
 
 
 def solved(prior: Array, edges: Sequence[Edge], stiff: Array) -> Array:
-    """(mean, variance) of each variable, from one dense matrix in float64."""
+    """Return (mean, variance) of each variable, from one dense matrix in float64."""
     lam = np.diag(prior[:, 1].astype(float))
     for (a, _, b, _), pull in zip(edges, stiff.astype(float), strict=True):
         lam[[a, b], [a, b]] += pull
@@ -131,7 +132,7 @@ def solved(prior: Array, edges: Sequence[Edge], stiff: Array) -> Array:
 
 
 def _close(learner_run: Ran, reference_run: Ran) -> bool:
-    """Whether two answers come to the same but for rounding."""
+    """Return whether two answers give the same results, except for rounding."""
     pairs = (
         (learner_values[k], reference_values[k])
         for learner_values, reference_values in zip(
@@ -219,7 +220,7 @@ def through(message: Array, stiff: float) -> Array:
     return np.array([spread[1, 0] * eta / spread[1, 1], 1 / spread[1, 1]])
 
 
-# Messages from a and from b, both means, stiff and far.
+# Messages from a and from b, both means, `stiff` and `far`.
 FACTORS: tuple[tuple[Any, ...], ...] = (
     ((2.0, 4.0), (-1.5, 3.0), 0.25, -0.5, 6.0, 0.25),
     ((-3.0, 2.0), (1.0, 5.0), -1.75, 0.5, 8.0, 0.5),
@@ -249,7 +250,8 @@ def _pairs() -> Trial:
 
 
 def cleared(prior: Array, edges: Sequence[Edge], stiff: float, far: float) -> Array:
-    """Where all robust springs are at rest: the dense solve, again and again with its own pulls."""
+    """Return the means at which all robust springs are at rest, by repeated dense solves with the
+    pulls of the last one."""
     a, b = (np.array([edge[side] for edge in edges]) for side in (0, 2))
     mean = prior[:, 0] / prior[:, 1]
     for _ in range(200):
@@ -309,7 +311,8 @@ def _robust(answer: Any) -> Passed:
 
 
 def _drawn(answer: Any) -> Any:
-    """Return what is seen, what her factor makes of it, and what it should."""
+    """Return images of the observed pixels, of the result of the learner's factor, and of the right
+    result."""
     learner_run = (trial := _image()).of(answer).came[0]["belief"][:, 0]
     prior = trial.tensors["prior"].given[0]
     right = trial.tensors["belief"].right[0]
@@ -321,7 +324,7 @@ def _drawn(answer: Any) -> Any:
 
 # --- 15.4: where factors and variables lie --------------------------------------------------------
 
-LIMIT, FULL = 1.1, 1.5  # times the reference's bytes, and times an even share of pixels
+LIMIT, FULL = 1.1, 1.5  # multiples of the reference's bytes, and of an even share of pixels
 IMAGES = ((12, 12, 16), (13, 9, 6), (7, 11, 4), (10, 10, 13), (1, 20, 5), (26, 2, 7), (2, 3, 8))
 
 
@@ -339,7 +342,7 @@ def blocks(height: int, width: int, tiles: int, maximum: int) -> Array:
 
 
 def cuts(pixels: Array) -> int:
-    """Pairs of neighbours that lie on two tiles."""
+    """Return the number of pairs of neighbouring pixels that are on two tiles."""
     return int((np.diff(pixels, axis=0) != 0).sum() + (np.diff(pixels, axis=1) != 0).sum())
 
 
@@ -405,7 +408,10 @@ def _most(height: int, width: int, tiles: int) -> int:
 
 
 def _three(learner_run: Any, image: tuple[int, int], tiles: int, description: str) -> list[Array]:
-    """Return an answer's three arrays of tiles. Raises `NotYet` for what is none."""
+    """Return an answer's three arrays of tiles.
+
+    :raises NotYet: if it does not return three such arrays.
+    """
     if not isinstance(learner_run, (tuple, list)) or len(learner_run) != 3:
         wanted = "three arrays: pixels, right, down"
         raise NotYet(
@@ -476,8 +482,8 @@ def _layout(pixels: Array, tiles: int) -> Any:
 
 # --- 15.5: the capstone ---------------------------------------------------------------------------
 
-WORDS, LESS = 20, 0.8  # of a paragraph; of cycles or bytes
-EQUAL = 1e-4  # of the largest result: sums in another order
+WORDS, LESS = 20, 0.8  # words of a paragraph; the largest share of the earlier cycles or bytes
+EQUAL = 1e-4  # relative to the largest result: allows for sums in another order
 KEPT = "capstone.md"
 
 
@@ -485,7 +491,7 @@ def keep(paragraph: str, figures: str = "") -> None:
     """Put a paragraph into the work folder, below those that are there; once each."""
     learner_run = paragraph.strip()
     entry = f"{learner_run}\n\n*{figures}*" if figures else learner_run
-    with suppress(OSError, LessonError, UnicodeError):  # where nothing can be kept
+    with suppress(OSError, LessonError, UnicodeError):  # the paragraph cannot be stored
         file = work_folder() / KEPT
         text = file.read_text(encoding="utf-8") if file.exists() else "# My capstone\n"
         if learner_run not in text:
@@ -544,7 +550,7 @@ def _capstone(faster: Any, before: Any, paragraph: Any) -> Passed:
         raise NotYet(
             "your paragraph", message or returned(paragraph), expected=wanted, next_step=advice
         )
-    keep(paragraph)  # first: whatever is wrong with the programs, it is not lost
+    keep(paragraph)  # store it first, so that faulty programs do not lose it
     (old, right), (new, learner_run) = _side(before, "before"), _side(faster, "after")
     description = "both programs"
     if old.target != new.target:

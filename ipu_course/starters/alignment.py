@@ -1,8 +1,10 @@
-"""How alike two strands of letters are: the best score of an alignment from their first letters on.
+"""How similar two strands of letters are: the best score of an alignment that starts at their first
+letters.
 
-A match is worth 1, and a letter that differs or that one strand lacks costs 1. The scores of all
-pairs of beginnings are worked out along diagonals, each from the two before it. A score more than
-`DROP` below the best of the diagonals before is dropped, and a diagonal with none left is the last.
+A match is worth 1. A letter that differs, or that one strand lacks, costs 1. The scores of all
+pairs of beginnings are computed along diagonals, each from the two diagonals before it. A score
+more than `DROP` below the best of the previous diagonals is dropped, and a diagonal with no scores
+left is the last.
 
 Paper: "Space Efficient Sequence Alignment for SRAM-Based Computing: X-Drop on the Graphcore IPU",
 Luk Burchard, Max Xiaohang Zhao, Johannes Langguth and others.
@@ -19,7 +21,7 @@ from ipu_teach.poplibs import poputil
 from ipu_teach.program import Execute
 
 Data = dict[str, np.ndarray]
-DROP, NEVER = 6, -(10**6)  # NEVER is the score of what was dropped
+DROP, NEVER = 6, -(10**6)  # NEVER is the score of dropped cells
 
 
 class Extend(Vertex):
@@ -58,7 +60,8 @@ class Extend(Vertex):
 
 
 def make(seed: int = 1, pairs: int = 104) -> Data:
-    """Two strands of each pair, as `lengths` says, in `a` and in `b`; the longest come first."""
+    """Return the two strands of each pair in `a` and `b`, with lengths in `lengths`; the longest
+    come first."""
     rng = np.random.default_rng(seed)
     lengths = np.sort(rng.geometric(0.05, pairs).clip(4, 40))[::-1]
     a = rng.integers(0, 4, lengths.sum(), np.int32)
@@ -67,7 +70,7 @@ def make(seed: int = 1, pairs: int = 104) -> Data:
 
 
 def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
-    """The report of a run, and the best score of each pair, as `scores`."""
+    """Return the report of a run, and the best score of each pair as `scores`."""
     data = data or make()
     graph, lengths = Graph(target), data["lengths"]
     a, b = (graph.add_variable(INT, data[name].shape, name) for name in "ab")
@@ -88,7 +91,8 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
 
 
 def expected(data: Data) -> Data:
-    """The same by numpy, a whole diagonal at a time; `run` has to equal it exactly."""
+    """Return the same results by numpy, a whole diagonal at a time; `run` has to equal them
+    exactly."""
     best_scores, cuts = [], np.cumsum(data["lengths"])[:-1]
     for a, b in zip(np.split(data["a"], cuts), np.split(data["b"], cuts), strict=True):
         n, i, best = len(a), np.arange(len(a) + 1), 0

@@ -1,9 +1,11 @@
-"""How infectious an illness is, from simulations: kept are those that look like what was seen.
+"""Estimate how infectious an illness is from simulations, by keeping those that resemble the
+observations.
 
-Each has a rate of its own, drawn at random: how many others an ill person would infect in 100 days
-if all were healthy. From day to day some of the healthy fall ill, and some of the ill recover, by
-chance. A rate is kept if the numbers of ill people, all days together, differ by less than `NEAR`
-from those seen (this is Approximate Bayesian Computation).
+Each simulation has its own rate, drawn at random: the number of people whom an ill person would
+infect in 100 days if all others were healthy. Every day, a random number of healthy people fall
+ill, and a random number of ill people recover. A rate is kept if the differences between the
+simulated and the observed numbers of ill people, added up over all days, are less than `NEAR` (this
+is Approximate Bayesian Computation).
 
 Paper: "Accelerating Simulation-based Inference with Emerging AI Hardware", Sourabh Kulkarni,
 Alexander Tsyplikhin, Mario Michael Krell and Csaba Andras Moritz.
@@ -25,7 +27,8 @@ PEOPLE, FIRST, RECOVER, NEAR = 1000, 10, 0.1, 1500
 
 
 def a_day(rate: Any, ill: Any, healthy: Any, dice: Any) -> Any:
-    """How many fall ill, how many recover, and the dice thrown (a generator called xorshift)."""
+    """Return how many fall ill, how many recover, and the next state of the random generator
+    (xorshift)."""
     dice = dice ^ (dice << 13)
     dice = dice ^ (dice >> 17)
     dice = dice ^ (dice << 5)
@@ -34,13 +37,14 @@ def a_day(rate: Any, ill: Any, healthy: Any, dice: Any) -> Any:
 
 
 def by_chance(average: Any, luck: Any, maximum: Any) -> Any:
-    """A whole number from 0 to `maximum`: 16 bits of luck move it by up to 1.75 deviations."""
+    """Return a random whole number from 0 to `maximum`: 16 random bits shift it by up to 1.75
+    standard deviations."""
     number = np.floor(average + np.sqrt(average) * (luck / 65536 - 0.5) * 3.5 + 0.5)
     return np.minimum(np.maximum(number, 0), maximum)
 
 
 class Day(Vertex):
-    """A day of a simulation."""
+    """One day of a simulation."""
 
     rate: Input[INT]
     ill: InOut[INT]
@@ -54,7 +58,8 @@ class Day(Vertex):
 
 
 def make(seed: int = 3, simulations: int = 156, days: int = 60) -> Data:
-    """`rate` and `dice` of each simulation, and how many people were `seen` to be ill each day."""
+    """Return the `rate` and `dice` of each simulation, and how many people were `seen` to be ill
+    each day."""
     rng = np.random.default_rng(seed)
     dice = rng.integers(1, 2**32, simulations + 1, np.uint32)
     rate = rng.integers(10, 61, simulations, np.int32)
@@ -63,7 +68,7 @@ def make(seed: int = 3, simulations: int = 156, days: int = 60) -> Data:
 
 
 def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
-    """The report of a run, each simulation's `distances`, and the rates that were `kept`."""
+    """Return the report of a run, each simulation's `distances`, and the rates that were `kept`."""
     data = data or make()
     graph, many = Graph(target), len(data["rate"])
     rate, ill, healthy = (graph.add_variable(INT, (many,), n) for n in ("rate", "ill", "healthy"))
@@ -90,7 +95,7 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
 
 
 def epidemics(rate: np.ndarray, dice: np.ndarray, days: int) -> np.ndarray:
-    """How many are ill on each day, int32 [days, simulations], by numpy."""
+    """Return the number of ill people on each day by numpy, int32 [days, simulations]."""
     ill, ill_per_day = np.full(len(rate), FIRST), []
     healthy = PEOPLE - ill
     for _ in range(days):
@@ -101,7 +106,8 @@ def epidemics(rate: np.ndarray, dice: np.ndarray, days: int) -> np.ndarray:
 
 
 def expected(data: Data) -> Data:
-    """The same by numpy, all simulations at once; `run` has to equal it exactly."""
+    """Return the same results by numpy, all simulations at once; `run` has to equal them
+    exactly."""
     ill = epidemics(data["rate"], data["dice"], len(data["seen"]))
     distances = abs(ill - data["seen"][:, None]).sum(axis=0, dtype=np.int32)
     return {"distances": distances, "kept": data["rate"][distances < NEAR]}
