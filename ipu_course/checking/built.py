@@ -27,7 +27,7 @@ KEPT = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign)
 
 
 def built(name: str, otherwise: Any = None) -> Any:
-    """Return the your answer to the exercise `name` of any lesson, if one has passed; else
+    """Return your answer to the exercise `name` of any lesson, if one has passed; else
     `otherwise`, or without that the reference answer.
 
     Says in the cell which of them it is. Counts nothing, and marks nothing as given or done. Raises

@@ -56,7 +56,7 @@ def pairs() -> list[tuple[Path, Path]]:
 
 
 def write() -> int:
-    """Return the derive every learner's notebook anew. Returns 0."""
+    """Derive every learner's notebook again. Return 0."""
     for solved, target in pairs():
         text = as_text(learners_form(read_notebook(solved), solved.name))
         same = target.exists() and target.read_text(encoding="utf-8", errors="replace") == text

@@ -111,7 +111,7 @@ def drawn_layers(layers: int) -> tuple[Array, Array]:
 def layer_of(
     graph: Graph, program: Steps, name: object = "", rows: int = BATCH, width: int = WIDTH
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the such a layer on all tiles: its input, its weights and its result, which the
+    """Return such a layer on all tiles: its input, its weights and its result, which the
     program makes."""
     x = graph.add_variable(FLOAT, (rows, width), f"x{name}")
     w = graph.add_variable(FLOAT, (width, width), f"w{name}")

@@ -101,7 +101,7 @@ def _seen(answer: Any, trial: Trial, run: int = 0) -> Any:
 
 @cache
 def _plates() -> tuple[Trial, ...]:
-    """Return the ordinary ones first."""
+    """Return the trials, the ordinary ones first."""
     uneven = [(1, 2, 1, 9), (2, 7, 1, 3), (2, 7, 3, 9), (7, 9, 1, 8), (7, 9, 8, 9)]
     return (
         _plate("13 strips of a plate of 13 x 3", 13, 3, blocks_of(13, 3, 13, 1), 1),
@@ -444,7 +444,7 @@ def _as_many(learner_run: Ran, reference_run: Ran) -> bool:
 
 @cache
 def _knots() -> tuple[Trial, ...]:
-    """Return the ordinary ones first; in the last, cost decides."""
+    """Return the trials, the ordinary ones first; in the last, cost decides."""
     drawn = some_edges(20, 60, 5)
     names = np.random.default_rng(6).permutation(20)
     four = [(a, b) for a in range(4) for b in range(a)]

@@ -128,7 +128,7 @@ class _Step:
         map_in_place(self.graph, result, tensors, self.prog, self.name)
 
     def scalar(self, expression: Any, *operands: Any) -> Tensor | float:
-        """Return the evaluate a scalar expression: a tensor, or a number if it contains no
+        """Evaluate a scalar expression: a tensor, or a number if it contains no
         tensor."""
         result, tensors = in_float(expression, *operands)
         if not isinstance(result, expr.Expr):

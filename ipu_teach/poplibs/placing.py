@@ -58,7 +58,7 @@ def split_regions(
     max_parts: int,
     min_elements_per_part: int = 0,
 ) -> list[list[tuple[int, int]]]:
-    """Return the distribute intervals, in order, over at most `max_parts` parts of nearly equal
+    """Distribute intervals, in order, over at most `max_parts` parts of nearly equal
     numbers of grains.
 
     A part begins at a whole number of grains, counted over all regions, and has at least

@@ -121,7 +121,7 @@ class ConvParams:
         return values
 
     def _sizes(self, *names: str) -> list[tuple[Any, ...]]:
-        """Return the these attributes, dimension by dimension."""
+        """Return the values of these attributes, dimension by dimension."""
         return list(zip(*(getattr(self, name) for name in names), strict=True))
 
     @property
