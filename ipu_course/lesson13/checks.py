@@ -218,7 +218,7 @@ SLOPES = ((0.1, (37,)), (3.0, (5, 4)), (-0.5, (1,)))
 
 
 def like(x: ir.Value, *others: ir.Value, **attrs: Any) -> ir.Out:
-    """As the first that came in."""
+    """Return the shape and dtype of the first operand."""
     return ir.Out(x.shape, x.dtype)
 
 

@@ -39,7 +39,7 @@ NEAR = 1.05  # a multiple of the least that all tiles can fetch in total
 
 
 def _ends(n: int, parts: int) -> list[tuple[int, int]]:
-    """Return the division of 1 to n into parts, as the end of each."""
+    """Return the (begin, end) of each of `parts` parts of 1 to n."""
     return [(1 + n * k // parts, 1 + n * (k + 1) // parts) for k in range(parts)]
 
 
@@ -75,7 +75,7 @@ def stepped(plate: Array, steps: int) -> Array:
 def _plate(
     message: str, rows: int, columns: int, blocks: Sequence[PlateBlock], pairs: int
 ) -> Trial:
-    """Return a plate of integers, with no equal neighbours in a row; a step divides by 4, which is
+    """Return a trial of a plate of integers from -120 to 130; a step divides a sum by 4, which is
     exact."""
     draw = np.random.default_rng(1400 + rows)
     start = draw.permutation((rows + 2) * (columns + 2)).reshape(rows + 2, -1) % 251 - 120.0
@@ -413,7 +413,7 @@ def triples(rows: Sequence[Sequence[int]]) -> int:
 
 
 def finger_steps(rows: Sequence[Sequence[int]]) -> int:
-    """Return the most steps that two fingers make, over all edges from a smaller vertex to a
+    """Return the most steps of the two fingers, summed over all edges from a smaller vertex to a
     larger."""
     return sum(len(row) + len(rows[b]) for a, row in enumerate(rows) for b in row if b > a)
 

@@ -93,10 +93,11 @@ def network(
     codelets: tuple[type[Vertex], type[Vertex]],
     rounds: int,
 ) -> Program:
-    """Return the program of rounds of messages.
+    """Return a program that runs rounds of messages.
 
     `tensors`: prior [n, 2], came and sent [n, sides, 2], belief [n, 2], stiff [edges], far [].
-    `lies`: the tiles of variables, and of factors. `codelets`: the same for codelets.
+    `lies`: the tiles of variables, and of factors. `codelets`: the codelet of variables, and that
+    of factors.
     """
     variables, factors = graph.add_compute_set("variables"), graph.add_compute_set("factors")
     sent, actual, belief = (tensors[name] for name in ("sent", "came", "belief"))

@@ -172,8 +172,8 @@ def _messages(
     graph: Graph,
     parts: list[Any],
 ) -> Built:
-    """Return a trial of a network with an answer as one of its two codelets, and each variable on
-    the next tile."""
+    """Build the program of a network with an answer as one of its two codelets, and each variable
+    on the next tile."""
     tensors = dict(zip(trial.tensors, parts, strict=True))
     tiles = [[i % TILES for i in range(len(tensors["prior"]))], [e[0] % TILES for e in edges]]
     return network(graph, tensors, edges, (tiles[0], tiles[1]), codelets(answer), rounds), []
@@ -230,7 +230,7 @@ FACTORS: tuple[tuple[Any, ...], ...] = (
 
 @cache
 def _pairs() -> Trial:
-    """Return one vertex, five times."""
+    """Return a trial of one vertex, with a run for each case in FACTORS."""
     edges: dict[str, list[Any]] = {}
     names = ("from_a", "from_b", "mean_a", "mean_b", "stiff", "far")
     for case in FACTORS:
