@@ -116,7 +116,7 @@ def seconds(kernel: Callable[..., None], *arrays: Array, threads: int = 0) -> fl
     return time.process_time() - begin
 
 
-PART = 16  # one part in this many, of the pictures and of the pixels
+PART = 16  # the part is 1 / PART of the pictures, and of the pixels
 
 
 def _step() -> tuple[float, float]:

@@ -319,7 +319,7 @@ def _kept_of(returned_value: Any, description: str, layers: int) -> list[int]:
 
 # --- 08.5 -----------------------------------------------------------------------------------------
 
-# of the chain that must fit: layers, inputs in memory, elements of an input on a tile
+# the chain that must fit: its layers, inputs in memory, and elements of an input on a tile
 LAYERS, ROOM, NUMBERS = 24, 10, 1500
 BESIDES = 9000  # bytes of a tile for weights, code, stacks and gaps; less than two inputs
 MEMORY = 4 * NUMBERS * (ROOM + 1) + BESIDES  # bytes of a tile: for ROOM inputs and the gradient

@@ -539,7 +539,9 @@ def _in_eight_bits(answer: Callable[..., Any]) -> Passed:
     )
 
 
-NUMBERS = {form.grid.mantissa_bits: numbers(form) for form in QuarterFormat}  # by mantissa bits
+NUMBERS = {
+    form.grid.mantissa_bits: numbers(form) for form in QuarterFormat
+}  # mantissa bits -> numbers
 
 
 LESSON = lesson(
