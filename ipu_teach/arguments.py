@@ -199,7 +199,7 @@ def _kind_of(hint: Any) -> Kind | None:
         return _mapping(*inside)
     plain = _PLAIN.get(origin or hint)
     if plain is None and isinstance(origin, type):
-        hint = origin  # as np.ndarray of what is inside
+        hint = origin  # np.ndarray of the item type
     if plain is None and isinstance(hint, type) and hint not in (object, Any):
         advice = ADVICE.get(hint, f"give {_an(hint.__name__)}.")
         if issubclass(hint, Enum):
@@ -212,7 +212,7 @@ def _class(base: Any) -> Kind | None:
     if not isinstance(base, type):
         return None
     advice = f"give a class of {base.__name__}."
-    if base.__name__ == "DType":  # which this module cannot import: dtypes check arguments, too
+    if base.__name__ == "DType":  # dtypes check arguments too, so this module cannot import them
         advice = "give a dtype of the kit, as FLOAT."
     return _plain((), lambda v: isinstance(v, type) and issubclass(v, base), advice)
 

@@ -45,7 +45,7 @@ class Device(WithoutSome):
         self.target_type = target_type
         self.id = Device._made
         self.is_attached = False
-        self.program: object = None  # what was loaded last; a device holds one program at a time
+        self.program: object = None  # the program loaded last; a device holds one program at a time
         Device._made += 1
 
     @classmethod

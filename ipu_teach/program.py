@@ -44,7 +44,7 @@ MOST_REPEATS = 10**12  # a step takes a few microseconds, so a longer loop would
 class Program(WithoutSome):
     """The base of all control programs."""
 
-    name = ""  # Poplar's debug context: what the program is called in reports and pictures
+    name = ""  # Poplar's debug context: the program's name in reports and pictures
 
     # names of attributes: those shown in the text of the program, and those that hold programs
     _said: ClassVar[tuple[str, ...]] = ()

@@ -30,7 +30,11 @@ def rounds() -> int:
     )
     steps: list[Program] = [load]
     for number in range(ROUNDS):
-        steps += [Copy(loaded, working), *[store] * (number > 0), *[load] * (number < ROUNDS - 1)]
+        steps += [
+            Copy(loaded, working),
+            *([store] if number > 0 else []),
+            *([load] if number < ROUNDS - 1 else []),
+        ]
         steps += [Execute(compute_set), Copy(working, stored)]
     steps_run = [(s.name, s.start, s.end) for s in profile(graph, Sequence(*steps, store)).steps()]
     return sum(

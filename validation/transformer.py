@@ -37,7 +37,7 @@ def products() -> list[Row]:
     for name, (groups, m, k, n), *published in PRODUCTS:
         for dtype, figure in zip(types, published, strict=True):
             plan = plan_mat_mul(m, k, n, target, groups=groups, dtype=dtype, partials_type=HALF)
-            shape = f"{groups} x " * (groups > 1) + f"[{m:,}, {k:,}] x [{k:,}, {n:,}]"
+            shape = (f"{groups} x " if groups > 1 else "") + f"[{m:,}, {k:,}] x [{k:,}, {n:,}]"
             blocks = plan.group_blocks, plan.row_blocks, plan.inner_blocks, plan.column_blocks
             why = (
                 "PopLibs' plan is not published; ours has {} x {} x {} x {} blocks of groups, "

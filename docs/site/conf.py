@@ -230,14 +230,17 @@ def first_lesson(path: str) -> str:
 
 
 def where(path: str) -> str:
-    """Return the lesson that names something first, or that none does, and which page; "" of what
-    is no class or function, or is a method that no lesson names."""
+    """Return the lesson that names an object first, else the page that does.
+
+    The text is empty for anything but a class or function, and for a method in no lesson.
+    """
     if lesson := first_lesson(path):
         return f"**First in** :doc:`/{page(lesson)}`"
-    what = names.there(f"ipu_teach.{path}")
-    if not (inspect.isclass(what) or inspect.isfunction(what)) or "." in what.__qualname__:
+    subject = names.there(f"ipu_teach.{path}")
+    is_method = "." in path and inspect.isclass(names.there(f"ipu_teach.{path.rpartition('.')[0]}"))
+    if is_method or not (inspect.isclass(subject) or inspect.isfunction(subject)):
         return ""
-    other = names.first_page(what)
+    other = names.first_page(subject)
     return "**In no lesson**" + (f"; first on :doc:`/{other}`" if other else "")
 
 

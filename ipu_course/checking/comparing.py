@@ -44,7 +44,7 @@ def compare_value(answer: Any, right: Any, exercise: str, about: str, advice: st
     elif not why:
         place = next(k for k in range(len(learner_run)) if not same(learner_run[k], expected[k]))
         why = f"number {place + 1} of them is not." if len(learner_run) > 1 else ""
-    raise NotYet(about, actual, "", why, known or advice)
+    raise NotYet(about, actual, why=why, next_step=known or advice)
 
 
 Pairs = Sequence[tuple[tuple[Any, ...], Any]]  # the arguments and the result of each call

@@ -65,7 +65,7 @@ def program_of(answer: Callable[..., Any], description: str, *arguments: Any) ->
         raise NotYet(
             description,
             returned(returned_value),
-            "a program",
+            expected="a program",
             next_step="return the program: a Repeat, a Sequence, …",
         )
     return returned_value
@@ -78,11 +78,11 @@ def one_program(returned_value: Any, description: str) -> Program:
             if not isinstance(part, Program):
                 actual = f"{getattr(part, '__name__', quoted(part))} in the list"
                 advice = "call what makes a program: the list holds what it returns."
-                raise NotYet(description, actual, "programs alone", next_step=advice)
+                raise NotYet(description, actual, expected="programs alone", next_step=advice)
         returned_value = Steps(*returned_value)
     if not isinstance(returned_value, Program):
         actual = returned(returned_value)
-        raise NotYet(description, actual, "a program", next_step="return the program.")
+        raise NotYet(description, actual, expected="a program", next_step="return the program.")
     return returned_value
 
 

@@ -169,15 +169,15 @@ def appends(
             list(returned_value) if isinstance(returned_value, (tuple, list)) else [returned_value]
         )
         if len(results) != len(shapes) or not all(isinstance(result, Tensor) for result in results):
-            raise NotYet(trial.tried, message(returned_value), asks, next_step=step)
+            raise NotYet(trial.tried, message(returned_value), expected=asks, next_step=step)
         for result, shape in zip(results, shapes, strict=True):
             if result.shape != shape:
                 raise NotYet(
                     trial.tried,
                     f"a tensor of shape {result.shape}",
-                    expected.format(shape),
-                    why,
-                    advice,
+                    expected=expected.format(shape),
+                    why=why,
+                    next_step=advice,
                 )
         return program, results
 
@@ -374,7 +374,7 @@ class Trial:
         return it unchanged."""
         why, advice = self.reason(learner_run, *exercises)
         message = f"{type(broken.error).__name__}: {getattr(broken.error, 'tried', broken.error)}"
-        return NotYet(self.tried, message, "", why, advice) if why else broken
+        return NotYet(self.tried, message, why=why, next_step=advice) if why else broken
 
     def through(self, answer: Any, *exercises: str) -> Ran:
         """Return a run of the answer; explain an error if a known mistake of these exercises fails
@@ -441,7 +441,9 @@ class Ran:
             self.error = broken.error
             why, advice = lost(self.graph, not isinstance(self.error, MissingPerfEstimateError))
             if why:
-                raise NotYet(self.trial.tried, said_by(self.error), "", why, advice) from None
+                raise NotYet(
+                    self.trial.tried, said_by(self.error), why=why, next_step=advice
+                ) from None
             raise
 
     @property
@@ -565,7 +567,14 @@ class Ran:
         results (`details` as in `Trial.reason`), or else from `why` and `advice`.
         """
         known, advice = self.trial.reason(self, exercise, advice=advice, **details)
-        return NotYet(self.trial.tried, actual, expected, known or why, advice, draws=draws)
+        return NotYet(
+            self.trial.tried,
+            actual,
+            expected=expected,
+            why=known or why,
+            next_step=advice,
+            draws=draws,
+        )
 
     # Faults that any program can have
 
@@ -606,7 +615,9 @@ class Ran:
         for name, var in self.trial.tensors.items():
             if var.kept and self.wrong(name):
                 why = "what is given belongs to others, and they may need it once more."
-                raise NotYet(self.trial.tried, f"{name} is changed by the program", "", why, advice)
+                raise NotYet(
+                    self.trial.tried, f"{name} is changed by the program", why=why, next_step=advice
+                )
 
     def refuse_moved(self) -> None:
         """Raise `NotYet` if the answer changed the tile mapping of a tensor that it was given."""
@@ -624,9 +635,9 @@ class Ran:
                 raise NotYet(
                     self.trial.tried,
                     f"{name}[{', '.join(map(str, place))}] on tile {tiles_now[place]}",
-                    f"on tile {tiles_given[place]}, where it was",
-                    f"where {name} lies is given: others put it there, or come for it.",
-                    "map what you make yourself, and copy what has to be elsewhere.",
+                    expected=f"on tile {tiles_given[place]}, where it was",
+                    why=f"where {name} lies is given: others put it there, or come for it.",
+                    next_step="map what you make yourself, and copy what has to be elsewhere.",
                 )
 
     def refuse_other_tiles(self, tiles: Sequence[int], why: str, advice: str) -> None:
@@ -640,9 +651,9 @@ class Ran:
             raise NotYet(
                 self.trial.tried,
                 f"work on tile {int(np.argmax(work > 0))}",
-                f"all of it on {wanted}",
-                why,
-                advice,
+                expected=f"all of it on {wanted}",
+                why=why,
+                next_step=advice,
             )
 
     def refuse_own_prices(self) -> None:
@@ -670,9 +681,9 @@ class Ran:
                 raise NotYet(
                     self.trial.tried,
                     message,
-                    "cycles as they are counted",
-                    why,
-                    "leave that out: the model counts.",
+                    expected="cycles as they are counted",
+                    why=why,
+                    next_step="leave that out: the model counts.",
                 )
 
 
@@ -721,7 +732,11 @@ def refuse_growing(built: Mapping[int, Ran], unit: str, why: str, advice: str) -
     if many > few:
         actual = f"{few} steps written down for {small} {unit} and {many} for {large}"
         raise NotYet(
-            "how large the program is", actual, f"as many for {large} as for {small}", why, advice
+            "how large the program is",
+            actual,
+            expected=f"as many for {large} as for {small}",
+            why=why,
+            next_step=advice,
         )
 
 
@@ -746,12 +761,21 @@ def refuse_fixed_tiles(
             broken.error.tried if isinstance(broken.error, IPUTeachError) else str(broken.error)
         )
         raise NotYet(
-            elsewhere_run.tried, f"{type(broken.error).__name__}: {message}", "", why, advice
+            elsewhere_run.tried,
+            f"{type(broken.error).__name__}: {message}",
+            why=why,
+            next_step=advice,
         ) from None
     if callable(right):
         if not right(run):
             actual = "other numbers"
             expected = f"the same as on {trial.tiles} tiles"
-            raise NotYet(elsewhere_run.tried, actual, expected, why, advice)
+            raise NotYet(elsewhere_run.tried, actual, expected=expected, why=why, next_step=advice)
     elif difference := run.wrong(right):
-        raise NotYet(elsewhere_run.tried, difference.words, quoted(difference.right), why, advice)
+        raise NotYet(
+            elsewhere_run.tried,
+            difference.words,
+            expected=quoted(difference.right),
+            why=why,
+            next_step=advice,
+        )

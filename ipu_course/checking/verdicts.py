@@ -90,9 +90,11 @@ class Passed:
             raise NotYet(
                 self.tried,
                 actual,
-                "",
-                why,
-                "leave what things cost to the model. Does your answer say somewhere what they do?",
+                why=why,
+                next_step=(
+                    "leave what things cost to the model. Does your answer say somewhere what "
+                    "they do?"
+                ),
             )
 
     def rows(self) -> VerdictRows:
@@ -174,7 +176,15 @@ def refusing(exercise: str, fails_alike: Callable[[Any], bool]) -> Callable[...,
         draws: Draws | None = None,
     ) -> NotYet:
         known, better = first(suspects(exercise), fails_alike)
-        return NotYet(description, actual, expected, known or why, better or advice, bars, draws)
+        return NotYet(
+            description,
+            actual,
+            expected=expected,
+            why=known or why,
+            next_step=better or advice,
+            bars=bars,
+            draws=draws,
+        )
 
     return refused
 

@@ -124,9 +124,10 @@ def _even(description: str, tensor: Tensor, elements_per_tile: list[int]) -> Non
         description,
         f"tile {full} holds {counted(elements_per_tile[full], 'element')}, and tile {empty} holds "
         f"{elements_per_tile[empty]}",
-        f"no tile with more than {minimum}",
-        why or f"tile {full} would be full while there is room on tile {empty}.",
-        advice or "deal the elements out one by one, as cards: element i to tile i % tiles.",
+        expected=f"no tile with more than {minimum}",
+        why=why or f"tile {full} would be full while there is room on tile {empty}.",
+        next_step=advice
+        or "deal the elements out one by one, as cards: element i to tile i % tiles.",
         draws=lambda: show.tiles(tensor),
     )
 

@@ -268,11 +268,10 @@ def _balance(answer: Callable[..., Any]) -> Passed:
         raise NotYet(
             description,
             fullest,
-            "",
-            why,
-            "give each tile its job's own place in the list: placed[job] = tile.",
-            worst,
-            lambda: show.bsp(_worked(load.astype(int).tolist())),
+            why=why,
+            next_step="give each tile its job's own place in the list: placed[job] = tile.",
+            bars=worst,
+            draws=lambda: show.bsp(_worked(load.astype(int).tolist())),
         )
     returned_value = list(zip(cases, map(list, results), strict=True))
     why, advice = first(
@@ -286,11 +285,10 @@ def _balance(answer: Callable[..., Any]) -> Passed:
     raise NotYet(
         description,
         fullest,
-        "",
-        why,
-        advice or "which job is the hardest to place late? Place that one first.",
-        worst,
-        lambda: show.bsp(_worked(load.astype(int).tolist())),
+        why=why,
+        next_step=advice or "which job is the hardest to place late? Place that one first.",
+        bars=worst,
+        draws=lambda: show.bsp(_worked(load.astype(int).tolist())),
     )
 
 
@@ -320,7 +318,7 @@ def _all_placed(description: str, jobs: ByTile, tiles: int, placed: Any) -> None
         raise NotYet(
             description,
             returned(placed),
-            "a list with a tile for each job",
+            expected="a list with a tile for each job",
             next_step="return the list of tile numbers.",
         )
     if len(placed) and all(isinstance(part, (list, tuple, np.ndarray)) for part in placed):
@@ -331,9 +329,9 @@ def _all_placed(description: str, jobs: ByTile, tiles: int, placed: Any) -> None
         raise NotYet(
             description,
             shown(placed),
-            "a list with a tile for each job",
-            why,
-            "write placed[job] = tile for each job.",
+            expected="a list with a tile for each job",
+            why=why,
+            next_step="write placed[job] = tile for each job.",
         )
     if len(placed) != len(jobs):
         raise NotYet(
@@ -350,9 +348,9 @@ def _all_placed(description: str, jobs: ByTile, tiles: int, placed: Any) -> None
         raise NotYet(
             description,
             f"{shown(odd[0])} for a tile",
-            "whole numbers",
-            why,
-            "return whole numbers; // divides to one.",
+            expected="whole numbers",
+            why=why,
+            next_step="return whole numbers; // divides to one.",
         )
     strays = [tile for tile in placed if not 0 <= tile < tiles]
     if strays:
@@ -364,7 +362,7 @@ def _all_placed(description: str, jobs: ByTile, tiles: int, placed: Any) -> None
         raise NotYet(
             description,
             f"a job on tile {shown(strays[0])}",
-            f"tiles from 0 to {tiles - 1}",
+            expected=f"tiles from 0 to {tiles - 1}",
             next_step=advice,
         )
 
@@ -424,15 +422,17 @@ def _one_program(
     returned_value = call_made(answer, trial.tried, graph, *parts)
     if returned_value is None:
         advice = "return Sequence(Execute(…), Execute(…))."
-        raise NotYet(trial.tried, "nothing: is there a `return`?", "a program", next_step=advice)
+        raise NotYet(
+            trial.tried, "nothing: is there a `return`?", expected="a program", next_step=advice
+        )
     if isinstance(returned_value, (list, tuple)):
         why = "those are programs of their own, of which an engine runs one at a time."
         raise NotYet(
             trial.tried,
             shown(returned_value),
-            "one program",
-            why,
-            "put them into a Sequence: Sequence(first, second).",
+            expected="one program",
+            why=why,
+            next_step="put them into a Sequence: Sequence(first, second).",
         )
     return returned_value, []
 
@@ -462,9 +462,9 @@ def _two_supersteps(answer: Callable[..., Any], values: Any) -> Ran:
             raise NotYet(
                 trial.tried,
                 f"{name} holds nothing",
-                quoted(expected),
-                why,
-                f"put the vertices of {name} back.",
+                expected=quoted(expected),
+                why=why,
+                next_step=f"put the vertices of {name} back.",
             )
         if where := difference(actual, expected, 0):
             advice = "compare what it reads with the three supersteps."
@@ -478,14 +478,25 @@ def _two_supersteps(answer: Callable[..., Any], values: Any) -> Ran:
             else:
                 why, _ = first(suspects("01.4"), partial(_holds, trial, name, actual))
                 why = why or (_made_of(actual, values) if name == "pairs" else "")
-            raise NotYet(trial.tried, f"{name}: {where}", quoted(expected), why, advice)
+            raise NotYet(
+                trial.tried,
+                f"{name}: {where}",
+                expected=quoted(expected),
+                why=why,
+                next_step=advice,
+            )
     kinds = [step.kind for step in run.report.steps()]
     if len(kinds) > 2:
         why = "two of these steps do not need each other, and could share a compute set."
         advice = "which of the three reads only what was there from the beginning?"
         bars = Bars(2, len(kinds), "supersteps")
         raise NotYet(
-            trial.tried, f"{len(kinds)} supersteps: {', '.join(kinds)}", "2", why, advice, bars
+            trial.tried,
+            f"{len(kinds)} supersteps: {', '.join(kinds)}",
+            expected="2",
+            why=why,
+            next_step=advice,
+            bars=bars,
         )
     return run
 
@@ -571,7 +582,7 @@ def _culprit(answer: Any, graph: Any) -> Passed:
         raise NotYet(
             description,
             shown(answer),
-            '("name of the compute set", one vertex, the other)',
+            expected='("name of the compute set", one vertex, the other)',
             next_step="give those three.",
         )
     try:
@@ -600,18 +611,16 @@ def _culprit(answer: Any, graph: Any) -> Passed:
             raise NotYet(
                 description,
                 actual,
-                "",
-                INNOCENT[answer[0]],
-                "look for a compute set in which two ranges of outputs overlap.",
+                why=INNOCENT[answer[0]],
+                next_step="look for a compute set in which two ranges of outputs overlap.",
                 draws=draws,
             )
         near = did_you_mean(answer[0], (*INNOCENT, "thirds"))
         raise NotYet(
             description,
             actual,
-            "",
-            "there is no compute set of that name.",
-            near + "Names are those that the graph was given.",
+            why="there is no compute set of that name.",
+            next_step=near + "Names are those that the graph was given.",
         )
     if set(map(plain, answer[1:])) != pair:
         why, advice = _wrong_pair(int(answer[1]), int(answer[2]))

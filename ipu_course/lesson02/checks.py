@@ -111,15 +111,18 @@ def _balanced_grains(
                 raise NotYet(
                     description,
                     f"tile {tile} holds elements {begin} to {end - 1}",
-                    f"ranges that begin at a multiple of {grain}",
-                    "a grain was cut in two"
+                    expected=f"ranges that begin at a multiple of {grain}",
+                    why="a grain was cut in two"
                     + (
                         ": the tiles got equal numbers of elements, and not of grains."
                         if even
                         else "."
                     ),
-                    "deal out grains: grain g holds elements g * grain up to (g + 1) * grain, or "
-                    "the end.",
+                    next_step=(
+                        "deal out grains: grain g holds elements g * grain up to (g + 1) * grain, "
+                        "or "
+                        "the end."
+                    ),
                 )
     begins = [(begin, tile) for tile, pieces in enumerate(mapping) for begin, _ in pieces]
     if [tile for _, tile in sorted(begins)] != [tile for _, tile in begins]:
@@ -136,9 +139,8 @@ def _balanced_grains(
         raise NotYet(
             description,
             f"tile {place} holds elements {mapping[place][0][0]} to {mapping[place][0][1] - 1}",
-            "",
-            why,
-            advice,
+            why=why,
+            next_step=advice,
         )
     grains = [-(-size // grain) for size in sizes]
     if max(grains) - min(grains) > 1:
@@ -155,10 +157,13 @@ def _balanced_grains(
         raise NotYet(
             description,
             f"tile {full} holds {grains[full]} grains, and tile {empty} holds {grains[empty]}",
-            "numbers of grains that differ by 1 at most",
-            why,
-            "every tile gets grains // tiles of them, and some of the tiles get one of those that "
-            "remain.",
+            expected="numbers of grains that differ by 1 at most",
+            why=why,
+            next_step=(
+                "every tile gets grains // tiles of them, and some of the tiles get one of those "
+                "that "
+                "remain."
+            ),
         )
 
 
@@ -261,7 +266,9 @@ def _wrong_sums(run: Ran, values: Any, again: Callable[[], str]) -> NotYet:
         why = rounding_or_logic(again)
         follow = "follow the first two rounds."
         advice = KEEP_WIDE if why == ROUNDED else follow
-    return NotYet(description, difference(actual, right), quoted(right), why, advice)
+    return NotYet(
+        description, difference(actual, right), expected=quoted(right), why=why, next_step=advice
+    )
 
 
 # --- 02.3 -----------------------------------------------------------------------------------------
@@ -288,9 +295,9 @@ def _no_exchange(answer: Callable[..., Any]) -> Passed:
             raise NotYet(
                 description,
                 "another mapping of a",
-                "a where it was",
-                why,
-                "call set_tile_mapping for parts of b only.",
+                expected="a where it was",
+                why=why,
+                next_step="call set_tile_mapping for parts of b only.",
             )
         _whole_rows(graph, a, b, description)
         graph.create_host_read("check of 02.3", b)
@@ -307,7 +314,7 @@ def _no_exchange(answer: Callable[..., Any]) -> Passed:
             actual, why, advice = _why_crossing(graph, a, b)
             bars = Bars(0, crossing, "bytes exchanged")
             draws = partial(show.tiles, a, b.transpose())
-            raise NotYet(description, actual, "", why, advice, bars, draws)
+            raise NotYet(description, actual, why=why, next_step=advice, bars=bars, draws=draws)
     minimum = Bound(0, "bytes exchanged", "nothing is less than nothing")
     return Passed(
         "5 matrices whose rows lie on tiles drawn at random",
@@ -343,10 +350,12 @@ def _whole_rows(graph: Graph, a: Tensor, b: Tensor, description: str) -> None:
         raise NotYet(
             description,
             f"b[:, {row}] is on no tile",
-            "",
-            f"neighbouring rows that lie on one tile are one interval: row {row} came with row "
+            why=f"neighbouring rows that lie on one tile are one interval: row {row} came with row "
             f"{row - 1}.",
-            "an interval has (end - begin) // columns rows; or pass the whole mapping on as it is.",
+            next_step=(
+                "an interval has (end - begin) // columns rows; or pass the whole mapping on as "
+                "it is."
+            ),
             draws=partial(show.tiles, a, b.transpose()),
         )
 
@@ -410,9 +419,8 @@ def _countdown(answer: Callable[..., Any]) -> Passed:
         raise NotYet(
             "a countdown",
             f"left was looked at by Python, in {line}" if line else "",
-            "",
-            why,
-            advice,
+            why=why,
+            next_step=advice,
         ) from None
     wrong = [
         (start, MOST_ROUNDS + 1 if endless else int(actual["ticks"]), int(actual["left"]))
@@ -428,7 +436,9 @@ def _countdown(answer: Callable[..., Any]) -> Passed:
         )
         advice = "let the device look: RepeatWhileTrue(condition, left, round)."
         actual = "right numbers, from a program with an end of its own"
-        raise NotYet("a countdown", actual, "a loop that decides", why, advice)
+        raise NotYet(
+            "a countdown", actual, expected="a loop that decides", why=why, next_step=advice
+        )
     description = f"countdowns from {', '.join(map(str, STARTS))}, all with one compiled program"
     return Passed(description, evidence=run.engine.report)
 
@@ -459,7 +469,13 @@ def _counted_wrongly(wrong: list[tuple[int, int, int]], run: Ran) -> NotYet:
             "written down."
         )
         advice = "let the device look: RepeatWhileTrue(condition, left, round)."
-    return NotYet(description, actual, f"{counted(start, 'tick')}, and 0 left", why, advice)
+    return NotYet(
+        description,
+        actual,
+        expected=f"{counted(start, 'tick')}, and 0 left",
+        why=why,
+        next_step=advice,
+    )
 
 
 # --- 02.5 -----------------------------------------------------------------------------------------
@@ -479,18 +495,18 @@ def _faults(answer: Callable[..., Any]) -> Passed:
             raise NotYet(
                 description,
                 "no error",
-                kind.__name__,
-                why,
-                "leave that line out when it is not wanted: use an if.",
+                expected=kind.__name__,
+                why=why,
+                next_step="leave that line out when it is not wanted: use an if.",
             )
         if not isinstance(fired, kind):
             why = f"another error came. Only one thing may be missing here: {effect}."
             raise NotYet(
                 description,
                 f"{type(fired).__name__}: {getattr(fired, 'tried', fired)}",
-                kind.__name__,
-                why,
-                "do the rest.",
+                expected=kind.__name__,
+                why=why,
+                next_step="do the rest.",
             )
     description = "the program with mapped=True, written=True"
     fired = _fired(answer, True, True, description)
@@ -499,9 +515,9 @@ def _faults(answer: Callable[..., Any]) -> Passed:
         raise NotYet(
             description,
             f"{type(fired).__name__}: {getattr(fired, 'tried', fired)}",
-            "no error",
-            why,
-            "do both.",
+            expected="no error",
+            why=why,
+            next_step="do both.",
         )
     return Passed(
         "each error in turn, and then neither",
@@ -529,7 +545,9 @@ def _fired(
                 "a program that has it."
             )
             advice = "leave out the line that would prevent it, and return the program."
-            raise NotYet(description, said_by(broken.error), "a program", why, advice) from None
+            raise NotYet(
+                description, said_by(broken.error), expected="a program", why=why, next_step=advice
+            ) from None
         raise
     try:
         engine = loaded(graph, program, description)
@@ -545,9 +563,9 @@ def _fired(
                 raise NotYet(
                     description,
                     said_by(broken.error),
-                    "an error about source",
-                    why,
-                    "do all of the rest.",
+                    expected="an error about source",
+                    why=why,
+                    next_step="do all of the rest.",
                 ) from None
             return broken.error
         raise
@@ -567,7 +585,11 @@ def _fired(
             else ""
         )
         raise NotYet(
-            description, f"target: {where}", quoted(values), why, "copy source into target."
+            description,
+            f"target: {where}",
+            expected=quoted(values),
+            why=why,
+            next_step="copy source into target.",
         )
     if written:
         with answering(description):
@@ -587,9 +609,9 @@ def _fired(
             raise NotYet(
                 f"{description}, and then other values in source",
                 f"target: {where}",
-                quoted(later),
-                why,
-                "Copy(source, target).",
+                expected=quoted(later),
+                why=why,
+                next_step="Copy(source, target).",
             )
     return None
 
@@ -628,7 +650,9 @@ def _loops(answer: Any, run: Ran) -> None:
     if not run.steps[RepeatWhileTrue.__name__]:
         why = "the number of rounds was fixed when the program was written."
         advice = "let the device look: RepeatWhileTrue(Sequence(), left, body)."
-        raise NotYet(run.trial.tried, "no RepeatWhileTrue", "one", why, advice)
+        raise NotYet(
+            run.trial.tried, "no RepeatWhileTrue", expected="one", why=why, next_step=advice
+        )
 
 
 LEFT = {"left": Var(INT, (), 0, given=[3, 7, 0], right=[0, 0, 0])}

@@ -113,7 +113,7 @@ def _right(
         advice = KEEP_WIDE if why == ROUNDED else advice
         if special and not why:
             why = f"the ordinary numbers are right. What is special here: {special}."
-        raise NotYet(description, where, "", why, advice)
+        raise NotYet(description, where, why=why, next_step=advice)
     return run
 
 
@@ -186,9 +186,8 @@ def _adds(values: Any) -> Answers:
             raise NotYet(
                 trial.tried,
                 f"{missing} of {a.num_elements} numbers on no tile",
-                "",
-                why,
-                "map each number once.",
+                why=why,
+                next_step="map each number once.",
             )
         program = Sequence()
         total = popops.add(graph, a, a.transpose(), program)
@@ -218,7 +217,14 @@ def _layout(answer: Callable[..., Any]) -> Passed:
         if crossing := _crossing(run.report):
             actual, why, advice = _apart(tiles_of(graph, a))
             bars = Bars(0, crossing, "bytes exchanged")
-            raise NotYet(description, actual, "", why, advice, bars, partial(show.tiles, a))
+            raise NotYet(
+                description,
+                actual,
+                why=why,
+                next_step=advice,
+                bars=bars,
+                draws=partial(show.tiles, a),
+            )
         share = -(-n * n // TILES)
         elements_per_tile = _held(graph, a)
         if max(elements_per_tile) > 2 * share:
@@ -237,11 +243,11 @@ def _layout(answer: Callable[..., Any]) -> Passed:
             raise NotYet(
                 description,
                 actual,
-                f"{2 * share} at most",
-                why,
-                "which pairs go together? Deal out the pairs.",
-                bars,
-                partial(show.tiles, a),
+                expected=f"{2 * share} at most",
+                why=why,
+                next_step="which pairs go together? Deal out the pairs.",
+                bars=bars,
+                draws=partial(show.tiles, a),
             )
         reports.append(run.report)
     minimum = Bound(0, "bytes exchanged", "nothing is less than nothing")
@@ -330,19 +336,19 @@ def _fused(answer: Callable[..., Any]) -> Passed:
             raise NotYet(
                 description,
                 f"the right lengths, in {counted(sets, 'compute set')}",
-                "1 compute set",
-                why,
-                advice,
-                budget,
+                expected="1 compute set",
+                why=why,
+                next_step=advice,
+                bars=budget,
             )
         if crossing := _crossing(report):
             why = "x and y lie beside each other, and the lengths could lie there too."
             raise NotYet(
                 description,
                 f"{crossing} bytes cross",
-                "0 bytes",
-                why,
-                "leave the numbers where they are.",
+                expected="0 bytes",
+                why=why,
+                next_step="leave the numbers where they are.",
             )
     description = f"{100 * TILES:,} arrows, 100 on a tile"
     bars = Bars(round(SLACK * fused_cycles(100)), int(runs[100].cycles), MODELLED)
@@ -351,10 +357,9 @@ def _fused(answer: Callable[..., Any]) -> Passed:
         raise NotYet(
             description,
             "",
-            "",
-            why,
-            "two products, a sum, a root: x * x costs less than a power.",
-            bars,
+            why=why,
+            next_step="two products, a sum, a root: x * x costs less than a power.",
+            bars=bars,
         )
     reports = [run.report for run in runs.values()]
     bound = least_cycles(reports[0], supersteps=1, touched=3 * 4 * 100 * TILES)
@@ -412,10 +417,10 @@ def _mean_and_variance(answer: Callable[..., Any]) -> Passed:
             raise NotYet(
                 description,
                 f"both right, in {sets} compute sets",
-                f"{MOST_SETS} at most",
-                why,
-                advice,
-                bars,
+                expected=f"{MOST_SETS} at most",
+                why=why,
+                next_step=advice,
+                bars=bars,
             )
         reports.append(report)
         if per_row == 250:
@@ -428,7 +433,11 @@ def _mean_and_variance(answer: Callable[..., Any]) -> Passed:
                 )
                 advice = "add up on the tile first, and send the sums."
                 raise NotYet(
-                    description, f"both right, and {crossing:,} bytes cross", "", why, advice, cross
+                    description,
+                    f"both right, and {crossing:,} bytes cross",
+                    why=why,
+                    next_step=advice,
+                    bars=cross,
                 )
     return Passed("4 sets of readings, the two sums side by side", cross, reports)
 
@@ -452,7 +461,13 @@ def _dropout(answer: Callable[..., Any]) -> Passed:
         if not all(np.isfinite(values).all() for values in actual):
             why = "numbers became infinite: a mask has 0 where a number is dropped, and it divides."
             advice = "multiply by the mask, and divide by keep."
-            raise NotYet(description, "inf among the results", "numbers and 0", why, advice)
+            raise NotYet(
+                description,
+                "inf among the results",
+                expected="numbers and 0",
+                why=why,
+                next_step=advice,
+            )
         large = x.size > 1000
         if large and np.array_equal(masks[0], masks[2]):
             why = (
@@ -464,7 +479,11 @@ def _dropout(answer: Callable[..., Any]) -> Passed:
                 why = f"{dropped} is dropped, whatever the seed."
             advice = "let the machine draw it: poprand.bernoulli, with the seed."
             raise NotYet(
-                description, "with another seed, the same mask", "another mask", why, advice
+                description,
+                "with another seed, the same mask",
+                expected="another mask",
+                why=why,
+                next_step=advice,
             )
         if not np.array_equal(masks[0], masks[1]) or not np.array_equal(masks[0], masks[3]):
             why = (
@@ -474,9 +493,9 @@ def _dropout(answer: Callable[..., Any]) -> Passed:
             raise NotYet(
                 description,
                 "with the same seed, another mask",
-                "the same mask",
-                why,
-                "give the call the seed tensor.",
+                expected="the same mask",
+                why=why,
+                next_step="give the call the seed tensor.",
             )
         if large:
             _look_drawn(description, masks, keep)
@@ -536,9 +555,9 @@ def _look_drawn(description: str, masks: list[Any], keep: float) -> None:
         raise NotYet(
             description,
             actual,
-            f"{100 * keep:g} %, give or take {100 * ERRORS * error:.1f} %",
-            why,
-            advice,
+            expected=f"{100 * keep:g} %, give or take {100 * ERRORS * error:.1f} %",
+            why=why,
+            next_step=advice,
         )
     # two elements with independent probabilities are both kept or both dropped
     equal_share = keep**2 + (1 - keep) ** 2
@@ -557,9 +576,9 @@ def _look_drawn(description: str, masks: list[Any], keep: float) -> None:
         raise NotYet(
             description,
             actual,
-            f"about {number(100 * equal_share)} %",
-            why,
-            "draw for each number: let x be the reference.",
+            expected=f"about {number(100 * equal_share)} %",
+            why=why,
+            next_step="draw for each number: let x be the reference.",
         )
 
 

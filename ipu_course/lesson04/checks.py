@@ -115,9 +115,9 @@ def _prefix_max(answer: Any) -> Passed:
             raise NotYet(
                 "the fields of your codelet",
                 f"{name} = {value}",
-                f"{name}: FLOAT = {value}",
-                why,
-                advice,
+                expected=f"{name}: FLOAT = {value}",
+                why=why,
+                next_step=advice,
             )
     cases = _rows_of_readings()
     reports = []
@@ -156,7 +156,11 @@ def _prefix_max(answer: Any) -> Passed:
             call_shape = f'("out", {place}), x={rows[0].tolist()}, out={len(rows[0])}'
             advice = f"show.turns({cls.__name__}, {call_shape}) opens the turn that wrote it."
         raise NotYet(
-            description, f"in run {run + 1}, {difference.words}", quoted(right), why, advice
+            description,
+            f"in run {run + 1}, {difference.words}",
+            expected=quoted(right),
+            why=why,
+            next_step=advice,
         )
     description = f"{len(cases)} times three rows of numbers, an engine run for each row"
     return Passed(description, evidence=reports)
@@ -217,7 +221,10 @@ def _in_six(answer: Callable[..., Any]) -> Passed:
                     "six workers."
                 )
             raise NotYet(
-                trial.tried, f"in run {run + 1}, {difference.words}", "", why, advice or BY_HAND
+                trial.tried,
+                f"in run {run + 1}, {difference.words}",
+                why=why,
+                next_step=advice or BY_HAND,
             )
         why = (
             "this is about the six workers of one tile: the numbers lie on tile 0, and each vertex "
@@ -233,7 +240,14 @@ def _in_six(answer: Callable[..., Any]) -> Passed:
     if bars.yours > bars.budget:
         why, advice = _idle_workers(trial_run.graph, trial_run.report)
         draws = partial(show.tile, trial_run.report, 0)
-        raise NotYet(description, "the right numbers, too late", "", why, advice, bars, draws)
+        raise NotYet(
+            description,
+            "the right numbers, too late",
+            why=why,
+            next_step=advice,
+            bars=bars,
+            draws=draws,
+        )
     return Passed(
         f"{', '.join(map(str, lengths))} numbers, two runs each; below, {MANY} numbers",
         bars,
@@ -346,7 +360,9 @@ def _repaired(answer: Callable[..., Any]) -> Passed:
                 why = (
                     "longer rows are right. What is special here: there is one number, and it has "
                     "no neighbour."
-                ) * (count == 1)
+                    if count == 1
+                    else ""
+                )
                 message = f"in run {difference.run + 1}, {difference.words}"
                 raise run.refused("04.3", message, quoted(difference.right), BY_HAND, why)
             reports.append(run.report)
@@ -362,7 +378,11 @@ def _repaired(answer: Callable[..., Any]) -> Passed:
                 )
                 bars = Bars(STEPS, steps, "supersteps")
                 raise NotYet(
-                    description, f"right, in {counted(steps, 'superstep')}", "", why, advice, bars
+                    description,
+                    f"right, in {counted(steps, 'superstep')}",
+                    why=why,
+                    next_step=advice,
+                    bars=bars,
                 )
     return Passed(
         "13, 7, 29 and 1 numbers, two runs each, with the vertices in three orders; the detector "
@@ -396,7 +416,11 @@ def _raced(trial: Trial, answer: Callable[..., Any], broken: Broken) -> Exceptio
         why, advice = "two vertices write the same number.", "give each number to one vertex."
     message = f"ComputeSetRaceError: {error.tried} {error.where}"
     return NotYet(
-        trial.tried, message, "", why, advice, draws=partial(_who_raced, trial, answer, error)
+        trial.tried,
+        message,
+        why=why,
+        next_step=advice,
+        draws=partial(_who_raced, trial, answer, error),
     )
 
 
@@ -539,7 +563,7 @@ def _accepts(answer: Callable[..., Any], codelet: type[Vertex]) -> bool:
                 "an array of comparisons has one answer for each place: np.array_equal gives one "
                 "for all."
             )
-        raise NotYet(description, returned(message), "True or False", next_step=advice)
+        raise NotYet(description, returned(message), expected="True or False", next_step=advice)
     return bool(message)
 
 
@@ -560,9 +584,9 @@ def _kills(answer: Callable[..., Any]) -> Passed:
         raise NotYet(
             description,
             "False for a right codelet",
-            "True",
-            why,
-            "work the expected row out by hand: 3 1 4 gives 3 3 4.",
+            expected="True",
+            why=why,
+            next_step="work the expected row out by hand: 3 1 4 gives 3 3 4.",
         )
     if not all(right):
         why = (
@@ -572,24 +596,28 @@ def _kills(answer: Callable[..., Any]) -> Passed:
         raise NotYet(
             description,
             "False for a right codelet",
-            "True",
-            why,
-            "look at values alone: x and out after the run.",
+            expected="True",
+            why=why,
+            next_step="look at values alone: x and out after the run.",
         )
     if len(alive) == len(MUTANTS):
         why = "it says yes to everything."
         raise NotYet(
             description,
             "True for all six faulty ones",
-            "False",
-            why,
-            "run the codelet, and compare what came.",
+            expected="False",
+            why=why,
+            next_step="run the codelet, and compare what came.",
         )
     if alive:
         fault, advice = alive[0]
         actual = f"{counted(len(alive), 'faulty codelet')} of {len(MUTANTS)} got through"
         raise NotYet(
-            description, actual, "none", f"the first of them {fault}".replace("..", "."), advice
+            description,
+            actual,
+            expected="none",
+            why=f"the first of them {fault}".replace("..", "."),
+            next_step=advice,
         )
     evidence = [bool(explanation[compute]) for compute in candidates]
     return Passed(f"{description}: all six were found", evidence=evidence)
@@ -628,9 +656,9 @@ def _estimate(answer: Callable[..., Any], codelets: Any) -> Passed:
         raise NotYet(
             f"the codelet {cls.__name__}",
             "it takes other cycles than the page's Peaks",
-            "Peaks",
-            "the estimate asked for is of Peaks, as its cell has it.",
-            'run the cell of Peaks again, and call check("04.5", estimate, Peaks).',
+            expected="Peaks",
+            why="the estimate asked for is of Peaks, as its cell has it.",
+            next_step='run the cell of Peaks again, and call check("04.5", estimate, Peaks).',
         )
     actual = []
     for case in LENGTHS:
@@ -641,7 +669,7 @@ def _estimate(answer: Callable[..., Any], codelets: Any) -> Passed:
             raise NotYet(
                 call_text(answer, case),
                 words,
-                "worker cycles, a number",
+                expected="worker cycles, a number",
                 next_step="return a number.",
             )
         actual.append(float(value))
@@ -664,9 +692,9 @@ def _estimate(answer: Callable[..., Any], codelets: Any) -> Passed:
     raise NotYet(
         description,
         f"{number(actual[first])} worker cycles",
-        f"{number(right[first])}, or within 10 %",
-        why,
-        advice,
+        expected=f"{number(right[first])}, or within 10 %",
+        why=why,
+        next_step=advice,
     )
 
 

@@ -92,7 +92,13 @@ def _refuse_wrong(run: Ran, exercise: str) -> None:
         if not why and run.unwritten("result"):
             why = "nothing was written into result."
             advice = "give each vertex an element of result as its output, and store: self.out = …"
-        raise NotYet(run.trial.tried, difference.words, quoted(difference.right), why, advice)
+        raise NotYet(
+            run.trial.tried,
+            difference.words,
+            expected=quoted(difference.right),
+            why=why,
+            next_step=advice,
+        )
 
 
 # --- 05.1 -----------------------------------------------------------------------------------------
@@ -123,9 +129,9 @@ def _one_per_row(answer: Callable[..., Any]) -> Passed:
             raise NotYet(
                 description,
                 f"tile {much} receives {number(float(actual[much]))} bytes",
-                "nothing but the vector",
-                why,
-                "map matrix[row] and result[row] to the tile of their vertex.",
+                expected="nothing but the vector",
+                why=why,
+                next_step="map matrix[row] and result[row] to the tile of their vertex.",
                 draws=partial(show.tiles, run.tensors["matrix"]),
             )
     return Passed(
@@ -148,18 +154,18 @@ def _refuse_unasked(run: Ran, vertices: int, description: str) -> None:
         raise NotYet(
             description,
             f"{sets} compute sets",
-            "one",
-            why,
-            "make one, before the loop, and put all vertices into it.",
+            expected="one",
+            why=why,
+            next_step="make one, before the loop, and put all vertices into it.",
         )
     if vertices != rows:
         why = "asked is one vertex for each row, so that rows can be dealt out."
         raise NotYet(
             description,
             counted(vertices, "vertex", "vertices"),
-            counted(rows, "vertex", "vertices"),
-            why,
-            "add a vertex for each row, with matrix[row] and result[row].",
+            expected=counted(rows, "vertex", "vertices"),
+            why=why,
+            next_step="add a vertex for each row, with matrix[row] and result[row].",
         )
 
 
@@ -193,7 +199,7 @@ def _refuse_uneven(run: Ran, on: Any) -> None:
     )
     wanted = "tiles whose numbers of vertices differ by one at most"
     draws = partial(show.tiles, run.tensors["matrix"])
-    raise NotYet(run.trial.tried, actual, wanted, why, advice, draws=draws)
+    raise NotYet(run.trial.tried, actual, expected=wanted, why=why, next_step=advice, draws=draws)
 
 
 # --- 05.2 -----------------------------------------------------------------------------------------
@@ -371,17 +377,23 @@ def _in_pieces(answer: Callable[..., Any]) -> Passed:
             raise NotYet(
                 description,
                 f"{counted(maximum, 'vertex', 'vertices')} at most in a compute set",
-                f"{rows} x {pieces}",
-                why,
-                "cut into as many pieces as the call says: that is how you will find the best "
-                "number.",
+                expected=f"{rows} x {pieces}",
+                why=why,
+                next_step=(
+                    "cut into as many pieces as the call says: that is how you will find the best "
+                    "number."
+                ),
             )
         right = sorted(np.diff(np.arange(pieces + 1) * cols // pieces).tolist())
         if pieces > 1 and (actual := _lengths(run, rows * pieces)[::rows]) != right:
             why = "piece p begins at p * cols // pieces, so that no two differ by more than one."
             advice = "it ends where the next begins, at (p + 1) * cols // pieces."
             raise NotYet(
-                description, f"pieces of {quoted(actual)} columns", quoted(right), why, advice
+                description,
+                f"pieces of {quoted(actual)} columns",
+                expected=quoted(right),
+                why=why,
+                next_step=advice,
             )
     refuse_fixed_tiles(_product(29, 30, "29 rows of 30, cut into 7", 7), answer, OTHER, "result")
     description = f"{ROWS} rows of {COLS:,} on {TILES} tiles, cut as you think best"
@@ -506,7 +518,13 @@ def _two_halves(answer: Callable[..., Any]) -> Passed:
         if (maximum := max(profile.num_vertices for profile in run.report.compute_sets)) != 2:
             actual = f"{counted(maximum, 'vertex', 'vertices')} at most in a compute set"
             why = "two vertices of one compute set work at the same time, on a worker each."
-            raise NotYet(trial.tried, actual, "2", why, "one compute set, and both vertices in it.")
+            raise NotYet(
+                trial.tried,
+                actual,
+                expected="2",
+                why=why,
+                next_step="one compute set, and both vertices in it.",
+            )
         run.refuse_other_tiles([0], "that is where the row lies.", "map both vertices to tile 0.")
     return Passed("rows of 8, 7 and 2 numbers, in two pieces on one tile", evidence=run.report)
 
@@ -587,7 +605,9 @@ def _frugal(answer: Callable[..., Any]) -> Passed:
             )
             advice = "let it get less at a time, and more often: available_memory_proportion=…"
         bars = Bars(limit, peak_bytes, "bytes of the fullest tile")
-        raise NotYet(description, "right, and too large for the tile", "", why, advice, bars)
+        raise NotYet(
+            description, "right, and too large for the tile", why=why, next_step=advice, bars=bars
+        )
     bars = Bars(budget, cycles, MODELLED)
     if cycles > budget:
         learner_cycles, fastest_cycles = (
@@ -601,10 +621,9 @@ def _frugal(answer: Callable[..., Any]) -> Passed:
         raise NotYet(
             description,
             "right, and too late",
-            "",
-            why,
-            "look for fewer, larger pieces, or for another way to cut.",
-            bars,
+            why=why,
+            next_step="look for fewer, larger pieces, or for another way to cut.",
+            bars=bars,
         )
     within = f"{description}; its fullest tile holds {number(peak_bytes)} bytes of {number(limit)}"
     return Passed(within, bars, report, bound=least_cycles(report, 1))

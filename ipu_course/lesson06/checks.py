@@ -48,7 +48,7 @@ def _parts(message: Any, description: str, expected: str, length: int) -> tuple[
         raise NotYet(
             description,
             returned(message),
-            expected,
+            expected=expected,
             next_step="return all of it, in this order, with commas between.",
         )
     return tuple(value if (number := plain(value)) is None else number for value in message)
@@ -200,7 +200,10 @@ def _peaks(answer: Callable[..., Any]) -> Passed:
         ):
             advice = "give a list of their names: [variable.name for variable in …]."
             raise NotYet(
-                description, returned(names, " for the names"), "a list of names", next_step=advice
+                description,
+                returned(names, " for the names"),
+                expected="a list of names",
+                next_step=advice,
             )
         words = [*map(str.__str__, _rows(names))]
         if not wrong and (fault := _told(case, away, report, tile, step, words)):
@@ -280,7 +283,10 @@ def _splits(answer: Callable[..., Any]) -> Passed:
         actual = _parts(call_made(answer, description, report), description, expected, 2)
         if any(plain(value) is None for value in actual):
             raise NotYet(
-                description, returned(actual), expected, next_step="count bytes: variable.bytes."
+                description,
+                returned(actual),
+                expected=expected,
+                next_step="count bytes: variable.bytes.",
             )
         always = int(case.bytes[-1])
         others = case.live[:, :-1].astype(np.int64) @ case.bytes[:-1]
@@ -292,9 +298,9 @@ def _splits(answer: Callable[..., Any]) -> Passed:
                     NotYet(
                         description,
                         message,
-                        f"{number(right[0])} and {number(right[1])}",
-                        why,
-                        advice,
+                        expected=f"{number(right[0])} and {number(right[1])}",
+                        why=why,
+                        next_step=advice,
                     ),
                     special,
                 )
@@ -404,7 +410,7 @@ def _fits(answer: Callable[..., Any]) -> Passed:
         elif np.sum(run.report.exchange_bytes_per_tile[0]) > 1.5 * FLOAT_BYTES * rows[1:].size:
             why = "rows travel twice: to a tile between, and from there to tile 0."
             advice = "map what you make to tile 0, where total lies."
-        raise NotYet(trial.tried, "the right sums, too late", "", why, advice, bars)
+        raise NotYet(trial.tried, "the right sums, too late", why=why, next_step=advice, bars=bars)
     fullest = int(run.report.memory.held_per_tile.max())
     bound = least_cycles(run.report, 1, crossing=FLOAT_BYTES * (SENSORS - 1) * READINGS)
     words = (
@@ -430,9 +436,9 @@ def _too_large(broken: Broken, rows: int) -> Exception:
     return NotYet(
         broken.tried,
         f"still too much. {message[0]}",
-        "a program that fits",
-        " ".join(message[1:]),
-        advice,
+        expected="a program that fits",
+        why=" ".join(message[1:]),
+        next_step=advice,
     )
 
 
@@ -624,9 +630,8 @@ def _changes(answer: Callable[..., Any]) -> Passed:
             raise NotYet(
                 description,
                 f"{quoted(message[2])} for the kind",
-                "'mapping', 'type' or 'split'",
-                "",
-                "say it in one of these.",
+                expected="'mapping', 'type' or 'split'",
+                next_step="say it in one of these.",
             )
         if actual != pair.changed:
             raise NotYet(
@@ -799,9 +804,8 @@ def _fed(feed: Callable[[Disc], Any], disc: Disc, description: str) -> _Fed:
             raise NotYet(
                 description,
                 returned(source),
-                "something that gives row after row",
-                "",
-                "write a loop, and `yield row` in it.",
+                expected="something that gives row after row",
+                next_step="write a loop, and `yield row` in it.",
             )
         rest = iter(source)
         engine.connect_stream("rows", _timed(rest, disc, waits))
@@ -868,21 +872,23 @@ def _feeds(answer: Callable[..., Any]) -> Passed:
             raise NotYet(
                 description,
                 actual,
-                f"all {number_of_rows}",
-                why,
-                "go on from `first`, until len(disc).",
+                expected=f"all {number_of_rows}",
+                why=why,
+                next_step="go on from `first`, until len(disc).",
             ) from None
         if not np.array_equal(fed.seen, rows):
             raise NotYet(description, *_row_mistake(rows, fed.seen))
     if fed.more:
         why = "whoever asks for rows until there are none would never be done."
         advice = "end where the disc ends: no loop around all of it."
-        raise NotYet(description, "after the last row it gives more", "", why, advice)
+        raise NotYet(description, "after the last row it gives more", why=why, next_step=advice)
     if fed.first >= disc.seconds:
         why = "the whole disc was read before the first row was given: all of it at once is more "
         why += "than a host has room for."
         advice = "yield the rows of one read, and then read on."
-        raise NotYet(description, "the right rows, from a copy of the disc", "", why, advice)
+        raise NotYet(
+            description, "the right rows, from a copy of the disc", why=why, next_step=advice
+        )
     share = fed.report.host.starved_share
     bars = Bars(100 * STARVED, 100 * share, "% of the time, waiting for the disc")
     if share > STARVED:
@@ -893,10 +899,9 @@ def _feeds(answer: Callable[..., Any]) -> Passed:
         raise NotYet(
             description,
             f"the device starves {100 * share:.0f} % of the time",
-            "",
-            why,
-            "read more rows at a time.",
-            bars,
+            why=why,
+            next_step="read more rows at a time.",
+            bars=bars,
         )
     return Passed(f"discs of 5 to {number_of_rows:,} rows; below, the largest", bars, fed.seen)
 
@@ -990,7 +995,13 @@ def _places(answer: Callable[..., Any]) -> Passed:
                 "another."
             )
             advice = "make a variable of moments x channels elements."
-            raise NotYet(description, "other sums", "one element for each reading", why, advice)
+            raise NotYet(
+                description,
+                "other sums",
+                expected="one element for each reading",
+                why=why,
+                next_step=advice,
+            )
         if channels == TILES:
             few = _summing(description, values), values.sum(axis=0)
     bars = Bars(round(1.05 * sums_in_place_cycles(MOMENTS, CHANNELS)), run.cycles, MODELLED)
@@ -1023,16 +1034,16 @@ def _tensor(
         raise NotYet(
             description,
             returned(returned_value, ", which is no tensor"),
-            "a tensor",
+            expected="a tensor",
             next_step="return the readings.",
         )
     if returned_value.dtype is not FLOAT:
         raise NotYet(
             description,
             f"a tensor of {returned_value.dtype.__name__}",
-            "a tensor of FLOAT",
-            "the vertices that add up have FLOATs as their x, and take nothing else.",
-            "graph.add_variable(FLOAT, …).",
+            expected="a tensor of FLOAT",
+            why="the vertices that add up have FLOATs as their x, and take nothing else.",
+            next_step="graph.add_variable(FLOAT, …).",
         )
     if returned_value.shape != (moments, channels):
         why = (
@@ -1042,9 +1053,9 @@ def _tensor(
         raise NotYet(
             description,
             f"the shape {returned_value.shape}",
-            expected,
-            why,
-            "a view has another shape and moves nothing: transpose().",
+            expected=expected,
+            why=why,
+            next_step="a view has another shape and moves nothing: transpose().",
         )
     return returned_value
 

@@ -149,7 +149,7 @@ def _slopes(answer: Callable[..., Any]) -> Passed:
     draws = None
     if len(shapes) == 2 and shapes[0] == (pixels, classes):
         draws = partial(_beside, "slopes of weights", results[fault][0], right[0])
-    raise NotYet(_batch_text(answer, batch), wrong[fault], "", why, advice, draws=draws)
+    raise NotYet(_batch_text(answer, batch), wrong[fault], why=why, next_step=advice, draws=draws)
 
 
 def _beside(label: str, actual: Any, right: Array) -> Any:
@@ -236,7 +236,9 @@ def _named(trial_run: Ran) -> None:
             else "no stream"
         )
         advice = "make the three, with the names of the exercise."
-        raise NotYet(trial_run.trial.tried, actual, f"a stream {missing[0]!r}", next_step=advice)
+        raise NotYet(
+            trial_run.trial.tried, actual, expected=f"a stream {missing[0]!r}", next_step=advice
+        )
 
 
 def _steps(pixels: Any, labels: Any) -> Trial:
@@ -327,9 +329,9 @@ def _lost_steps(description: str, program: Program, actual: int, steps: int) -> 
     return NotYet(
         description,
         f"the losses of {counted(actual, 'batch', 'batches')}",
-        f"of {steps}",
-        why,
-        advice,
+        expected=f"of {steps}",
+        why=why,
+        next_step=advice,
     )
 
 
@@ -348,7 +350,7 @@ def _too_early(description: str, error: UninitialisedReadError) -> NotYet:
                     "loss was sent before learn had made it.",
                     "learn first, and then send.",
                 )
-            return NotYet(description, actual, "", why, advice)
+            return NotYet(description, actual, why=why, next_step=advice)
     return NotYet(description, actual, next_step=error.next_step)
 
 
@@ -544,7 +546,9 @@ def _train(answer: Callable[..., Any]) -> Passed:
             "those of the training half."
         )
         advice = "connect the pixels as numbers from 0 to 1, each batch beside its labels."
-        raise NotYet(full_run.tried, f"{full_run.share:.4g}", expected, why, advice)
+        raise NotYet(
+            full_run.tried, f"{full_run.share:.4g}", expected=expected, why=why, next_step=advice
+        )
     return Passed(
         f"3 and {EPOCHS} epochs of 750 digits, beside plain numpy; and test labels that say "
         "nothing",
@@ -560,9 +564,8 @@ def _ran(run: _Trained, epochs: int, constant: bool) -> None:
         raise NotYet(
             run.tried,
             actual,
-            "",
-            "it gives the same whatever is trained, and on what.",
-            "work it out from the hits.",
+            why="it gives the same whatever is trained, and on what.",
+            next_step="work it out from the hits.",
         )
     if run.ran and abs(run.share - float((data.test_labels == 0).mean())) < 1e-6:
         why = (
@@ -572,9 +575,8 @@ def _ran(run: _Trained, epochs: int, constant: bool) -> None:
         raise NotYet(
             run.tried,
             actual,
-            "",
-            why,
-            "first the epochs, engine.run(0), and then the test, engine.run(1).",
+            why=why,
+            next_step="first the epochs, engine.run(0), and then the test, engine.run(1).",
         )
     if run.ran != epochs:
         why = f"program 0, which is an epoch, ran {counted(run.ran, 'time')}."
@@ -586,7 +588,7 @@ def _ran(run: _Trained, epochs: int, constant: bool) -> None:
                 "began at 0 again: what the last one learnt is left."
             )
             advice = "leave engine.load() out: it is loaded."
-        raise NotYet(run.tried, actual, "", why, advice)
+        raise NotYet(run.tried, actual, why=why, next_step=advice)
     trained = _right(run.weights, run.bias, data.train_images, data.train_labels) / len(
         data.train_labels
     )
@@ -595,9 +597,8 @@ def _ran(run: _Trained, epochs: int, constant: bool) -> None:
         raise NotYet(
             run.tried,
             actual,
-            "",
-            "this is the share of the training images.",
-            "count on data.test_images.",
+            why="this is the share of the training images.",
+            next_step="count on data.test_images.",
         )
 
 
@@ -610,7 +611,13 @@ def _seen_nothing(run: _Trained) -> None:
         why = "this is the share of those that were read wrong."
         actual = f"{run.share:.4g}"
         right = f"{1 - run.share:.4g}"
-        raise NotYet(run.tried, actual, right, why, "count the hits, and not what is left.")
+        raise NotYet(
+            run.tried,
+            actual,
+            expected=right,
+            why=why,
+            next_step="count the hits, and not what is left.",
+        )
     why = (
         f"each test label had {TURNED} added, so that whoever never saw them reads next to none "
         "right."
@@ -622,7 +629,9 @@ def _seen_nothing(run: _Trained) -> None:
         why += " The weights know nothing of them: they came in with what was tested."
         advice = "leave the labels out of the images."
     actual = f"{100 * run.share:.0f} % of them read right"
-    raise NotYet(f"{EPOCHS} epochs, and test labels that are all wrong", actual, "", why, advice)
+    raise NotYet(
+        f"{EPOCHS} epochs, and test labels that are all wrong", actual, why=why, next_step=advice
+    )
 
 
 def _counted(run: _Trained, shares: list[float]) -> None:
@@ -662,7 +671,9 @@ def _counted(run: _Trained, shares: list[float]) -> None:
             "the test images has learnt from them: the share is too good."
         )
         advice = "test once, after the last epoch, and return what comes."
-    raise NotYet(run.tried, f"{run.share:.4g}", f"{tests / count:.4g}", why, advice)
+    raise NotYet(
+        run.tried, f"{run.share:.4g}", expected=f"{tests / count:.4g}", why=why, next_step=advice
+    )
 
 
 def _share_of(description: str, result: Any) -> float:
@@ -673,7 +684,7 @@ def _share_of(description: str, result: Any) -> float:
         raise NotYet(
             description,
             actual,
-            "a share, from 0 to 1",
+            expected="a share, from 0 to 1",
             next_step="return the number of hits, divided by the tests.",
         )
     if not 0 <= share <= 1:
@@ -687,9 +698,9 @@ def _share_of(description: str, result: Any) -> float:
         raise NotYet(
             description,
             quoted(result),
-            "a share, from 0 to 1",
-            why,
-            "divide by the number of test images.",
+            expected="a share, from 0 to 1",
+            why=why,
+            next_step="divide by the number of test images.",
         )
     return float(share)
 
@@ -712,7 +723,7 @@ def _feeding(batches: list[Array]) -> Callable[[Ran], None]:
             raise NotYet(
                 description,
                 f"streams to the device: {actual}",
-                "one, named 'images'",
+                expected="one, named 'images'",
                 next_step=advice,
             )
         (stream,) = streams
@@ -723,7 +734,11 @@ def _feeding(batches: list[Array]) -> Callable[[Ran], None]:
                 why = "a transfer is a whole batch: as many elements as images has."
                 actual = f"a stream of {stream.num_elements} elements"
                 raise NotYet(
-                    description, actual, f"{sent.size}", why, "give the stream images.num_elements."
+                    description,
+                    actual,
+                    expected=f"{sent.size}",
+                    why=why,
+                    next_step="give the stream images.num_elements.",
                 )
             return sent.reshape(-1).astype(stream.dtype.numpy)
 
@@ -800,7 +815,9 @@ def _bytes(answer: Callable[..., Any]) -> Passed:
         if dtype.size == 1:
             why = "more is sent than the pixels of one batch."
         advice = "send UNSIGNED_CHAR; turn it on the tile."
-        raise NotYet(fault, f"{number(worst)} B a pixel from the host", "", why, advice, bars)
+        raise NotYet(
+            fault, f"{number(worst)} B a pixel from the host", why=why, next_step=advice, bars=bars
+        )
     return Passed(
         "3 sizes of batches, two of each, every grey level",
         bars,
@@ -818,7 +835,7 @@ def _unlike_bytes(broken: Broken, batch: Array) -> Exception:
     if "holds whole numbers" in message:
         why = "bytes are whole numbers, and 1 / 255 is none: nothing can be scaled before the cast."
         advice = "turn raw into images first, and multiply images."
-        return NotYet(broken.tried, message, "", why, advice)
+        return NotYet(broken.tried, message, why=why, next_step=advice)
     if batch.shape != (BATCH, PIXELS) and any(
         size in message for size in (f"({BATCH}, {PIXELS})", f"{BATCH * PIXELS:,}")
     ):
@@ -827,7 +844,10 @@ def _unlike_bytes(broken: Broken, batch: Array) -> Exception:
             f"{BATCH} x {PIXELS}."
         )
         return NotYet(
-            broken.tried, message, "", why, "ask images: images.shape, images.num_elements."
+            broken.tried,
+            message,
+            why=why,
+            next_step="ask images: images.shape, images.num_elements.",
         )
     return broken
 
@@ -857,7 +877,14 @@ def _misscaled(trial_run: Ran, run: int, batch: Array, place: tuple[int, ...]) -
     draws = (
         None if np.isnan(actual).any() else partial(_beside, "pixels of the batch", actual, right)
     )
-    return NotYet(trial_run.trial.tried, was, number(float(right[place])), why, advice, draws=draws)
+    return NotYet(
+        trial_run.trial.tried,
+        was,
+        expected=number(float(right[place])),
+        why=why,
+        next_step=advice,
+        draws=draws,
+    )
 
 
 # --- 07.5 -----------------------------------------------------------------------------------------
@@ -941,7 +968,9 @@ def _read_ahead(answer: Callable[..., Any]) -> Passed:
                 f"a list of your own takes the host's memory, too: there is room for {MOST_READY}."
             )
             advice = "leave them with the reader: prefetch takes one, into its array."
-            raise NotYet(description, actual, f"at most {MOST_READY}", why, advice)
+            raise NotYet(
+                description, actual, expected=f"at most {MOST_READY}", why=why, next_step=advice
+            )
         share = clock.waited / (count + clock.waited)
         if share >= worst[0]:
             worst = (share, at_once, steps)
@@ -975,7 +1004,13 @@ def _read_ahead(answer: Callable[..., Any]) -> Passed:
             "did not have."
         )
         advice = "prefetch asks reader.ready(), and takes what is there."
-    raise NotYet(was, f"the device waits {100 * worst[0]:.0f} % of the time", "", why, advice, bars)
+    raise NotYet(
+        was,
+        f"the device waits {100 * worst[0]:.0f} % of the time",
+        why=why,
+        next_step=advice,
+        bars=bars,
+    )
 
 
 def _counting_up(answer: Any) -> Passed:
@@ -988,7 +1023,7 @@ def _counting_up(answer: Any) -> Passed:
         raise NotYet(
             description,
             returned(callback),
-            "a StreamCallback",
+            expected="a StreamCallback",
             next_step="class Counting(StreamCallback): …",
         )
     graph = graph_of()
@@ -1022,7 +1057,7 @@ def _counting_up(answer: Any) -> Passed:
             actual = f"the first array is {quoted(received[0])}"
             right = quoted(np.ones(size))
             why, advice = "not all places have the number.", "array[:] = … fills all of them."
-        raise NotYet(description, actual, right, why, advice)
+        raise NotYet(description, actual, expected=right, why=why, next_step=advice)
     return Passed(description, evidence=firsts)
 
 
@@ -1038,7 +1073,7 @@ def _pair(
         raise NotYet(
             description,
             returned(returned_value),
-            expected,
+            expected=expected,
             next_step="return both: return stream, Ahead().",
         )
     stream, callback = returned_value
@@ -1046,30 +1081,33 @@ def _pair(
         raise NotYet(
             description,
             f"the class {callback.__name__}",
-            expected,
-            "a class is not yet an object.",
-            "call it: Ahead().",
+            expected=expected,
+            why="a class is not yet an object.",
+            next_step="call it: Ahead().",
         )
     if not isinstance(stream, DataStream) or not isinstance(callback, StreamCallback):
-        raise NotYet(description, shown(returned_value), expected, next_step="in this order.")
+        raise NotYet(
+            description, shown(returned_value), expected=expected, next_step="in this order."
+        )
     if not stream.to_device or stream.num_elements != size or stream.dtype is not FLOAT:
         raise NotYet(
             description,
             shown(stream),
-            f"a stream to the device of {size} FLOATs",
+            expected=f"a stream to the device of {size} FLOATs",
             next_step="FLOAT, and size elements.",
         )
     if stream.handle != "images":
         advice = 'it is connected by its name: "images".'
-        raise NotYet(description, f"a stream {stream.handle!r}", "'images'", next_step=advice)
+        raise NotYet(
+            description, f"a stream {stream.handle!r}", expected="'images'", next_step=advice
+        )
     if stream.buffering_depth > MOST_READY:
         why = f"that many would have to fit into the host's memory; there is room for {MOST_READY}."
         raise NotYet(
             description,
             f"{stream.buffering_depth} transfers ready ahead",
-            "",
-            why,
-            "take as many as a read takes steps.",
+            why=why,
+            next_step="take as many as a read takes steps.",
         )
     return stream, callback
 
@@ -1099,7 +1137,7 @@ def _in_order(description: str, received: Array, batches: Array, clock: _Clock) 
     elif which >= 0:
         why = "a batch came twice."
         advice = "ask the reader for one batch each time."
-    raise NotYet(description, actual, f"batch {step}", why, advice)
+    raise NotYet(description, actual, expected=f"batch {step}", why=why, next_step=advice)
 
 
 LESSON = lesson(

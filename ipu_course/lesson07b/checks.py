@@ -62,7 +62,7 @@ def _view(answer: Any, trial: Trial, graph: Graph, parts: Any) -> Built:
     returned_value = call_made(answer, trial.tried, *parts, *trial.more)
     if not isinstance(returned_value, Tensor):
         advice = "return what concat gave you, reshaped."
-        raise NotYet(trial.tried, returned(returned_value), "a tensor", next_step=advice)
+        raise NotYet(trial.tried, returned(returned_value), expected="a tensor", next_step=advice)
     return Steps(), [returned_value]
 
 
@@ -131,7 +131,9 @@ def backward_trial(layer: Shape) -> tuple[Trial, tuple[Array, Array, Array]]:
         if not (isinstance(returned_value, (tuple, list)) and len(returned_value) == 3) or not all(
             isinstance(part, Tensor) for part in returned_value
         ):
-            raise NotYet(description, returned(returned_value), "three tensors: dx, dw and db")
+            raise NotYet(
+                description, returned(returned_value), expected="three tensors: dx, dw and db"
+            )
         return program, list(returned_value)
 
     return Trial(description, tensors, form=form, agree=_as_near), slopes_of(x, w, dy, padding)
@@ -153,7 +155,7 @@ def _backward(answer: Callable[..., Any]) -> Passed:
     if bars.yours > bars.budget:
         why = "three products would do: there are far more steps than that."
         advice = "one mat_mul for dx and one for dw, of all windows at once."
-        raise NotYet(trial.tried, number(bars.yours), "", why, advice, bars)
+        raise NotYet(trial.tried, number(bars.yours), why=why, next_step=advice, bars=bars)
     return Passed("4 layers, beside the sums of the definition", bars, run.report)
 
 
@@ -235,7 +237,7 @@ def _zeros(answer: Callable[..., Any]) -> Passed:
         if maximum < len(lies) / 4:
             why = "the zeros are spread, and something else takes the time."
         advice = "let each tile have a few of the zeros."
-        raise NotYet(description, "", "", why, advice, bars)
+        raise NotYet(description, "", why=why, next_step=advice, bars=bars)
     return Passed(f"3 shapes, and a layer on {MANY} tiles", bars, report)
 
 
@@ -395,7 +397,7 @@ def _trained(answer: Callable[..., Any]) -> Passed:
             raise
         why = f"that is more than {EPOCHS} times through all images."
         raise NotYet(
-            description, f"step {steps + 1}", "", why, "learn quicker: the rate."
+            description, f"step {steps + 1}", why=why, next_step="learn quicker: the rate."
         ) from None
     if result is ...:
         raise NotAttempted

@@ -142,7 +142,12 @@ def _prices(answer: Callable[..., Any]) -> Passed:
     cases |= {"all are kept": (7, 1), "only layer 0 is kept": (11, 11), "one layer": (1, 1)}
     if (price := plain(call(answer, 20, 5))) is not None:
         advice = "return both, with a comma between."
-        raise NotYet(call_text(answer, (20, 5)), f"one number, {quoted(price)}", "two", "", advice)
+        raise NotYet(
+            call_text(answer, (20, 5)),
+            f"one number, {quoted(price)}",
+            expected="two",
+            next_step=advice,
+        )
     return compare(answer, _price, cases, suspects("08.2"))
 
 
@@ -155,13 +160,18 @@ def _steps_of(returned_value: Any, description: str, layers: int) -> Order:
     advice = 'a step is a pair, as ("forward", 0); return a list of them.'
     if not isinstance(returned_value, (list, tuple)):
         raise NotYet(
-            description, returned(returned_value, ", which is no list"), "a list", next_step=advice
+            description,
+            returned(returned_value, ", which is no list"),
+            expected="a list",
+            next_step=advice,
         )
     for place, step in enumerate(returned_value):
         kind, layer = step if isinstance(step, (list, tuple)) and len(step) == 2 else (step, step)
         if kind not in KINDS or not isinstance(plain(layer), int) or not 0 <= layer < layers:
             expected = f"a pair of {', '.join(KINDS)} and a layer from 0 to {layers - 1}"
-            raise NotYet(description, f"{quoted(step)} at place {place}", expected, "", advice)
+            raise NotYet(
+                description, f"{quoted(step)} at place {place}", expected=expected, next_step=advice
+            )
         pairs.append((kind, int(layer)))
     return pairs
 
@@ -273,7 +283,11 @@ def _places(answer: Callable[..., Any]) -> Passed:
             why = "the input of layer 0 is one of them, whether it is named or not."
             advice = f"choose {k - 1} besides layer 0."
             raise NotYet(
-                description, f"{len({0, *kept_layers})} layers", f"at most {k}", why, advice
+                description,
+                f"{len({0, *kept_layers})} layers",
+                expected=f"at most {k}",
+                why=why,
+                next_step=advice,
             )
         bars_of_case = Bars(_least(tuple(sizes), k), most_alive(sizes, kept_layers), "at once")
         if bars_of_case.yours > bars_of_case.budget:
@@ -308,12 +322,12 @@ def _kept_of(returned_value: Any, description: str, layers: int) -> list[int]:
     advice = "return a list of layers: [0, 4, 9]."
     if not isinstance(returned_value, (list, tuple, set, frozenset, range, np.ndarray)):
         raise NotYet(
-            description, returned(returned_value, ", which names no layers"), "", "", advice
+            description, returned(returned_value, ", which names no layers"), next_step=advice
         )
     for layer in returned_value:
         if not isinstance(plain(layer), int) or not 0 <= layer < layers:
             why = f"there are {counted(layers, 'layer')}, from 0 to {layers - 1}."
-            raise NotYet(description, f"layer {quoted(layer)}", "", why, advice)
+            raise NotYet(description, f"layer {quoted(layer)}", why=why, next_step=advice)
     return [int(layer) for layer in returned_value]
 
 
@@ -452,7 +466,9 @@ def _dropping(description: str) -> Trial:
                 returned_value = answer(graph, *parts, kind, layer, program)
             if not isinstance(returned_value, Tensor) or returned_value.shape != x.shape:
                 actual = returned(returned_value, ", which is no tensor like x")
-                raise NotYet(trial.tried, actual, "a tensor", next_step="return x with dropout.")
+                raise NotYet(
+                    trial.tried, actual, expected="a tensor", next_step="return x with dropout."
+                )
             results.append(returned_value)
         return program, results
 

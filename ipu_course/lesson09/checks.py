@@ -202,7 +202,15 @@ def _resident(answer: Callable[..., Any]) -> Passed:
             advice = "poputil.map_tensor_linearly(graph, w) spreads them."
         expected = "as many for 16 as for 8, and less than two layers would take"
         draws = partial(show.memory, trial_run.report)
-        raise NotYet(trial.tried, actual, expected, why, advice, bars, draws)
+        raise NotYet(
+            trial.tried,
+            actual,
+            expected=expected,
+            why=why,
+            next_step=advice,
+            bars=bars,
+            draws=draws,
+        )
     words = "3 layers, run twice, 8, and 16; 8 take as much memory as 16"
     return Passed(words, bars, (trial_run.report, peak[16]))
 
@@ -460,7 +468,10 @@ def _momentum(answer: Callable[..., Any]) -> Passed:
         if not elements_stored:
             why = "the momentum stays on the tiles: nothing of it is in streaming memory."
             raise NotYet(
-                description, "no remote buffer", "", why, "graph.add_remote_buffer makes one."
+                description,
+                "no remote buffer",
+                why=why,
+                next_step="graph.add_remote_buffer makes one.",
             )
         if bars.yours > bars.budget or elements_stored > REPLICAS * shard:
             why = "more comes and goes than one shard for each replica."
@@ -468,11 +479,10 @@ def _momentum(answer: Callable[..., Any]) -> Passed:
             raise NotYet(
                 description,
                 f"a buffer of {elements_stored:,} numbers",
-                "",
-                why,
-                advice,
-                bars,
-                draws,
+                why=why,
+                next_step=advice,
+                bars=bars,
+                draws=draws,
             )
         if numbers == 1040:
             passed = bars, run.report

@@ -107,7 +107,13 @@ def _cuts(answer: Callable[..., Any]) -> Passed:
         if not rising or row[-1] >= len(costs) or row[0] < 0:
             expected = f"{ipus} layers, from 0 upwards, each larger than the one before"
             why = "each IPU begins with a layer of its own, and the first with layer 0."
-            raise NotYet(description, returned(begins), expected, why, "as [0, 3, 6, 9].")
+            raise NotYet(
+                description,
+                returned(begins),
+                expected=expected,
+                why=why,
+                next_step="as [0, 3, 6, 9].",
+            )
         actual.append(((costs, ipus), row))
         bars_of_case = Bars(
             least_slowest(tuple(costs), ipus), slowest(costs, row), "of the slowest"
@@ -527,7 +533,7 @@ def _sorted(returned_value: Any, description: str) -> Groups:
         )
     except (TypeError, ValueError):
         advice = "return two lists of lists, as ([[0, 1], [2, 3]], [[0, 2], [1, 3]])."
-        raise NotYet(description, returned(returned_value), "", "", advice) from None
+        raise NotYet(description, returned(returned_value), next_step=advice) from None
     return sorted(across), sorted(within)
 
 

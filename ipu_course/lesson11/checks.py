@@ -73,7 +73,7 @@ def _thrown(answer: Callable[..., Any]) -> Array:
         raise NotYet(
             description,
             shape or returned(rounded, ", which is no array"),
-            "an array of halves, as large as values",
+            expected="an array of halves, as large as values",
             next_step="work on the whole array at once, and return np.float16 of it.",
         )
     return returned_value.astype(np.float64)
@@ -106,7 +106,7 @@ def _chances(answer: Callable[..., Any]) -> Passed:
         low, high = (float(end) for end in halves_around(value))
         unexpected = thrown[(thrown != low) & (thrown != high)]
         if len(unexpected):
-            expected = f"{low:.9g}" + f" or {high:.9g}" * (low != high)
+            expected = f"{low:.9g}" + (f" or {high:.9g}" if low != high else "")
             why = (
                 "only the two neighbours are possible." if low != high else "it is a half already."
             )
@@ -268,7 +268,10 @@ def _scaled(answer: Callable[..., Any]) -> Passed:
         if len(parts) != len(PARTS):
             wanted = f"five arrays: {', '.join(PARTS)}"
             raise NotYet(
-                description, returned(scaled, ""), wanted, next_step="return them in that order."
+                description,
+                returned(scaled, ""),
+                expected=wanted,
+                next_step="return them in that order.",
             )
         returned_value.append((description, layers, parts))
 
@@ -379,7 +382,7 @@ def _chosen(answer: Callable[..., Any]) -> Passed:
             raise NotYet(
                 description,
                 returned(learner_run, ""),
-                "HALF or FLOAT",
+                expected="HALF or FLOAT",
                 next_step="return the dtype.",
             )
         off, cycles = multiplied(product, learner_run)
@@ -454,7 +457,7 @@ class Descent:
                 else returned(updated, "")
             )
             expected = f"the new w, of shape {w.shape}"
-            raise NotYet(self.tried, actual, expected, next_step="return w.")
+            raise NotYet(self.tried, actual, expected=expected, next_step="return w.")
         returned_value = [name for name, *_ in self.casts[before:]]
         for name in ("x", "w", "error"):
             if name not in returned_value and (name != "x" or not before):
@@ -518,7 +521,9 @@ def _in_eight_bits(answer: Callable[..., Any]) -> Passed:
             if abs(loss - right) <= NEAR * right:
                 continue
             fault = NotYet(
-                learner_run.tried, f"a loss of {loss:.4g}", f"{right:.4g}, within {NEAR:.0%}"
+                learner_run.tried,
+                f"a loss of {loss:.4g}",
+                expected=f"{right:.4g}, within {NEAR:.0%}",
             )
         refused = refusing(
             "11.6",

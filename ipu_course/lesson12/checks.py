@@ -79,7 +79,7 @@ def _by_hand(answer: Any) -> Passed:
     for number, trial in enumerate(_products()):
         run = trial.through(answer, "12.1")
         if difference := run.wrong("out"):
-            why = f"the ordinary matrices are right; here: {trial.tried}." * (number > 1)
+            why = f"the ordinary matrices are right; here: {trial.tried}." if number > 1 else ""
             advice = "take one block, and one number of it: where does its product go?"
             raise run.refused("12.1", difference.words, quoted(difference.right[0]), advice, why)
         reports.append(run.report)
@@ -269,7 +269,7 @@ def _one_engine(answer: Callable[..., Any]) -> Passed:
         raise NotYet(
             description,
             returned(returned_value, ""),
-            "a list of ten",
+            expected="a list of ten",
             next_step="one entry a pattern.",
         )
 
@@ -286,11 +286,23 @@ def _one_engine(answer: Callable[..., Any]) -> Passed:
     refused = partial(refusing("12.4", alike), description)
     if not engines:
         advice = "dynamic_engine(params) makes one: write into it, run it, read from it."
-        raise NotYet(description, "no engine compiled", "one", "the device is to multiply.", advice)
+        raise NotYet(
+            description,
+            "no engine compiled",
+            expected="one",
+            why="the device is to multiply.",
+            next_step=advice,
+        )
     if engines > 1:
         why = "to compile takes longer than ten runs. The pattern is data: what the host writes."
         advice = "make the engine before the loop, and in the loop write, run and read."
-        raise NotYet(description, f"{counted(engines, 'engine')} compiled", "one", why, advice)
+        raise NotYet(
+            description,
+            f"{counted(engines, 'engine')} compiled",
+            expected="one",
+            why=why,
+            next_step=advice,
+        )
     if len(returned_value) != len(patterns):
         advice = "one entry for each pattern, in their order."
         raise refused(f"{counted(len(returned_value), 'entry', 'entries')}", "ten", advice)
@@ -415,7 +427,10 @@ def _regrown(answer: Callable[..., Any]) -> Passed:
             actual = f"shapes {shapes}" if parts else returned(layer, "")
             wanted = f"there and weights, of shapes {arguments[0].shape} and {arguments[1].shape}"
             raise NotYet(
-                description, actual, wanted, next_step="return both, with a comma between them."
+                description,
+                actual,
+                expected=wanted,
+                next_step="return both, with a comma between them.",
             )
         returned_value.append(
             (description, arguments, np.asarray(parts[0]).astype(bool), np.asarray(parts[1]))

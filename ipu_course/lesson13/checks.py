@@ -140,13 +140,23 @@ def _ported(answer: Callable[..., Any]) -> Passed:
         if len(returned_value) > 1:
             why = "each model begins again, with the weights that make() gives it."
             message = f"{len(returned_value)} models were made"
-            raise NotYet(description, message, "1", why, "make one, in front of all loops.")
+            raise NotYet(
+                description,
+                message,
+                expected="1",
+                why=why,
+                next_step="make one, in front of all loops.",
+            )
         wanted = epochs * (many // (batch * steps))
         if len(model.compiles) > 1:
             why = "what is compiled can run as often as one likes."
             message = f"{len(model.compiles)} programs were compiled"
             raise NotYet(
-                description, message, "1", why, "call compile() and fit() once, in front of loops."
+                description,
+                message,
+                expected="1",
+                why=why,
+                next_step="call compile() and fit() once, in front of loops.",
             )
         if runs != wanted:
             raise NotYet(
@@ -156,7 +166,7 @@ def _ported(answer: Callable[..., Any]) -> Passed:
         right = plain_loop(images, labels, epochs, batch, steps)
         if where := difference(learner_run[0], right[0], 1e-4):
             why, advice = _other_loop(learner_run, images, labels, epochs, batch, steps)
-            raise NotYet(description, f"weights: {where}", "", why, advice)
+            raise NotYet(description, f"weights: {where}", why=why, next_step=advice)
         reports.append(model.report)
     return Passed("30 digits, and 15: weights as in the plain loop", evidence=reports)
 
@@ -203,11 +213,16 @@ def _whose(runs: int, wanted: int) -> tuple[str, str]:
 def _runs(model: Any, description: str) -> int:
     """Return how often the device ran a model's program."""
     if not isinstance(model, keras.Model):
-        raise NotYet(description, returned(model), "a model", "", "return the model.")
+        raise NotYet(
+            description, returned(model), expected="a model", next_step="return the model."
+        )
     if not model.compiles:
         why = "the device has not been used."
         raise NotYet(
-            description, "a model that ran nowhere", "", why, "fit() runs what compile() says."
+            description,
+            "a model that ran nowhere",
+            why=why,
+            next_step="fit() runs what compile() says.",
         )
     return len(model.report.runs)
 
@@ -231,7 +246,10 @@ def rows(answer: Callable[..., Any]) -> Iterator[None]:
         if not isinstance(tensor, Tensor):
             description = f"{name_of(answer)} {'with' if len(arguments) > 3 else 'without'} g"
             raise NotYet(
-                description, returned(tensor), "a tensor", "", "return what low.call gives."
+                description,
+                returned(tensor),
+                expected="a tensor",
+                next_step="return what low.call gives.",
             )
         return tensor
 
@@ -372,7 +390,7 @@ def _recompiled(answer: Callable[..., Any]) -> Passed:
         run = answer(*arguments)
         if not isinstance(run, StandIn):
             advice = "return what make() made, or what the cache has of it."
-            raise NotYet(description, returned(run), "a run", "", advice)
+            raise NotYet(description, returned(run), expected="a run", next_step=advice)
         return run
 
     with answering(description):
@@ -438,7 +456,10 @@ def _kept(answer: Callable[..., Any]) -> Passed:
         if not isinstance(returned_value, dict):
             advice = 'return a dictionary, as {"relu9": 4608}.'
             raise NotYet(
-                description, returned(returned_value), "names with their bytes", "", advice
+                description,
+                returned(returned_value),
+                expected="names with their bytes",
+                next_step=advice,
             )
         actual[name] = {str(n): plain(b) for n, b in returned_value.items()}
     for name, graph in graphs().items():
@@ -449,8 +470,11 @@ def _kept(answer: Callable[..., Any]) -> Passed:
         refused = refusing(
             "13.6", lambda f: all(f(g.but()) == actual[n] for n, g in graphs().items())
         )
-        wrong = [n for n in (*right, *learner_run) if right.get(n) != learner_run.get(n)]
-        first_wrong = wrong[0]
+        wrong = {n for n in (*right, *learner_run) if right.get(n) != learner_run.get(n)}
+        # An answer may have collected its names in a set, so their order says nothing.
+        outputs = (v.name for op in graph.ops for v in op.outs)
+        place = {name: number for number, name in enumerate(outputs)}
+        first_wrong = min(wrong, key=lambda n: (n not in right, place.get(n, len(place)), n))
         message, wanted = (
             f"{b[first_wrong]} bytes" if first_wrong in b else "left out"
             for b in (learner_run, right)

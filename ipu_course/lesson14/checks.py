@@ -122,7 +122,9 @@ def _heat(answer: Any) -> Passed:
             if any(isinstance(step, Copy) for step in all_of(loop.body)):
                 why = "a copy moves the whole plate in each round, and computes nothing."
                 advice = "let the second step of a round read other, and write plate."
-                raise NotYet(trial.tried, "a Copy in the loop", "none", why, advice)
+                raise NotYet(
+                    trial.tried, "a Copy in the loop", expected="none", why=why, next_step=advice
+                )
         _refuse_elsewhere(run, len(trial.more[0]))
         reports.append(run.report)
     few = _plates()[2]
@@ -143,7 +145,9 @@ def _refuse_elsewhere(run: Ran, blocks: int) -> None:
         idle = wrong[0] < blocks
         actual = f"tile {tile} has {'a' if idle else 'no'} block and {'no' if idle else 'a'} vertex"
         why = "a block is best computed where it lies: elsewhere all of it has to travel."
-        raise NotYet(run.trial.tried, actual, "", why, "map the vertex of blocks[t] to tile t.")
+        raise NotYet(
+            run.trial.tried, actual, why=why, next_step="map the vertex of blocks[t] to tile t."
+        )
 
 
 # --- 14.2 -----------------------------------------------------------------------------------------
@@ -486,7 +490,7 @@ def _triangles(answer: Any) -> Passed:
     if bars.yours > bars.budget:
         why = "the count is right, and found by looking far more often than two sorted rows need."
         advice = "two places, one in each row: the one with the smaller number goes on."
-        raise NotYet(trial.tried, "too many cycles", "", why, advice, bars)
+        raise NotYet(trial.tried, "too many cycles", why=why, next_step=advice, bars=bars)
     return Passed(f"{len(totals)} graphs", bars, totals)
 
 

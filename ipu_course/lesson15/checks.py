@@ -76,7 +76,10 @@ def _fused(answer: Callable[..., Any]) -> Passed:
         actual.append(learner_run := call(answer, *case))
         if not isinstance(learner_run, (tuple, list)) or len(learner_run) != 2:
             raise NotYet(
-                description, returned(learner_run), "eta and lam", "", "return both: eta, lam."
+                description,
+                returned(learner_run),
+                expected="eta and lam",
+                next_step="return both: eta, lam.",
             )
         right = marginal_of_product(*case)
         if where := _apart(learner_run, right):
@@ -291,13 +294,20 @@ def _robust(answer: Any) -> Passed:
                 where = where.replace("nan", "nothing was written")
                 description = f"{name}, where {position}"
                 raise NotYet(
-                    description, where, quoted(right), why, advice, draws=partial(_drawn, answer)
+                    description,
+                    where,
+                    expected=quoted(right),
+                    why=why,
+                    next_step=advice,
+                    draws=partial(_drawn, answer),
                 )
     trial_run = (trial := _image()).through(answer, "15.3")
     right = trial.tensors["belief"].right[0][:, 0]
     if where := difference(trial_run.came[0]["belief"][:, 0], right, 2e-3):
         advice = "write both messages from what came in this round alone."
-        raise NotYet(trial.tried, f"means: {where}", "", "", advice, draws=partial(_drawn, answer))
+        raise NotYet(
+            trial.tried, f"means: {where}", next_step=advice, draws=partial(_drawn, answer)
+        )
     return Passed(f"{len(FACTORS)} pairs of messages, and an image", evidence=trial_run.report)
 
 
@@ -366,7 +376,14 @@ def _placed(answer: Callable[..., Any]) -> Passed:
             )
             why = why or "nothing is sent, and one tile does all the work."
             advice = "deal the image out first, then look at the borders."
-            raise NotYet(description, message, f"{maximum} at the most", why, advice, draws=draws)
+            raise NotYet(
+                description,
+                message,
+                expected=f"{maximum} at the most",
+                why=why,
+                next_step=advice,
+                draws=draws,
+            )
         factors = np.concatenate([parts[1].ravel(), parts[2].ravel()])
         best = cuts(blocks(height, width, tiles, maximum))
         sent = bytes_of(parts[0], factors, tiles)
@@ -377,7 +394,15 @@ def _placed(answer: Callable[..., Any]) -> Passed:
         if sent > limit:
             why, advice = _why_so_many(parts, tiles)
             bars = Bars(limit, sent, "bytes exchanged in a round")
-            raise NotYet(description, f"{sent:,} bytes", f"{limit:,}", why, advice, bars, draws)
+            raise NotYet(
+                description,
+                f"{sent:,} bytes",
+                expected=f"{limit:,}",
+                why=why,
+                next_step=advice,
+                bars=bars,
+                draws=draws,
+            )
     bars = Bars(budget, yours, "bytes exchanged in a round")
     return Passed(f"{len(IMAGES)} images", bars, flat)
 
@@ -393,7 +418,12 @@ def _three(learner_run: Any, image: tuple[int, int], tiles: int, description: st
     """
     if not isinstance(learner_run, (tuple, list)) or len(learner_run) != 3:
         wanted = "three arrays: pixels, right, down"
-        raise NotYet(description, returned(learner_run), wanted, "", "return pixels, right, down.")
+        raise NotYet(
+            description,
+            returned(learner_run),
+            expected=wanted,
+            next_step="return pixels, right, down.",
+        )
     height, width = image
     shapes = {"pixels": image, "right": (height, width - 1), "down": (height - 1, width)}
     for (name, shape), part in zip(shapes.items(), learner_run, strict=True):
@@ -405,7 +435,10 @@ def _three(learner_run: Any, image: tuple[int, int], tiles: int, description: st
             kind = "" if part_array.dtype.kind in "iu" else f" of {part_array.dtype}"
             message = f"{name}: the shape {part_array.shape}{kind}"
             raise NotYet(
-                description, message, f"whole numbers, {shape}", "", "a tile for each of them."
+                description,
+                message,
+                expected=f"whole numbers, {shape}",
+                next_step="a tile for each of them.",
             )
         if part_array.size and not 0 <= part_array.min() <= part_array.max() < tiles:
             place = tuple(int(i) for i in np.argwhere((part_array < 0) | (part_array >= tiles))[0])
@@ -415,7 +448,10 @@ def _three(learner_run: Any, image: tuple[int, int], tiles: int, description: st
                 why += ": not all strips are equally wide."
             advice = "row * parts // height is the part of a row, and never too large."
             raise NotYet(
-                description, f"{name}{list(place)} on tile {part_array[place]}", "", why, advice
+                description,
+                f"{name}{list(place)} on tile {part_array[place]}",
+                why=why,
+                next_step=advice,
             )
     return [np.asarray(part) for part in learner_run]
 
@@ -482,21 +518,31 @@ def _side(side: Any, name: str) -> tuple[Report, dict[str, Array]]:
         or len(returned_value) != 2
         or not isinstance(returned_value[0], Report)
     ):
-        raise NotYet(description, returned(returned_value), "(a report, results)", "", advice)
+        raise NotYet(
+            description, returned(returned_value), expected="(a report, results)", next_step=advice
+        )
     report, results = returned_value
     if not isinstance(results, dict) or not results:
-        raise NotYet(description, f"results: {shown(results)}", "arrays by name", "", advice)
+        raise NotYet(
+            description, f"results: {shown(results)}", expected="arrays by name", next_step=advice
+        )
     if not report.runs:
-        raise NotYet(description, "a report in which nothing ran", "", "", "run the engine first.")
+        raise NotYet(
+            description, "a report in which nothing ran", next_step="run the engine first."
+        )
     arrays = {str(key): np.asarray(value) for key, value in results.items()}
     for key, array in arrays.items():
         if array.dtype.kind not in "biuf" or not array.size:
-            raise NotYet(description, f"{key}: {shown(results[key])}", "numbers", "", advice)
+            raise NotYet(
+                description, f"{key}: {shown(results[key])}", expected="numbers", next_step=advice
+            )
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             place = [int(i) for i in np.argwhere(~np.isfinite(array))[0]]
             why = "it is equal to nothing, so nothing can be said of it."
             advice = "was it ever written? Is anything divided by 0?"
-            raise NotYet(description, f"{key}{place} is {array[tuple(place)]}", "", why, advice)
+            raise NotYet(
+                description, f"{key}{place} is {array[tuple(place)]}", why=why, next_step=advice
+            )
     return report, {k: a.astype(float) if a.dtype.kind == "f" else a for k, a in arrays.items()}
 
 
@@ -505,18 +551,23 @@ def _capstone(faster: Any, before: Any, paragraph: Any) -> Passed:
         message = counted(len(str(paragraph).split()), "word") if isinstance(paragraph, str) else ""
         advice = "what was slow, how did you see it, what did you change, and what did it bring?"
         wanted = f"{WORDS} words or more"
-        raise NotYet("your paragraph", message or returned(paragraph), wanted, "", advice)
+        raise NotYet(
+            "your paragraph", message or returned(paragraph), expected=wanted, next_step=advice
+        )
     keep(paragraph)  # store it first, so that faulty programs do not lose it
     (old, right), (new, learner_run) = _side(before, "before"), _side(faster, "after")
     description = "both programs"
     if old.target != new.target:
         why = str(compared(old, new).of("machine")[0].name).replace("_", " ") + " differs."
         advice = "make the device of the target that the function is given."
-        raise NotYet(description, "two machines", "one", why, advice)
+        raise NotYet(description, "two machines", expected="one", why=why, next_step=advice)
     if right.keys() != learner_run.keys():
         message = f"after: {', '.join(sorted(learner_run))}; before: {', '.join(sorted(right))}"
         raise NotYet(
-            description, message, "the same names", "", "return what the program before returns."
+            description,
+            message,
+            expected="the same names",
+            next_step="return what the program before returns.",
         )
     for name, array in right.items():
         if learner_run[name].shape != array.shape:
@@ -525,19 +576,29 @@ def _capstone(faster: Any, before: Any, paragraph: Any) -> Passed:
             )
             advice = "return all of the results, as the program before does."
             raise NotYet(
-                description, actual, wanted, "results of two shapes are not equal.", advice
+                description,
+                actual,
+                expected=wanted,
+                why="results of two shapes are not equal.",
+                next_step=advice,
             )
         if where := difference(learner_run[name], array, EQUAL):
             why = "they do not compute the same, so one cannot be quicker than the other."
             advice = "make it equal first. Whatever is quicker then counts."
-            raise NotYet(description, f"{name}: {where}", "equal results", why, advice)
+            raise NotYet(
+                description, f"{name}: {where}", expected="equal results", why=why, next_step=advice
+            )
     said_so = [codelet.name for codelet in new.profile.codelets if codelet.ground == GIVEN]
     if said_so or new.unknown_codelets:
         actual = f"{(said_so or new.unknown_codelets)[0]} "
         actual += "says itself what it costs" if said_so else "costs nobody knows what"
         why = "here the cost decides, and it is counted from compute()."
         raise NotYet(
-            description, actual, "cycles as they are counted", why, "leave that to the model."
+            description,
+            actual,
+            expected="cycles as they are counted",
+            why=why,
+            next_step="leave that to the model.",
         )
     units = ("modelled cycles", "bytes exchanged")
     pairs = [(float(r.total_cycles), float(r.exchange_bytes_per_tile[0].sum())) for r in (old, new)]
@@ -551,7 +612,15 @@ def _capstone(faster: Any, before: Any, paragraph: Any) -> Passed:
         why = f"the best of both is {units[best]}, {100 - 100 * shares[best]:.0f} % fewer."
         advice = "what takes longest? show.balance and show.exchange of the report say."
         draws = partial(show.bsp, old, new)
-        raise NotYet(description, figures, "20 % fewer of one of them", why, advice, bars, draws)
+        raise NotYet(
+            description,
+            figures,
+            expected="20 % fewer of one of them",
+            why=why,
+            next_step=advice,
+            bars=bars,
+            draws=draws,
+        )
     keep(paragraph, f"{figures}.")
     return Passed(
         f"equal results; {compared(old, new).sentence()}", bars, list(learner_run.values())

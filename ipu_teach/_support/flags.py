@@ -1,7 +1,8 @@
 """Arguments that are True or False: the calls of a `flagged` function are checked by its `bool`
 hints.
 
-@flagged def images(pictures: Array, *, diverging: bool = False) -> Picture: ...
+    @flagged
+    def images(pictures: Array, *, diverging: bool = False) -> Picture: ...
 
 Without the check, any text or number would act as True, and an array would end in the middle of the
 call with numpy's error.

@@ -39,7 +39,7 @@ class Outcome:
         try:
             pickle.loads(pickle.dumps(self.error))
             return _arrived, (self.error, description)
-        except Exception:  # one that cannot be made again from its arguments
+        except Exception:  # an error that cannot be rebuilt from its arguments
             return _arrived, (
                 RuntimeError(f"{type(self.error).__name__}: {self.error}"),
                 description,
@@ -74,7 +74,7 @@ def outcomes(
                 except KeyboardInterrupt:
                     break
             return results
-        # What was typed in a notebook is in no file, and codelets are read as text.
+        # Codelets typed in a notebook have no file, but their source text is needed.
         typed = {
             name: entry
             for name, entry in linecache.cache.items()
@@ -107,8 +107,11 @@ def attempt(function: Callable[[Any], Any], argument: Any) -> Outcome:
 
 
 def _away(function: Callable[[Any], Any], argument: Any, typed: dict[str, Any]) -> Outcome:
-    """Return the outcome of a call in another process, where no progress is shown and the text of
-    typed codelets is missing."""
+    """Return the outcome of a call, perhaps in another process.
+
+    Its progress is hidden there, and the text of codelets typed in a notebook, `typed`, is passed
+    on.
+    """
     linecache.cache.update(typed)
     with working("call", hidden=True):
         return attempt(function, argument)
@@ -118,7 +121,7 @@ def _outcome(future: Future[Outcome]) -> Outcome | None:
     """Return what came of a call; None if it was stopped."""
     try:
         return future.result()
-    except (CancelledError, KeyboardInterrupt):  # which reaches the processes of a pool, too
+    except (CancelledError, KeyboardInterrupt):  # Ctrl-C also reaches the processes of a pool
         return None
     except Exception as error:  # the process ended, or what it returned cannot travel
         return Outcome(error=error)
@@ -135,7 +138,7 @@ def check_travels(call: str, executor: object, sent: Mapping[str, object]) -> No
     if processes is None or not isinstance(executor, processes.ProcessPoolExecutor):
         return
     context, begun = getattr(executor, "_mp_context", None), getattr(executor, "_processes", None)
-    # which copies all that there is
+    # a forked process gets a copy of everything in memory
     forks = context is not None and context.get_start_method() == "fork" and not begun
     for name, value in sent.items():
         try:

@@ -1,6 +1,9 @@
 """Progress of long work: one line on a terminal or below a notebook's cell, removed at the end.
 
-with working("compile") as work: work.total = 40 for work.done in range(40): ...
+    with working("compile") as work:
+        work.total = 40
+        for work.done in range(40):
+            ...
 
 Nothing is shown in the first second, in a log, or in a notebook without a reader: a page that a
 person looks at names the cell that it runs, and a program that stores outputs does not. The working
@@ -121,7 +124,7 @@ class Growth(TrackedWork):
         return self.still == 0
 
     def draw(self, inner: TrackedWork) -> None:
-        if self.within_a_line:  # which it would overwrite
+        if self.within_a_line:  # drawing would overwrite that line
             return
         if self._bar is None and type(self.screen) is _Screen:
             for beside in _BESIDE:
@@ -304,7 +307,7 @@ class _Cell(_Screen):
     def __init__(self, file: TextIO, shell: Any) -> None:
         super().__init__(file)
         self._shell = shell
-        self._context: Context = copy_context()  # which tells where the cell's outputs go
+        self._context: Context = copy_context()  # says where the cell's outputs go
         self._handle: Any = None
 
     def at_end(self, call: Callable[[], None]) -> None:

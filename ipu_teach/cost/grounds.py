@@ -73,7 +73,7 @@ def step_grounds(
         cycles_by_ground[resting[name]] += share
         remaining -= share
     rest = max(codelets, key=lambda name: codelets[name]) if total else ""
-    # what division left over; a copy on its tile
+    # the remainder of the division, or a copy on its tile
     cycles_by_ground[resting[rest] if rest else of("memcpy_bytes_per_cycle")] += remaining
     return cycles_by_ground
 

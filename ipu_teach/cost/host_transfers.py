@@ -102,7 +102,7 @@ def _landed(target: Target, packet: Array, owner: Array, packets: Array) -> tupl
         begin = ipu * target.tiles_per_ipu
         count = target.tiles_per_ipu
         if len(mixed) and high[mixed].max() < begin + target.io_tiles:
-            count = target.io_tiles  # what concerns I/O tiles alone lands on no other
+            count = target.io_tiles  # transfers of I/O tiles land on I/O tiles only
         per_replica, remainder = divmod(len(mixed), count)
         tile[mixed] = begin + np.repeat(
             np.arange(count), per_replica + (np.arange(count) < remainder)

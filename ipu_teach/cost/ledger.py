@@ -446,7 +446,7 @@ def _pointer_bytes(field: Field, target: Target, layout: Layout | ListLayout) ->
         vector_bytes = word
     if field.depth == 1 and field.form == "edges":
         elements = sum(part.size for _, part in layout.parts)
-        return elements * word + 2 * word  # one address per element
+        return elements * word + 2 * word  # an address for each element
     if field.depth == 1:
         return vector_bytes
     rows = layout.shape[0] if isinstance(layout, Layout) else len(layout.parts)

@@ -379,6 +379,6 @@ def told(turn: Turn) -> str:
     parts = [f"{name} = {value!s}" for name, value in turn.values.items()]
     for name, places in turn.stored.items():
         pairs = zip(places, turn.held[name], strict=False)
-        shown = (f"[{place}]" * (place != ()) + f" = {value!s}" for place, value in pairs)
+        shown = ((f"[{place}]" if place != () else "") + f" = {value!s}" for place, value in pairs)
         parts.append(f"stores {name}{', '.join(shown)}{', …' * (len(places) > MOST_TOLD)}")
     return "; ".join(parts)

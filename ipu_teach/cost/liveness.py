@@ -117,7 +117,7 @@ class _Place:
         self.node = node
         self.children = tuple(_Place(child, accesses) for child in node.children)
         self.predicate = accesses.touched(node.predicate)
-        self.live = accesses.none()  # of a leaf that never runs
+        self.live = accesses.none()  # no variable, for a leaf that never runs
         if node.step >= 0:
             access = accesses.of(node.step)
             self.uses = access.reads

@@ -128,10 +128,10 @@ class StepCost:
             return np.array([external - 1]), np.array([self.cycles])
         if group and not external:
             return self._by_group(ipus.reshape(-1, group, ipus.shape[1]), target)
-        if external:  # I/O tiles of all IPUs, what computes on all of them, or both
+        if external:  # the I/O tiles of all IPUs, their computing tiles, or both
             meets = np.where(np.broadcast_to(ipus.any(axis=0), ipus.shape), 0, -1).reshape(-1)
             return meets, np.where(meets == 0, self.cycles, 0)
-        ipu = np.repeat(np.arange(len(ipus)), ipus.shape[1])  # of each set
+        ipu = np.repeat(np.arange(len(ipus)), ipus.shape[1])  # for each set
         for_all_ipus = ipus.shape[1] > 1 and self.kind not in UNMET
         meet: Array = np.asarray(ipus.all(axis=1) & for_all_ipus)[ipu]
         lasts = np.array([self.link_cycles(target, number) for number in range(len(ipus))])[ipu]
@@ -238,7 +238,7 @@ class CostModel:
         self.target: Target = target or compiled.graph.target
         self._steps: dict[int, StepCost] = {}
         self._by_set: dict[int, tuple[Array, Array]] = {}
-        # what compiled steps move, which no rate changes
+        # the data that compiled steps move does not depend on rates
         self._exchanges: dict[int, tuple[Traffic, ...]] = {}
 
     def at(self, target: Target) -> CostModel:

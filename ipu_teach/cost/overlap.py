@@ -73,7 +73,7 @@ class Overlap:
         external = of_all(meets)
         at_work = np.ones(lasts.shape, bool) if at_work is None else at_work
         self.idle: Array = np.where(at_work, 0, self.shared)
-        # whom an IPU without a part in a step waits for, of those that begin it together
+        # the IPU for which one without a part in a step waits, of those that begin it together
         self._first = np.repeat(at_work.argmax(axis=1)[:, None], lasts.shape[1], axis=1)
         for step, ipu in np.argwhere((meets > 0) & ~at_work).tolist():
             self._first[step, ipu] = (at_work & (meets == meets[step, ipu]))[step].argmax()
@@ -139,7 +139,7 @@ class Overlap:
         when the last one ends."""
         starts = self.starts(first, last)
         steps = self.lasts[self.order[first:last]]
-        # what keeps nobody, everybody passes
+        # a step that delays no IPU is passed by all
         at = (steps > 0) | ~np.any(steps > 0, axis=1, keepdims=True)
         begin = np.min(starts, axis=1, where=at, initial=self.total)
         return (

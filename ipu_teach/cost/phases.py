@@ -78,6 +78,6 @@ def link_cycles_of(step: StepCost, target: Target, own: int, meets: Array) -> in
     return max(step.link_cycles(target, ipu) for ipu in ipus)
 
 
-@lru_cache(maxsize=64)  # of a step that several IPUs do apart each asks
+@lru_cache(maxsize=64)  # a step that several IPUs execute separately asks for each
 def _moving(traffic: Traffic, target: Target) -> tuple[Array, Array]:
     return traffic.done(target), traffic.tile_cycles(target)

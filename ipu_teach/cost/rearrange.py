@@ -73,7 +73,7 @@ def copied(
     place = local(tile_map, low[part] + begin - first[part])
     size = end - begin
     local_rows, away = np.flatnonzero(owner == tile), np.flatnonzero(owner != tile)
-    # of one tile that takes turns with others the pieces lie side by side all the same
+    # the pieces of a tile that takes turns with others are contiguous nevertheless
     local_rows = local_rows[order_of(tile[local_rows])]
     moved = _joined(
         tile[local_rows], size[local_rows], local(tile_map, begin[local_rows]), place[local_rows]
@@ -199,7 +199,7 @@ def _moves(
     field = table.fields[name]
     tile = table.tiles[rows].astype(np.int64)
     offset = table.offsets[name][rows]
-    if not field.written:  # what several vertices of a tile read is gathered once
+    if not field.written:  # data that several vertices of a tile read is gathered once
         order = np.lexsort((offset, tile, layout))
         same = np.ones(max(len(order) - 1, 0), bool)
         for column in (layout, tile, offset):

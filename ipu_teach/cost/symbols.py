@@ -1,6 +1,6 @@
 """Numbers as expressions in text: a price for a count of elements that is known by name only.
 
-16 * ((Symbol("n") + 1) // 2) # 16 * ((n + 1) // 2)
+16 * ((Symbol("n") + 1) // 2)        # 16 * ((n + 1) // 2)
 """
 
 from __future__ import annotations

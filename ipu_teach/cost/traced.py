@@ -129,7 +129,7 @@ _ELIMINATION = (
 )
 _LOOPS: dict[str, tuple[str, str, str]] = {
     "solve": _ELIMINATION,
-    "inv": (f"{_ELIMINATION[0]} move", *_ELIMINATION[1:]),  # of the columns of 1
+    "inv": (f"{_ELIMINATION[0]} move", *_ELIMINATION[1:]),  # for the columns of 1
     "det": (f"{_ELIMINATION[0]} move equal decide multiply multiply", *_ELIMINATION[1:]),
     "cholesky": ("move sqrt move", "move move divide move move move", _UPDATE),
     # of what is solved for: its swaps, and the two ways through the triangles
@@ -260,7 +260,7 @@ class Tally:
             self._work(op)
 
     def _work(self, op: Op) -> None:
-        if op.fn is upper:  # what the function before it made, too
+        if op.fn is upper:  # a result of the function before it, too
             self.made[op.result] = self.loops
             return
         refs = [a for a in op.args if isinstance(a, Ref)]
@@ -469,6 +469,6 @@ def vertex_cycles(group: Group, target: Target, measured: Array | None = None) -
     else:
         modelled = trace_cycles(group.trace, target)
         if codelet.context == "supervisor":
-            # one worker of six does it all
+            # one of six workers does all the work
             modelled = modelled * target.num_worker_contexts + start
     return np.where(estimates >= 0, estimates, modelled)

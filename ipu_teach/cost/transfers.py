@@ -20,7 +20,7 @@ from ipu_teach.cost.host_transfers import landing, with_host
 from ipu_teach.graph.tile_map import TileMap, expand
 from ipu_teach.types import Array
 
-# of memory, counted once for each receiver; beyond that every receiver is its own message
+# bytes of memory, counted once for each receiver; beyond that every receiver has its own message
 MOST_PIECES = 4_000_000
 
 
@@ -45,7 +45,7 @@ class Transfers:
 NOTHING = Transfers(np.zeros(0, np.int64), np.zeros(0, np.int64), ())
 
 
-@lru_cache(maxsize=8)  # of a step that several IPUs do apart each asks
+@lru_cache(maxsize=8)  # a step that several IPUs execute separately asks for each
 def transfers(graph: FrozenGraph, step: Step) -> tuple[Transfers, ...]:
     """Return the messages of each exchange of a step, in the order of `StepCost.exchange`: before
     and after what it computes."""
@@ -54,7 +54,7 @@ def transfers(graph: FrozenGraph, step: Step) -> tuple[Transfers, ...]:
         arriving = _messages(
             graph.tile_map, *edge_requests(graph, compute_set, "output", moves(step))
         )
-        # What a vertex writes on another tile travels from the vertex's tile to the owner's.
+        # Data written on another tile travels from the vertex's tile to the owner's.
         by, begin, end, to = crossing(graph.tile_map, *edge_requests(graph, compute_set, "input"))
         return arriving, _pairs(by, to, end - begin)
     transfer = with_host(step)

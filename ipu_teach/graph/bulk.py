@@ -19,7 +19,7 @@ from ipu_teach.graph.vertex import Field, unknown_field
 from ipu_teach.graph.vertex_table import UNCONNECTED, VertexRange, VertexTable
 from ipu_teach.types import Array, DType, to_host_array
 
-MOST_VERTICES = 10**8  # of one call: 4 GB of columns
+MOST_VERTICES = 10**8  # of one call, whose columns take 4 GB
 
 if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph
@@ -289,7 +289,7 @@ def _rows(graph: Graph, tensor: Tensor) -> tuple[Array, Array]:
 
 def _listed(graph: Graph, dtype: type[DType], rows: Array, shape: Shape) -> tuple[Array, Array]:
     """Return (ids of the different layouts among rows of positions, which of them each row has)."""
-    if np.all(rows == rows[:1]):  # as they mostly are: pieces of one length
+    if np.all(rows == rows[:1]):  # the usual case: pieces of one length
         distinct = rows[:1]
         which = np.zeros(rows.shape[:1], np.int64)
     else:

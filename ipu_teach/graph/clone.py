@@ -49,9 +49,9 @@ def make_clone(
         starts, lengths = _by_tile(original, starts, lengths, tile_map)
     variable = allocate(dtype, (int(lengths.sum()),))
     _copy_tiles(original, starts, lengths, variable, tile_map, log)
-    if len(starts) == 1:  # one block of memory: the same strides within the new one
+    if len(starts) == 1:  # one block of memory, with the same strides in the new one
         return Tensor.of(original.graph, dtype, variable.offset - int(starts[0]), original.layout)
-    # Where each run of the original has come to lie, looked up for every element.
+    # Where each run of the original is now, looked up for every element.
     order = np.argsort(starts)
     place = (np.cumsum(lengths) - lengths)[order]
     positions = original.layout.positions

@@ -25,7 +25,7 @@ class ComputeSet:
         self.name = name
         self.tables: dict[type[Vertex], VertexTable] = {}
         self.num_vertices = 0
-        self.replicas = 1  # whose vertices follow each other in every table
+        self.replicas = 1  # its vertices are consecutive in every table
 
     def __repr__(self) -> str:
         return outline.compute_set_line(self)

@@ -120,7 +120,7 @@ class Tiles:
                 )
             number = self.number(tile, tensor)
             for interval in intervals:
-                # as they mostly are
+                # the usual case
                 plain = type(interval) is tuple and [*map(type, interval)] == [int, int]
                 span = interval if plain else as_shape(interval)
                 if span is None or len(span) != 2 or not 0 <= span[0] <= span[1] <= size:
@@ -209,7 +209,7 @@ def pieces_by_tile(tensor: Tensor, tile_map: TileTable) -> tuple[Array, Array, A
 def intervals_by_tile(begin: Array, count: Array, tile: Array) -> dict[int, TileRanges]:
     """Return, for each tile in ascending order, the (begin, end) intervals of a tensor on it.
     Pieces that are unmapped, or mapped outside these tiles, are left out."""
-    if len(tile) == 1 and tile[0] >= 0:  # as small tensors are, of which there are many
+    if len(tile) == 1 and tile[0] >= 0:  # the usual case for small tensors, of which there are many
         return {int(tile[0]): [(int(begin[0]), int(begin[0] + count[0]))]}
     mapped = np.flatnonzero(tile >= 0)
     mapped = mapped[order_of(tile[mapped])]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph
     from ipu_teach.graph.tensor import Tensor
 
-MOST_ROWS = 15  # of a table; what follows is counted
+MOST_ROWS = 15  # rows of a table; the rest is counted
 
 
 def tensor_line(tensor: Tensor) -> str:
@@ -57,7 +57,7 @@ def bytes_by_tile(tensor: Tensor) -> tuple[Array, Array]:
 def tensor_table(tensor: Tensor) -> str:
     """Return HTML: the number of elements and bytes of a tensor on each tile."""
     tiles, sizes = bytes_by_tile(tensor)
-    order = np.argsort(tiles == UNMAPPED, kind="stable")  # those on no tile last
+    order = np.argsort(tiles == UNMAPPED, kind="stable")  # unmapped elements last
     rows = [
         (
             "none" if tiles[i] == UNMAPPED else f"{tiles[i]}",

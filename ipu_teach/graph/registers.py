@@ -29,7 +29,7 @@ ESR = 1 << 19
 NANOO = 1 << 20
 # The kit's own: an overflow of a half stops the run where it is stored, other exceptions do not.
 STOP_ON_NANOO = 1 << 31
-SEED_WORDS = 4  # of one worker
+SEED_WORDS = 4  # for each worker
 
 
 @flagged

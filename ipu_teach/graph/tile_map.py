@@ -255,7 +255,7 @@ def meet(start: Array, stop: Array, low: Array, high: Array) -> tuple[int, int, 
     If so, of the first that has: its number, that of the other, and the byte.
     """
     if not len(start) or not len(low) or high.max() <= start[0] or stop[-1] <= low.min():
-        return None  # as fields in different variables do
+        return None  # the usual case: fields in different variables
     others = np.searchsorted(stop, low, "right")
     overlapping = np.flatnonzero(np.searchsorted(start, high) > others)
     if not overlapping.size:

@@ -1,6 +1,6 @@
 """The form in which a vertex's state holds the pointer to a Vector: Poplar's vector layouts.
 
-x: Input[Vector[FLOAT, VectorLayout.ONE_PTR]]
+    x: Input[Vector[FLOAT, VectorLayout.ONE_PTR]]
 
 A layout is a class that is never instantiated, as a dtype is, so that the line above passes a type
 checker. It changes the bytes of a vertex's edge pointers and nothing else. ONE_PTR is an exception:

@@ -32,7 +32,7 @@ class VirtualGraph(Graph):
         ipus = target.num_ipus if is_count else max(1, len(parent_tiles) // target.tiles_per_ipu)
         ipus = ipus if len(parent_tiles) % ipus == 0 else 1
         tiles_per_ipu = len(parent_tiles) // ipus
-        # what is not made of whole IPUs has nothing set aside
+        # tiles that are not whole IPUs have no I/O tiles
         keeps_ipus = tiles_per_ipu == target.tiles_per_ipu and np.array_equal(
             parent_tiles % tiles_per_ipu, np.arange(len(parent_tiles)) % tiles_per_ipu
         )

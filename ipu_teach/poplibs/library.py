@@ -55,7 +55,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 A = TypeVar("A")
 C = TypeVar("C", bound=type[Any])
-OWN = "the function's name"  # as debug_context: the default becomes the name of the function
+OWN = "the function's name"  # as debug_context, whose default becomes the name of the function
 NAMES = "name", "debug_context"
 NAME = "give a name: text, in quotes."
 MOST_SIZE = 2**63

@@ -1,15 +1,16 @@
-"""Optimisers: a parameter takes one step against its slope, by torch's formulas.
+"""Optimisers: a parameter takes one step against its gradient, by torch's formulas.
 
     state = optim.adam(graph, weights, slope, rate, prog)       # in the program of one step
     graph.create_host_read("first", state["first"])             # a tensor as any other
     graph.create_host_write("rate", rate)                       # another rate: nothing is compiled
 
-PopLibs has none; frameworks make them of the calls that these are made of. `parameter` and `slope`
-are FLOAT or HALF, of one shape. `rate` is a number or one FLOAT: a tensor of it can be written
-between two runs. A call returns its state, tensors by name that are 0 at first and lie where the
-parameter does, FLOAT whatever that is: who reads them, and the parameter, when training stops, and
-writes them before it goes on, has the same training as without a stop. A call that is given such a
-`state` keeps it there. All is worked out in FLOAT and rounded once.
+PopLibs has no optimisers; frameworks build them from library calls, as these are built. `parameter`
+and `slope`, its gradient, are FLOAT or HALF, of one shape. `rate` is a number or one FLOAT: a
+tensor of it can be written between two runs. A call returns its state: tensors by name that are 0
+at first and mapped like the parameter, FLOAT whatever its dtype. To interrupt training, read them
+and the parameter, and write them before it goes on: the training is then the same as without a
+stop. A call that is given such a `state` keeps it there. All values are computed in FLOAT and
+rounded once.
 
 Rates that change with the step are functions for the host: `warm_up`, `cosine`, `stairs`.
 """
@@ -127,7 +128,7 @@ class _Step:
         map_in_place(self.graph, result, tensors, self.prog, self.name)
 
     def scalar(self, expression: Any, *operands: Any) -> Tensor | float:
-        """Return the evaluate a scalar expression: a tensor, or a number if it contains no
+        """Evaluate a scalar expression: a tensor, or a number if it contains no
         tensor."""
         result, tensors = in_float(expression, *operands)
         if not isinstance(result, expr.Expr):
@@ -136,7 +137,7 @@ class _Step:
 
 
 def _decayed(decay: float) -> Any:
-    """Return the slope, with the slope of decay / 2 times the squared parameter."""
+    """Return the gradient, plus the gradient of decay / 2 times the squared parameter."""
     return (lambda g, w: g + decay * w) if decay else (lambda g, w: g)
 
 
@@ -154,12 +155,12 @@ def sgd(
     scaled_velocity: bool = False,
     state: State | None = None,
 ) -> State:
-    """Return a step of stochastic descent: v = momentum v + g, w -= rate v, where g is the slope
-    plus `weight_decay` times w.
+    """Append a step of stochastic gradient descent: v = momentum v + g, w -= rate v, where g is the
+    gradient plus `weight_decay` times w.
 
-    As torch.optim.SGD without dampening. With `scaled_velocity` v = momentum v + rate g and w -= v,
-    as in Keras: the steps differ as soon as the rate changes. State: "velocity", v; none without
-    momentum. Raises `PoplibsError`.
+    The formula is that of torch.optim.SGD without dampening. With `scaled_velocity`, v = momentum v
+    + rate g and w -= v, as in Keras: the steps differ as soon as the rate changes. State:
+    "velocity", v; none without momentum. Raises `PoplibsError`.
     """
     numbers = {"momentum": momentum, "weight_decay": weight_decay}
     step = _Step(graph, parameter, slope, rate, prog, debug_context, numbers, state, "velocity")
@@ -206,7 +207,7 @@ def _adam(
     step.set(count, lambda n: n + 1.0)
     step.set(first, lambda m, d, w: m + (1 - beta1) * (g(d, w) - m), *both)
 
-    def square(g: Any) -> Any:  # of a slope of 1e20 only the scaled one is a FLOAT
+    def square(g: Any) -> Any:  # only the scaled square of a gradient of 1e20 is a finite FLOAT
         return (1 - beta2) * g * g if scaled_square else (1 - beta2) * (g * g)
 
     step.set(second, lambda v, d, w: v * beta2 + square(g(d, w)), *both)
@@ -228,20 +229,21 @@ def _adam(
 
 @variant(_adam, None)
 def adam() -> None:
-    """A step of Adam: by running means of the slope and of its square, both freed of their first 0.
+    """Append a step of Adam, by running means of the gradient and of its square, both corrected for
+    their start at 0.
 
-    State: "first", "second", and "step", the number of steps, one FLOAT. `weight_decay`, 0 if not
-    given, times the parameter is a part of the slope, as in torch.optim.Adam. With `eps_hat`, `eps`
-    is added to the root of the running mean before that is freed of its first 0, as in Keras. With
-    `scaled_square` the slope is multiplied by 1 - beta2 before it is squared, as in torch.
-    Raises `PoplibsError`.
+    State: "first", "second", and "step", the number of steps, one FLOAT. `weight_decay` (default 0)
+    times the parameter is part of the gradient, as in torch.optim.Adam. With `eps_hat`, `eps` is
+    added to the root of the running mean before its correction, as in Keras. With `scaled_square`
+    the gradient is multiplied by 1 - beta2 before it is squared, as in torch. Raises
+    `PoplibsError`.
     """
 
 
 @variant(_adam, 0.01)
 def adamw() -> None:
-    """As `adam`, but that the weights decay apart from the slope: w -= rate `weight_decay` w, which
-    is 0.01 if not given. As torch.optim.AdamW. Raises `PoplibsError`."""
+    """Append a step like `adam`, with the weights decaying separately from the gradient: w -= rate
+    `weight_decay` w, by default 0.01. As torch.optim.AdamW. Raises `PoplibsError`."""
 
 
 @library

@@ -46,7 +46,7 @@ def dealt(parts: Sequence[T], tiles: int) -> list[tuple[int, T]]:
 def sensible_parts(size: int, limit: int) -> Array:
     """Return the useful numbers of parts, at most `limit`.
 
-    Of all numbers whose largest part is equally large, only the smallest number is in the array.
+    Of all numbers with an equally large largest part, the array contains only the smallest.
     """
     counts: Array = np.unique(-(-size // -(-size // np.arange(1, max(1, min(size, limit)) + 1))))
     return counts
@@ -58,7 +58,7 @@ def split_regions(
     max_parts: int,
     min_elements_per_part: int = 0,
 ) -> list[list[tuple[int, int]]]:
-    """Return the distribute intervals, in order, over at most `max_parts` parts of nearly equal
+    """Distribute intervals, in order, over at most `max_parts` parts of nearly equal
     numbers of grains.
 
     A part begins at a whole number of grains, counted over all regions, and has at least
@@ -87,7 +87,7 @@ def split_regions(
     for first, last in balanced_partition(grains, num_parts) if num_parts else []:
         low = first * grain_size
         high = last * grain_size
-        start = 0  # of the region, counted over all regions
+        start = 0  # the start of the region, counted over all regions
         part = []
         for begin, end in regions:
             a = max(low - start, 0)

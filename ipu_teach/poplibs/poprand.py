@@ -87,7 +87,7 @@ class _Draw(_Stream):
     """What all vertices that draw have beside their streams: the result."""
 
     out: Output[Vector[HALF]]
-    drawing: ClassVar[Callable[..., Size]]  # tile cycles of so many numbers, without the seed's
+    drawing: ClassVar[Callable[..., Size]]  # tile cycles of `n` numbers, without the seed's
 
     @property
     def each(self) -> int:

@@ -22,7 +22,8 @@ from ipu_teach.graph.layouts import is_whole
 from ipu_teach.poplibs.library import library, refused
 from ipu_teach.poplibs.popnn.kinds import FUNCTIONS, SLOPES, NonLinearityType, kind_of
 
-_RANGE, _POINTS = 12.0, 240_001  # of the normal distribution, for sums that stand for integrals
+# range and points of the normal distribution, for sums that approximate integrals
+_RANGE, _POINTS = 12.0, 240_001
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.report.report import Report
 from ipu_teach.report.table import Table, plain
 
-MOST_LINES = 12  # of each aspect, as text
+MOST_LINES = 12  # of text, for each aspect
 ASPECTS = (
     "total",
     "machine",

@@ -237,7 +237,8 @@ class HostTrace:
     __repr__ = sentence
 
     def _repr_html_(self) -> str:
-        from ipu_teach.report.html import host_page  # which makes tables of reports too
+        # imported late, because html builds tables of reports
+        from ipu_teach.report.html import host_page
 
         return host_page(self)
 

@@ -96,14 +96,14 @@ def _sentence(report: Report) -> str:
 
 
 def _summary(report: Report) -> str:
-    # which prints reports, and so comes after them
+    # imported late, because it prints reports
     from ipu_teach.report.summary import summary_text
 
     sections = [
         "Target",
         "Graph",
         "Execution",
-        *["Runs"] * (len(report.runs) > 1),
+        *(["Runs"] if len(report.runs) > 1 else []),
         "Cycles by vertex type",
     ]
     text = summary_text(report, sections)
@@ -176,7 +176,7 @@ def host_page(host: HostTrace) -> str:
     waiting = (
         _section(
             f"{name}: {len(rows):,}",
-            _rows(rows, rows.columns, "Measured, in seconds" * (name != "Remote buffers")),
+            _rows(rows, rows.columns, ("Measured, in seconds" if name != "Remote buffers" else "")),
         )
         for name, rows in tables.items()
         if rows

@@ -92,7 +92,7 @@ def _fit(report: Report) -> Iterator[Insight]:
         part, size = max(report.memory.by_category(tile).items(), key=lambda item: item[1])
         data = part in (VARIABLES, CONSTANTS)
         name, own_bytes = next(iter(report.memory.at_fullest(tile).items()), ("", 0))
-        # what can be the cause
+        # the possible causes
         part, size = (
             (repr(name), own_bytes) if data and 10 * own_bytes >= size else (part.lower(), size)
         )

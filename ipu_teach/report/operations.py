@@ -159,7 +159,7 @@ def _operation(report: Report, name: str, numbers: list[int], codes: Counter[int
     target = report.target
     runs = report.executions
     costs = [(int(runs[n]), profile.cost(n)) for n in numbers]
-    # one may be several steps
+    # an operation may be several steps
     sets = {profile.steps[n].compute_set: profile.parts(n) for n in numbers}
     parts = [part for sets_of_operation in sets.values() for part in sets_of_operation]
     flops = [

@@ -36,9 +36,9 @@ def is_way(text: str) -> bool:
     return text in WAYS or text.startswith(CPYTHON_ALONE)
 
 
-# what libpva's visitors call a node of that kind
+# the name that libpva's visitors give to a node of that kind
 LIBPVA = {"Execute": "on_tile_execute", "Copy": "do_exchange"}
-NO_SYNC, INTERNAL, EXTERNAL = 0, 1, 2  # which tiles wait for each other before a step
+NO_SYNC, INTERNAL, EXTERNAL = 0, 1, 2  # the tiles that wait for each other before a step
 
 
 @dataclass(frozen=True)

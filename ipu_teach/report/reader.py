@@ -58,7 +58,7 @@ RATES = frozenset(
 )
 
 T = TypeVar("T")
-# in the order in which a `Report` takes it
+# in the order of the arguments of `Report`
 Read = tuple[Profile, RunLog, HostTrace, InstrumentationSettings, PoplarVersion]
 
 

@@ -21,7 +21,7 @@ Named = Annotated[tuple[frozenset[str], frozenset[str]] | None, pair(NAMES, NAME
 
 def kit_version() -> str:
     """Return the version of this kit."""
-    import ipu_teach  # which imports reports itself
+    import ipu_teach  # imported late, because it imports reports
 
     return ipu_teach.__version__
 

@@ -94,7 +94,7 @@ def _target(report: Report) -> list[str]:
     return [
         f"Number of IPUs:         {t.num_ipus:,}{of}",
         f"Tiles per IPU:          {t.tiles_per_ipu:,}",
-        *[f"I/O Tiles per IPU:      {t.io_tiles:,}, the first of each"] * (t.io_tiles > 0),
+        *([f"I/O Tiles per IPU:      {t.io_tiles:,}, the first of each"] if t.io_tiles > 0 else []),
         f"Total Tiles:            {t.num_tiles:,}",
         f"Memory Per-Tile:        {t.bytes_per_tile / KIB:,.1f} kB",
         f"Total Memory:           {t.bytes_per_tile * t.num_tiles / KIB**2:,.1f} MB",
@@ -234,8 +234,8 @@ def _runs(report: Report, maximum: int = 12) -> list[str]:
         "them host copies"
         for name, (count, steps, cycles, copies) in by_name.items()
     ]
-    return lines[:maximum] + [f"… and {len(lines) - maximum:,} more, see report.runs"] * (
-        len(lines) > maximum
+    return lines[:maximum] + (
+        [f"… and {len(lines) - maximum:,} more, see report.runs"] if len(lines) > maximum else []
     )
 
 

@@ -28,7 +28,7 @@ class Table(tuple[T, ...]):
             return ()
         return getattr(self[0], "COLUMNS", None) or tuple(f.name for f in fields(self[0]) if f.repr)
 
-    if not TYPE_CHECKING:  # which knows a tuple's
+    if not TYPE_CHECKING:  # type checkers know a tuple's method
 
         def __getitem__(self, index: Any) -> Any:
             try:
@@ -83,7 +83,7 @@ class Table(tuple[T, ...]):
         return pandas.DataFrame.from_records(self.records(), columns=list(self.columns))
 
     def _repr_html_(self) -> str:
-        from ipu_teach.report.html import table_page  # which makes tables of its own
+        from ipu_teach.report.html import table_page  # imported late, because it builds tables
 
         return table_page(self)
 

@@ -40,7 +40,7 @@ from ipu_teach.types import Array
 REPORT = Format("report", 5, "Report.save", ReportLoadError, ReportNotFoundError)
 # places of the programs times tiles or variables: what a laptop can still sum up
 MOST_CELLS = 2**28
-MOST_MESSAGES = 2**22  # of one exchange
+MOST_MESSAGES = 2**22  # messages of one exchange
 
 CODELETS = s.many(s.row(CodeletFacts))
 COMPUTE_SETS = s.many(s.row(ComputeSetFacts))

@@ -37,7 +37,7 @@ KINDS: dict[str, np.dtype[Any]] = {
     "uint32": np.dtype("<u4"),
     "float64": np.dtype("<f8"),
 }
-_DATE = (1980, 1, 1, 0, 0, 0)  # so that equal contents are equal files
+_DATE = (1980, 1, 1, 0, 0, 0)  # a fixed date, so that equal contents are equal files
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ def resolve(part: HeaderValue, codelets: Iterable[type[Vertex]]) -> type[Vertex]
         raise ExecutableLoadError(f"""There are several codelets {name} that fit.
             where: modules {modules}
             next:  pass the one that is meant: Executable.load(path, codelets=[…]).""")
-    return fitting[-1]  # of one module: a cell was run again, and the class is the newest
+    return fitting[-1]  # all are of one module: a cell was run again, and this class is the newest
 
 
 def _named(name: str, classes: Iterable[type[Vertex]]) -> list[type[Vertex]]:

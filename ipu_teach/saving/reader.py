@@ -158,7 +158,7 @@ class _Reader:
             ):
                 part.fail("a layout")
             layout = graph.strided(shape, strides)
-            # At most so many elements are touched: axes of stride 0 touch the same ones.
+            # At most that many elements are touched: axes of stride 0 touch the same ones.
             touched = prod(n for n, stride in zip(shape, strides, strict=True) if stride)
             if not layout.contiguous and size > MOST_PIECES and touched > MOST_PIECES:
                 part.fail(f"a layout of at most {MOST_PIECES:,} pieces")
@@ -352,6 +352,6 @@ class _Reader:
         below = [self.known["nodes"][child] for child in children]
         if kind != "Call":
             return make(name, *below, **besides)
-        if (name, children) not in self._calls:  # those of one function are one program
+        if (name, children) not in self._calls:  # steps of one function are one program
             self._calls[name, children] = make(self.graph.add_function(below[0], name))
         return self._calls[name, children]

@@ -4,9 +4,11 @@ and reads it back checked.
 A format is declared, not written. It is a `Format` (its name, version and errors) and a record,
 whose type hints declare the content of the file:
 
-class Lap: name: str # text tile: Annotated[int, whole(below="tiles")] # below a number or length
-that `told` recorded times: tuple[float, ...] # a list note: Annotated[str, since(2)] = "" # files
-of version 1 have none
+    class Lap:
+        name: str                                   # text
+        tile: Annotated[int, whole(below="tiles")]  # below a number or length that `told` recorded
+        times: tuple[float, ...]                    # a list
+        note: Annotated[str, since(2)] = ""         # files of version 1 have none
 
 `row(Lap)` is a list of its fields, `keyed(Lap)` an object. `FORMAT.pack(codec.write(laps, out),
 out.arrays())` is the file of some laps, with `out = Columns()`, and `load(data, FORMAT,
@@ -76,7 +78,7 @@ class Columns:
         self.tables: dict[str, dict[Hashable, tuple[int, Any]]] = {}
 
     def put(self, kind: str, values: Array) -> int:
-        """Return where `values`, of that kind's dtype, begin."""
+        """Append `values`, of that kind's dtype, and return where they begin."""
         flat = np.ascontiguousarray(values).reshape(-1).view(self._parts[kind][0].dtype)
         self._parts[kind].append(flat)
         self._sizes[kind] += flat.size
@@ -252,7 +254,7 @@ def load(data: bytes, form: Format, read: Callable[[HeaderValue], T]) -> T:
             where=error.where,
             next_step="save it again.",
         ) from error
-    except Exception as error:  # what slipped through the checks is damage too
+    except Exception as error:  # a fault that passed the checks is damage too
         raise form.error(f"""The {form.noun} is damaged: {type(error).__name__}:
             {shown(str(error))}.
             next:  save it again.""") from error
@@ -273,7 +275,7 @@ def whole(least: Bound = 0, most: Bound = MOST, below: Bound | None = None) -> C
 
 
 def _bounds(least: Bound, most: Bound, below: Bound | None) -> Callable[[Known], tuple[int, int]]:
-    """Return the minimum and the maximum, as functions of the recorded values."""
+    """Return the function from recorded values to (minimum, maximum)."""
     if isinstance(least, int) and isinstance(most, int) and below is None:
         return lambda _, fixed=(least, most): fixed  # type: ignore[misc]
     return lambda known: (

@@ -110,7 +110,7 @@ REMOTE_BUFFER = s.row(
 
 
 def _handle(table: str, wanted: str) -> s.Codec:
-    """Return the object recorded in `table` under its handle."""
+    """Return the codec of an object recorded in `table`, by its handle."""
     return s.Codec(
         lambda v, _: v.handle,
         lambda part: part.known[table].get(s.TEXT.read(part)) or part.fail(wanted),

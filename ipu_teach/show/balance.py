@@ -40,7 +40,7 @@ FIFTHS = tuple(
     for i, fill in enumerate(palette.FILL[:5])
 )
 CODES = (*STATES, *FIFTHS, Code("tiles that take so long", "T", "#009e73", "#1cb288", ""))
-MOST_STEPS = 500  # of each run
+MOST_STEPS = 500  # supersteps of each run
 MOST_LANES = 64
 BINS = 24
 BARS = 240.0, 84.0  # width and height of the bins
@@ -260,7 +260,7 @@ def _scene(runs: list[_Run], max_runs: int) -> Scene:
             left=464 + 126 * i,
             down=130 + 10 * run.several,
         )
-    # of equal ones the first, and each still once
+    # the first of equal ones, and each still once
     worst = sorted({still: f for f, still in reversed([*enumerate(frames)])}.values())
     worst.sort(key=lambda f: -lost[frames[f]])
     return panels.scene(
@@ -332,7 +332,9 @@ def _title(runs: list[_Run]) -> str:
             f"Waiting: {shares[0]} of the tiles' time in the first run, {shares[1]} in the second"
         )
     worst = max(runs[0].all, key=lambda lost: lost.runs * lost.mean)
-    where = f", most of it in {label(runs[0].title(worst.stretch), 40)}" * (runs[0].waiting > 0)
+    where = (
+        f", most of it in {label(runs[0].title(worst.stretch), 40)}" if runs[0].waiting > 0 else ""
+    )
     return f"{shares[0]} of the tiles' time is waiting{where}"
 
 

@@ -64,7 +64,7 @@ class Places:
         self.wide = (board.width - GUTTER * (board.block > 0) + BETWEEN) / board.across - BETWEEN
         # of each box its column, its row, and how many names of IPUs stand above it
         self.spots: list[tuple[int, int, int]] = []
-        self.heads: dict[int, int] = {}  # of each IPU its first box
+        self.heads: dict[int, int] = {}  # the first box of each IPU
         down = -1
         along = board.across
         for box in range(len(board.tiles)):
@@ -76,7 +76,8 @@ class Places:
             self.spots.append((along, down, len(self.heads) * (board.block > 0)))
         self.tall = (down + 1) * (board.high + BETWEEN) - BETWEEN + HEAD * self.spots[-1][2]
         room = self.wide - 8 - 32 * np.reshape(board.left, (-1, len(board.per))).any(axis=0)
-        self.pitch = np.minimum(BROADEST, room / np.array(board.per))  # of the cells of each row
+        # the pitch of the cells of each row
+        self.pitch = np.minimum(BROADEST, room / np.array(board.per))
 
     def corner(self, box: int) -> tuple[float, float]:
         """Return the upper left corner of a box."""
@@ -212,7 +213,7 @@ def paint_packets(
     cells = places.cells()
     still = scene.stills[int(scene.frames[frame])]
     begun = np.cumsum([scene.stills[i].first for i in scene.frames.tolist()])
-    last = int(np.searchsorted(begun, begun[frame], "right")) - 1  # of the same superstep
+    last = int(np.searchsorted(begun, begun[frame], "right")) - 1  # same superstep
     before, after = (scene.numbers[board.name].at(f) for f in (frame, last))
     landed: Counter[int] = Counter()
     boxes: dict[int, list[tuple[float, float, float, float]]] = {}

@@ -354,7 +354,7 @@ class _Builder:
         """Return the scene, with at most `max_frames` frames."""
         stills: list[Still] = []
         panels = Panels()
-        stills_of: list[range] = []  # by stretch
+        stills_of: list[range] = []  # for each stretch
         for stretch in self.stretches[: self._shown_stretches(max_frames)]:
             added = self._stills(stretch, len(panels.drawings))
             stills_of.append(range(len(stills), len(stills) + len(added)))

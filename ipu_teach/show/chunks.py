@@ -59,7 +59,7 @@ class Chunks:
         self.graph = model.compiled.graph
         self.group = group
         tile = self.graph.tile_map.at(np.arange(self.graph.memory_bytes))
-        self.ipu: Array = np.maximum(tile, 0) // tiles_per_ipu  # of each byte
+        self.ipu: Array = np.maximum(tile, 0) // tiles_per_ipu  # the IPU of each byte
         self.per_ipu = tiles_per_ipu
         self._numbers: dict[Label, int] = {}
         self._moves: dict[int, tuple[Array, Array]] = {}

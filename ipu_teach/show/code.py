@@ -50,7 +50,7 @@ NAMED = {
     ROUNDED: "rounded up to whole cycles",
 }
 COLUMNS: tuple[str, ...] = ("times", "cycles", "share")
-INDENT = "\u00a0" * 4  # of a line in a picture, which keeps no other spaces
+INDENT = "\u00a0" * 4  # spaces that indent a line in a picture, which keeps no other spaces
 OTHER = {COMPILED: BY_HAND, BY_HAND: COMPILED}
 # how often a step ran, a group that it executes, cycles of its vertices
 GroupsRun = list[tuple[int, Group, Array]]

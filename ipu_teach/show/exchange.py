@@ -120,7 +120,7 @@ def pattern(source: Array, to: Array, tiles_per_ipu: int = 0) -> tuple[str, str]
     gaps = np.diff(everybody)
     n = len(everybody)
     away, odd = _usual(pairs[1] - pairs[0])
-    # as a circle of all that take part
+    # the tiles that take part, as a circle
     turn, strange = _usual(np.diff(np.searchsorted(everybody, pairs), axis=0)[0] % n)
     if n > 2 and not strange and pairs.shape[1] == n * len(turn) and not np.ptp(gaps):
         on = [int(gaps[0]) * (d if 2 * d <= n else d - n) for d in turn]
@@ -156,7 +156,7 @@ def ring_of_ipus(pairs: Array) -> str:
         return ""
     ring = [min(after)]
     while onward := after[ring[-1]] - set(ring):
-        ring.append(max(onward))  # of both ways the one that PopLibs calls clockwise
+        ring.append(max(onward))  # of the two directions, the one that PopLibs calls clockwise
         if ring[-1] not in after:
             return ""
     is_ring = len(ring) == len(after) and ring[0] in after[ring[-1]]

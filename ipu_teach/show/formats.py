@@ -240,6 +240,6 @@ def _reaches(
         first, normal, last = ((min(max(p, low), high) - low) * pitch for p in ends)
         y = HIGH + UNDER + ROW * i
         for code, a, b in ((SUBNORMAL, first, normal), (HELD, normal, last)):
-            shapes += [Boxes(code, rectangles(a, y, b - a, 7.0))] * (b > a)
+            shapes += [Boxes(code, rectangles(a, y, b - a, 7.0))] if b > a else []
         shapes.append(Words(normal, y + 17, dtype.__name__, 11))
     return shapes

@@ -31,7 +31,7 @@ CODES = (
 )
 CODE = {phase.name: i for i, phase in enumerate(palette.PHASES)}
 RUN, WAITS, OTHER = range(len(palette.PHASES), len(CODES))
-MOST_STEPS = 512  # of the run, and as many events of each of the host's lanes
+MOST_STEPS = 512  # supersteps of the run, and events of each of the host's lanes
 MOST_LANES = 12
 PITCH = 22.0
 
@@ -142,7 +142,7 @@ def _device(report: Report, max_pieces: int) -> tuple[dict[str, list[Piece]], in
             start = now + part.start
             for phase in report.phases(part.step, part.ipu):
                 rows = names if part.ipu is None else [names[part.ipu]]
-                stream = [_stream(report, part.step)] * (phase.kind in (HOST, STREAMING))
+                stream = [_stream(report, part.step)] if phase.kind in (HOST, STREAMING) else []
                 add([*rows, *stream], CODE[phase.kind], start, phase.cycles)
                 start += phase.cycles
         now += stretch.cycles

@@ -22,7 +22,7 @@ from ipu_teach.show.shapes import LETTER, Boxes, Shape, Words, rectangles
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
-LOADS = (  # of a link, beside the busiest one
+LOADS = (  # colours of a link by its load, relative to the busiest one
     replace(palette.NEAR_ZERO[0], name="a link that carries nothing"),
     *(
         replace(colour, name=f"a link busy {name} of the busiest's time", pattern=pattern)
@@ -132,7 +132,7 @@ class Ladder:
             values[name] = np.array([some[link] for link in self.links])
         heading = (
             f"{counted(len(self.links) // 2, 'link')}, each way: rungs {rates[0]}"
-            + f", rails {rates[-1]}" * (self.target.num_ipus > 2)
+            + (f", rails {rates[-1]}" if self.target.num_ipus > 2 else "")
             + " bytes a cycle"
         )
         say = template if self.ran else "IPU {from} to IPU {to}"
@@ -151,7 +151,7 @@ class Ladder:
         thick /= max(self.target.link_bytes_per_cycle, self.target.rail_bytes_per_cycle)
         (a, b), back = sorted(link), link[0] > link[1]
         (x, y), (u, _) = self._corner(a), self._corner(b)
-        if a ^ b == 1:  # both ways lie side by side
+        if a ^ b == 1:  # both directions are drawn side by side
             aside = self._wide / 2 + (1 if back else -1 - thick)
             return [np.array((x + aside, y + HIGH, thick, BETWEEN))]
         down = y + HIGH / 2 + (-1 - thick if back else 1)

@@ -46,7 +46,7 @@ MOST_LISTED = 40  # variables below the picture
 LISTED = ("Constants", "Vertex state")  # categories of what the list has as variables
 MOST_NAMED = 4  # variables in the words for a step
 LEFT = 150.0
-HIGH = 104.0  # of a curve
+HIGH = 104.0  # height of a curve
 PITCH = 15.0  # of a lane
 
 
@@ -62,7 +62,7 @@ def liveness(
     """In which step is most memory needed, and by which variables?
 
     The view shows the live bytes at every step of the programs in `report`, or those of two reports
-    above each other. Nothing needs to have run. `always=False` leaves out the variables that are
+    in one picture. Nothing needs to have run. `always=False` leaves out the variables that are
     always live. `axis="cycles"` makes a step as wide as the modelled cycles of one execution, so
     that two programs can be compared in time.
 
@@ -276,7 +276,7 @@ class _Run:
             ]
             called = label(row.name, 40) + ", always" * row.always_live
             same_row = next((i for i, r in enumerate(rows) if (r[0], r[2]) == (called, places)), -1)
-            if same_row >= 0:  # of one name, live at the same time
+            if same_row >= 0:  # variables of one name, live at the same time
                 rows[same_row] = (called, rows[same_row][1] + row.bytes, places)
                 continue
             if parts and len(rows) < MOST_LISTED + others:
@@ -311,7 +311,7 @@ def _scene(runs: list[_Run], at: At, max_places: int) -> Scene:
         for which, run in enumerate(runs)
         for name, size, parts in run.ranges(MOST_LANES // len(runs))
     ]
-    lanes.sort(key=lambda lane: (lane[2][0], -lane[1]))  # by birth
+    lanes.sort(key=lambda lane: (lane[2][0], -lane[1]))  # in the order in which they begin to live
     several = sum(len(run.passing) for run in runs)
     if several > len(lanes):
         panels.notes.append(
@@ -340,7 +340,7 @@ def _scene(runs: list[_Run], at: At, max_places: int) -> Scene:
         panels.put(live, left=LEFT, high=PITCH * len(lanes), drawing=drawing)
     places_of = np.stack([run.shown(0, per_column, count) for run in runs], axis=1)
     pairs = [tuple(pair) for pair in places_of.tolist()]
-    places = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}  # those that differ
+    places = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}  # the distinct pairs
     stills = tuple(_still(runs, at_once, bool(lanes)) for at_once in places)
     heights = [
         _at(run.height[0], places_of_run)

@@ -30,7 +30,7 @@ CODES = (
     palette.FILL[0].lettered("B", "the size before"),
     *LOADS,
 )
-PIPES = {  # and the figure that says how wide it is
+PIPES = {  # by pipe: the figure that gives its width
     "memory": "data_path_width",
     "exchange": "exchange_bytes_per_cycle",
     "links": "link_bytes_per_cycle",
@@ -165,7 +165,7 @@ def _scene(target: Target, report: Report | None) -> Scene:
         notes=(
             "Each IPU has its own link to the host. Pipes are as wide as their bandwidth, size by "
             "size, and at least a pixel.",
-            *(BESIDE,) * (target.num_ipus > 1),
+            *((BESIDE,) if target.num_ipus > 1 else ()),
         ),
     )
 

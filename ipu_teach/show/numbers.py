@@ -35,7 +35,8 @@ CODES = (
 EVEN, GROWING, THERE, CLOSE, CLOSER, LANDS = range(6)
 MOST_NUMBERS = 120  # in the window around the value; closer ones are drawn as one bar
 MOST_TICKS = 9
-WIDE, PITCH, TALL, BELOW = 652.0, 36.0, 14.0, 18.0  # of a picture, a row, a bar; above it are words
+# the width of a picture, the pitch of its rows, the height of a bar; words are above it
+WIDE, PITCH, TALL, BELOW = 652.0, 36.0, 14.0, 18.0
 Window = tuple[float, float]
 
 

@@ -139,7 +139,7 @@ def cell_codes(mark: Cells, still: Still, progress: float) -> Array:
 
 
 def _cells(scene: Scene, mark: Cells, still: Still, progress: float) -> Iterator[Shape]:
-    if mark.name not in still.cells:  # those of another report
+    if mark.name not in still.cells:  # cells of another report
         return
     if mark.heading:
         yield Words(mark.x, mark.y - (20 if mark.names else 8), mark.heading, ink="soft")
@@ -191,7 +191,7 @@ def _lanes(
     chosen, start, stop = still.lanes[mark.name]
     drawing = scene.drawings[chosen]
     shown = drawing.span if is_whole or mark.whole else start + progress * (stop - start)
-    full = mark.axis or drawing.span  # what the whole width stands for
+    full = mark.axis or drawing.span  # the length of the whole width
     if mark.heading:
         yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
         span = f"{number(drawing.span)} {drawing.unit}"
@@ -200,7 +200,7 @@ def _lanes(
     yield Stroke(((mark.x, mark.y), (mark.x, bottom)), 1, "line")
     yield Stroke(((mark.right, mark.y), (mark.right, bottom)), 1, "line")
     scale = mark.width / full if full else 0.0
-    if mark.axis and drawing.span < mark.axis:  # where all go on
+    if mark.axis and drawing.span < mark.axis:  # the part that continues in all lanes
         x = mark.x + drawing.span * scale
         yield Stroke(((x, mark.y - 3), (x, bottom + 3)), 1.5)
     yield from _lane_boxes(mark, [(0.0, drawing)], scale, shown)
@@ -272,7 +272,7 @@ def _message(cells: Cells, message: Message, width: float, folded: bool) -> Iter
     half = cells.side * 0.47
     x, y = (float(v) + half for v in cells.place(np.array(message.source)))
     to_x, to_y = ((v + half).tolist() for v in cells.place(message.receivers))
-    if folded:  # the sender has a frame, who hears it a dot
+    if folded:  # the sender gets a frame, each receiver a dot
         yield from rim(x - half, y - half, 2 * half, 2 * half, 1.5)
         dot = cells.side * 0.15
         yield from (
@@ -642,7 +642,7 @@ def caption(scene: Scene, frame: int) -> Iterator[Shape]:
 LEGEND_ROW = 20.0
 TITLE_SIZE, TITLE_LINE, OF_TITLE = 16, 22.0, 76  # its size, its line, letters to a line
 LINE = 18.0
-MOST_LINES = 3  # of the note
+MOST_LINES = 3  # lines of the note
 
 
 def legend_words(scene: Scene, code: int) -> str:

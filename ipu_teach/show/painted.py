@@ -34,7 +34,7 @@ class Once:
 
     def _of(self, shape: list[Any]) -> int:
         number = self._number.setdefault(json.dumps(shape), len(self.all))
-        self.all += [shape] * (number == len(self.all))
+        self.all += [shape] if number == len(self.all) else []
         return number
 
 

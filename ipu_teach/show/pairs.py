@@ -27,7 +27,7 @@ def paired(scene: Scene) -> Scene:
     merged_mark = replace(
         first, heading=heading, labels=labels, count=2 * lanes, height=2 * first.height
     )
-    merged_mark = replace(merged_mark, y=first.y + 28, named=19.0)  # and the second below that
+    merged_mark = replace(merged_mark, y=first.y + 28, named=19.0)  # the second below it
     marks = (merged_mark, replace(merged_mark, name=tapes[1].name, heading="", named=5.0))
     names = [tape.name for tape in tapes]
     drawings = list(scene.drawings)
@@ -60,7 +60,7 @@ def _differs(scene: Scene) -> tuple[str, int]:
     """Return (which step takes another time in the second run, and by how much, a frame that shows
     it)."""
     spent: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    frames: dict[str, int] = {}  # by step the last run that has it
+    frames: dict[str, int] = {}  # by step: the last run that has it
     for frame, which in enumerate(scene.frames.tolist()):
         still = scene.stills[which]
         run, _, name = still.label.partition(": ")

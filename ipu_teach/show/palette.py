@@ -46,7 +46,7 @@ PHASES = (SYNC, EXCHANGE, COMPUTE, LINKS, HOST, STREAMING)  # each has the name 
 STATES = (REST, SYNC, WAIT, EXCHANGE, COMPUTE, LINKS, HOST, STREAMING)  # of a tile
 STATE = {phase.name: STATES.index(phase) for phase in PHASES}  # by the kind of a phase
 
-# Two that views take for what has no colour of its own: teal and lilac.
+# Teal and lilac, for views whose subject has no colour of its own.
 SO = Code("", "", "#4db6ac", "#2f8f86", "")
 OTHERWISE = Code("", "", "#c2a5cf", "#8e6fa3", "/")
 # Seven that stand for nothing by themselves: neighbours in a row of tiles differ, and each tile has
@@ -167,7 +167,7 @@ RIMS = tuple(  # of tensors: none of these colours means anything else where the
         ("#7d6a55", "#b39f88"),
     )
 )
-NESTED = tuple(  # of blocks that stand above phases, which have none of these colours
+NESTED = tuple(  # for blocks above phases, which have none of these colours
     replace(code, listed=False) for code in (RIMS[3], HUES[2], *RIMS[1:3], *RIMS[4:])
 )
 

@@ -114,7 +114,7 @@ def paint_partners(scene: Scene, mark: Partners, still: Still) -> Iterator[Shape
     y = mark.y + mark.height / 2
     shown = sectors[:MOST_PARTNERS]
     told = [
-        [bin_name(matrix, i), *[f"{a:,} in"] * (a > 0), *[f"{b:,} out"] * (b > 0)]
+        [bin_name(matrix, i), *([f"{a:,} in"] if a > 0 else []), *([f"{b:,} out"] if b > 0 else [])]
         + [f"IPU {i // (matrix.ipu or 1)}"] * bool(matrix.ipu)
         for i, a, b in shown
     ]
@@ -129,7 +129,7 @@ def paint_partners(scene: Scene, mark: Partners, still: Still) -> Iterator[Shape
         near = (x - way * (NAME * len(bin_label) / 2 + 8), y + (v - y) / 4)
         across = near[0] - far[0]
         down = near[1] - far[1]
-        both = 4.0 if received and sent else 0.0  # beside each other
+        both = 4.0 if received and sent else 0.0  # side by side
         if matrix.ipu and which // matrix.ipu != middle // matrix.ipu:
             yield Outline(matrix.link, np.array((far, near)), False, LINK)
         for size, inward, shift in ((received, True, both), (sent, False, -both)):

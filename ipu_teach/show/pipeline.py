@@ -26,7 +26,7 @@ from ipu_teach.types import Array
 
 MOST_TICKS, MOST_STAGES = 128, 32
 WIDE, HIGH = 554.0, 240.0
-NARROWER = 0.47  # to what a narrow page presses it, where words keep their size
+NARROWER = 0.47  # the factor by which a narrow page shrinks it; words keep their size
 GOES = {FORWARD: len(STATES), BACKWARD: len(STATES) + 1}
 BUBBLE = len(STATES) + 2
 HELD = len(STATES) + 3

@@ -198,7 +198,7 @@ def _kinds(report: Report, walk: Walk) -> dict[int, list[Counter[str]]]:
             for phase in report.phases(step, ipu) if at_work(report, step)[ipu] else ():
                 clock[phase.kind] += times * phase.cycles
     titles: dict[int, list[Counter[str]]] = {}
-    # those within come first
+    # the inner ones come first
     for place in reversed([place for root in walk.roots for place in root.walk()]):
         part = place.cycles / (all_kinds[place.node.step] or 1)
         titles[id(place)] = [

@@ -110,7 +110,9 @@ def recompute(
     for i in range(len(runs)):
         texts[i] += f"; {peaks[i]:,} bytes on the fullest tile, {costs[i]:,} modelled cycles"
         ratios = (100 * (of[i] - of[base]) / of[base] for of in (peaks, costs))
-        texts[i] += f" ({', '.join(f'{r:+.1f} %' for r in ratios)} of {names[base]})" * (i != base)
+        texts[i] += (
+            f" ({', '.join(f'{r:+.1f} %' for r in ratios)} of {names[base]})" if i != base else ""
+        )
     stills = [
         Still(name, note, CHOSEN, 0, True, pictures={"alive": i, "choices": i})
         for i, (name, note) in enumerate(zip(names, texts, strict=True))

@@ -236,8 +236,8 @@ def phase_cycles(phases: Sequence[Phase]) -> str:
 def tiles_of(report: Report) -> str:
     """Return the machine of a report: "8 tiles of 2 IPUs", or "of 2 IPUs (2 replicas)"."""
     ipus = report.target.num_ipus
-    words = counted(report.target.num_tiles, "tile") + f" of {ipus} IPUs" * (ipus > 1)
-    return words + f" ({report.replicas} replicas)" * (report.replicas > 1)
+    words = counted(report.target.num_tiles, "tile") + (f" of {ipus} IPUs" if ipus > 1 else "")
+    return words + (f" ({report.replicas} replicas)" if report.replicas > 1 else "")
 
 
 def run_of(report: Report) -> str:

@@ -64,7 +64,7 @@ WAIT, CHANGE = BEATS.index(palette.WAIT), BEATS.index(palette.CHANGE)
 UNWRITTEN = len(BEATS)
 STEPS = UNWRITTEN + 2  # the first code of the values
 
-HIGHEST = 220.0  # of a tensor as an image
+HIGHEST = 220.0  # height of a tensor as an image
 MOST_TILES = 64
 MOST_CELLS = 512
 MOST_TENSORS = 6
@@ -134,7 +134,7 @@ class _Maker:
             per //= 2
         self.per = np.minimum(per, counts.max(axis=0))
         self.left = np.maximum(counts - self.per, 0)
-        self.own: list[Array] = []  # of each tensor the elements that are drawn, tile by tile
+        self.own: list[Array] = []  # for each tensor the drawn elements, tile by tile
         box = []
         row = []
         place = []
@@ -158,7 +158,8 @@ class _Maker:
         drawn = np.concatenate(
             [first + own_cells for first, own_cells in zip(before, self.own, strict=False)]
         )
-        self.cell = np.full(before[-1], -1)  # of every element: where it is drawn, or -1
+        # for every element the cell in which it is drawn, or -1
+        self.cell = np.full(before[-1], -1)
         self.cell[drawn] = np.arange(len(drawn))
         self.named, self.index = self.elements.named(self.elements.address[drawn])
         self.rows = [self.named[self.row == which] for which in range(len(tracks))]
@@ -168,7 +169,7 @@ class _Maker:
         self.size = np.repeat([track.tensor.dtype.size for track in tracks], np.diff(before))
         self.stills: list[Still] = []
         self.sources: dict[str, int] = {}
-        # by still: whether tiles send to tiles in it, and bytes of its messages
+        # by still: whether tiles send to tiles in it, and the bytes of its messages
         self.moved: dict[int, tuple[bool, int]] = {}
         # By still: which step it is, of those that a Repeat runs. And how much of the time of the
         # run each recorded step is.
@@ -187,16 +188,16 @@ class _Maker:
             if leaf in self.repeated
         }
         self.gains = self._gains()
-        # What the host wrote before the first step stands there when it begins.
+        # Values that the host wrote before the first step are there when it begins.
         self.begins = int(recording.steps[0] == BY_HOST)
 
     def scene(self, max_frames: int) -> Scene:
         frames, changed_in, device_steps, clock = self._frames(max_frames)
         numbers = self._numbers(changed_in)
         spans, bounds, ramp = self._ramp(numbers)
-        middle = len(frames) // 2  # of beats that move as much, the one nearest to it
+        middle = len(frames) // 2  # of beats that move the same amount, the one nearest to it
         known = self._known(numbers, len(frames))
-        enough = known >= known.max() / 2  # where little is written, little is seen
+        enough = known >= known.max() / 2  # a beat that writes little shows little
 
         def rank(f: int) -> tuple[bool, bool, int, int]:
             moves, size = self.moved.get(int(frames[f]), (False, 0))
@@ -321,7 +322,7 @@ class _Maker:
 
         The frames cover as many supersteps as change at most `max_frames` cells.
         """
-        changing: Counter[int] = Counter()  # by the place of a step, how many cells it changes
+        changing: Counter[int] = Counter()  # by the place of a step: how many cells it changes
         for own_cells, track in zip(self.own, self.tracks, strict=True):
             drawn = np.zeros(len(track.address), bool)
             drawn[own_cells] = True
@@ -332,7 +333,7 @@ class _Maker:
                 changing[place] += int(np.count_nonzero(drawn[at]))
         kinds: dict[int, tuple[list[int], int]] = {}
         frames: list[int] = []
-        lasts: list[int] = []  # by frame; of a step that overlaps with others its last beats count
+        lasts: list[int] = []  # by frame; for a step that overlaps with others, only its last beats
         changed_in: dict[int, int] = {}
         device_steps = 0
         for place, step in enumerate(self.recording.steps[self.begins :], self.begins):
@@ -604,7 +605,7 @@ class _Maker:
             )
         drawn = len(self.box)
         tiles = len(self.held)
-        scope = " of each IPU" * (self.ipus > 1)
+        scope = " of each IPU" if self.ipus > 1 else ""
         if self.left.any():
             notes.append(
                 f"Of {drawn + int(self.left.sum()):,} elements on these tiles {drawn:,} are drawn."

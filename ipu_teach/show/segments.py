@@ -102,7 +102,7 @@ class Segment:
         """(IPU, begin, end, the IPU that it waits for) of every wait."""
         waits: list[tuple[int, int, int, int]] = []
         clocks = [0] * len(self.ends)
-        ended: dict[int, int] = {}  # by cycle, the lowest IPU that finished a part
+        ended: dict[int, int] = {}  # by cycle: the lowest IPU that finished a part
         for part in (*self.parts, IPUStep(-1, None, self.cycles, 0)):
             if part.ipu is None:
                 ipus = [ipu for ipu in range(len(clocks)) if ipu not in part.idle]

@@ -55,7 +55,7 @@ def stacks(
         for first, last in zip(starts.tolist(), np.append(starts[1:], count).tolist(), strict=True):
             y = height - float(level[first]) * scale
             line = Stroke(((first * pitch - 2, y), ((last - 1) * pitch + wide + 2, y)), 1.5)
-            shapes += [line] * bool(level[first])  # what stands on the ground has its line
+            shapes += [line] * bool(level[first])  # a box on the ground has its own line
     shapes.append(Stroke(((0, height), (width, height)), 1, "line"))
     if limit <= top:
         y = height - limit * scale

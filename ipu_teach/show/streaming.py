@@ -25,7 +25,7 @@ from ipu_teach.show.scene import Scene, Still, label, number
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
 
-MOST_STEPS = 3000  # of the run
+MOST_STEPS = 3000  # supersteps of the run
 MOST_ROWS = 32  # with a lane of their own
 LEFT, PITCH = 150.0, 15.0
 HELD = palette.FILL[2].lettered("T", "what the tiles hold")
@@ -70,9 +70,11 @@ class _Run:
 
     def __init__(self, report: Report, max_pieces: int) -> None:
         self.report = report
-        self.spans: dict[int, tuple[int, int]] = {}  # of each superstep that moves rows
+        self.spans: dict[
+            int, tuple[int, int]
+        ] = {}  # the begin and end of each superstep that moves rows
         self.lanes: dict[str, list[tuple[int, int]]] = {"loads": [], "stores": []}
-        work: dict[int, list[tuple[int, int]]] = defaultdict(list)  # by code
+        work: dict[int, list[tuple[int, int]]] = defaultdict(list)  # intervals by code
         code = cache(lambda step, ipu_of_step: state_of(report.phases(step, ipu_of_step)))
         self.ends = np.zeros(min(max_pieces, len(report.step_numbers)), np.int64)
         for step in report.steps_between(0, max_pieces):
@@ -103,7 +105,7 @@ class _Run:
         self._hidden = np.append(0, np.cumsum(hidden))  # up to each edge
         self.hidden = int(self._hidden[-1])
         self.rows: dict[tuple[str, int], list[Piece]] = {}
-        # of each row: loads, stores, its bytes, modelled cycles of its transfers, and those hidden
+        # for each row: loads, stores, its bytes, modelled cycles of its transfers, and those hidden
         self.sums: dict[tuple[str, int], list[int]] = {}
         self.moves = [move for move in report.row_moves if move.index in self.spans]
         self.buffers = list(dict.fromkeys(move.what.buffer for move in self.moves))
@@ -134,7 +136,7 @@ class _Run:
             hidden = round(float(np.diff(np.interp((begin, end), self._edges, self._hidden))[0]))
             for row in move.rows:
                 pieces = [(MOVING, begin, end - begin)]
-                pieces += [(code, end, until - end)] * (move.loads and until > end)
+                pieces += [(code, end, until - end)] if move.loads and until > end else []
                 self.rows.setdefault((sentence_head.buffer, row), [])[:0] = pieces
                 sums = self.sums.setdefault((sentence_head.buffer, row), [0] * 5)
                 load_facts = int(move.loads), int(not move.loads), 0, end - begin, hidden

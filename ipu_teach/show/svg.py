@@ -20,7 +20,7 @@ from ipu_teach.show.scene import WIDTH, Scene
 from ipu_teach.show.shapes import Boxes, Outline, Raster, Shape, Stroke, Words, colours_of
 from ipu_teach.types import Array
 
-# What a pattern draws in a square of 6 by 6.
+# The shapes of a pattern in a square of 6 by 6.
 STROKES = {
     "/": "M-1 7L7-1",
     ".": "M2.5 3h1",
@@ -164,7 +164,7 @@ def _together(shapes: list[Shape], codes: Sequence[Code]) -> str:
     role += {"start": "", "middle": " m", "end": " e"}[first.anchor] + (
         " o" if isinstance(first.ink, int) else ""
     )
-    role += " f" * (first.size == 11)
+    role += " f" if first.size == 11 else ""
     size = "" if first.size in (11, 12) else f' style="font-size:{_n(first.size)}px"'
     words = groupby(
         (w for w in shapes if isinstance(w, Words)), lambda w: (w.y, len(w.text) == 1 or id(w))
@@ -187,7 +187,7 @@ def dashed(shape: Boxes) -> dict[str, list[list[float]]]:
     values = dict[str, list[list[float]]]()
     boxes = shape.boxes.tolist()
     first = 0
-    # of each box how far it is from the last, and what else it has
+    # for each box its distance from the last, and its other numbers
     steps = np.diff(shape.boxes, axis=0, prepend=np.nan)
     again = np.abs(np.diff(steps, axis=0, prepend=np.nan)).max(axis=1) < 0.02
     still = np.abs(np.delete(steps, along, axis=1)).max(axis=1) < 0.02

@@ -87,7 +87,7 @@ def sweep(
         raise InvalidOptionError(
             "show.sweep() was given nothing that has run.", next_step="give it a report at least."
         )
-    notes = (f"The picture shows {MOST} of {len(runs):,}.",) * (len(runs) > MOST)
+    notes = (f"The picture shows {MOST} of {len(runs):,}.",) if len(runs) > MOST else ()
     return View(_scene(runs[:MOST], parameter, unit, notes, weak))
 
 
@@ -136,7 +136,9 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...], w
             f"{rows[i][0]}: {rows[i][1]} {unit}{f'; the average tile: {split}' if split else ''}."
         )
     others = [(i, int((times == times[i]).sum()) - 1) for i in (best, worst)]  # that are equal
-    quick, slow = (runs[i][1] + f" and {n:,} more" * (n > 0) + f", {rows[i][1]}" for i, n in others)
+    quick, slow = (
+        runs[i][1] + (f" and {n:,} more" if n > 0 else "") + f", {rows[i][1]}" for i, n in others
+    )
     ratio = f", {times[worst] / times[best]:.2f} times as {verb}" if times[best] else ""
     note = (
         f"{best_word} {quick} {unit}; {worst_word} {slow}{ratio}"
@@ -146,7 +148,7 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...], w
     # Heights are whole numbers: those of reports their cycles, others ten thousandths of the
     # largest that is not cut.
     longest = float(times[worst])
-    # of several, those far above the others are cut, so that these can be told apart
+    # of several runs, those far above the others are cut, so that the others can be told apart
     near = times[times <= 3 * np.median(times[valid_runs])].max()
     tall = longest if longest <= 2 * near or len(valid_runs) < FEW else float(near)
     top = _above(tall)
@@ -157,14 +159,14 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...], w
     # all figures, if there is room for them
     every = pitch > LETTER * max(len(rows[i][1]) for i in valid_runs)
     marked = {
-        i: (f"{said[i]}, " if i in said else "") + rows[i][1] + ", cut" * (i in cut)
+        i: (f"{said[i]}, " if i in said else "") + rows[i][1] + (", cut" if i in cut else "")
         for i in dict.fromkeys((*said, *cut, *(valid_runs if every else ())))
     }
     bars = {i: parts[:, i] for i in part_names}
     values = [value for value, *_ in runs]
     axis = f"to {_figure(top)} {unit}" + ", more is cut" * bool(cut)
     head = "the line: whole runs" if part_names else ""
-    # what as many times the tiles should take
+    # the ideal time with as many times the tiles
     tiles = np.array([r.target.num_tiles for r in reports.values()])
     ideal: Array | None = None
     law = "the same" if weak else "1/n"
@@ -186,7 +188,7 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...], w
     )
     panels.put(painted("runs", head, WIDE, HIGH, [shapes], places, told, "{label}"), left=34)
     columns = ("run", unit, *PARTS) if part_names else ("run", unit)
-    columns += (f"ideal, {law}",) * (ideal is not None)
+    columns += (f"ideal, {law}",) if ideal is not None else ()
     title = f"{counted(len(runs), 'run')} side by side"
     headline = f"All runs take the same, {rows[best][1]} {unit}"
     if said:

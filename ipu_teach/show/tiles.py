@@ -312,7 +312,7 @@ def _note(sizes: Array) -> str:
     fullest = np.flatnonzero(sizes == largest)
     text = f"{total:,} bytes on {counted(holding, 'tile')}"
     if smallest == largest:
-        return text + f", {largest:,} each" * (holding > 1)
+        return text + (f", {largest:,} each" if holding > 1 else "")
     where = f"tile {fullest[0]}" if len(fullest) == 1 else counted(len(fullest), "tile")
     return text + f", the most {largest:,} on {where}, the least {smallest:,}"
 

@@ -176,7 +176,8 @@ class _Maker:
         self.several = report.target.num_sets > 1
         self.lanes = LanesOf(report, MOST_LANES)
         numbers, runs = np.unique(report.step_numbers[: self.steps], return_counts=True)
-        self.runs = dict(zip(numbers.tolist(), runs.tolist(), strict=True))  # of each step
+        # the number of executions of each step
+        self.runs = dict(zip(numbers.tolist(), runs.tolist(), strict=True))
         self.stretches, self.which = segments(report, self.steps)
         self.walk = Walk(report, self.steps)
         self._codes: dict[tuple[int, int | None], int] = {}
@@ -200,7 +201,7 @@ class _Maker:
             nested = self._flame([s for s in self.walk.spans if s.place.depth < MOST_ROWS])
         else:
             nested = blocks.flame(codes, PITCH)
-        # where most of the time goes
+        # the part that takes most of the time
         spent = cycles * np.bincount(self.which, minlength=len(cycles))
         poster = int(np.argmax(self.which == np.argmax(spent)))
         if at is not None:
@@ -269,7 +270,7 @@ class _Maker:
             f"{name} {100 * c / total:.1f} %" for name, c in spent.most_common(MOST_PARTS)
         ]
         rest = 100 * sum(c for _, c in spent.most_common()[MOST_PARTS:]) / total
-        parts_said += [f"all else {rest:.1f} %"] * (len(spent) > MOST_PARTS)
+        parts_said += [f"all else {rest:.1f} %"] if len(spent) > MOST_PARTS else []
         return (
             f"Shown at first is one round, supersteps {first + 1:,} to {last:,}, {number(total)} "
             f"cycles: {', '.join(parts_said)}."
@@ -310,7 +311,7 @@ class _Maker:
         of = f"; {counted(report_of, 'IPU')} to each of {replicas} replicas" if replicas > 1 else ""
         heading = f"the {'sets of tiles' if target.io_tiles else 'IPUs'}, each with its steps{of}"
         boxes = [box for box in boxes if box[0] < ipus]
-        alone = replicas == target.num_sets  # and so a replica is one of the rows
+        alone = replicas == target.num_sets  # a replica is one of the rows
         rows = tuple(f"replica {ipu}" for ipu in range(ipus)) if alone else target.sets[:ipus]
         return flame("programs", heading, PITCH, boxes, timed=True, beside=rows)
 

@@ -73,7 +73,7 @@ def trend(
         x = _within(width, points[k][0], words)
         y = max(points[k][1] - DOT, 26.0 * cut[k]) - 4
         half = LETTER * len(words) / 2 + 2
-        beside_ = [  # the words stand above all that is under them
+        beside_ = [  # the words are above everything below them
             points[j][1]
             for j in np.flatnonzero(is_positive & ~cut).tolist()
             if abs(points[j][0] - x) < half + wide / 2

@@ -59,7 +59,7 @@ def ran(recording: Recording, vertex: object, step: int | None = None) -> Vertex
         n != HOST and sets[n] >= 0 and graph.compute_sets[sets[n]].name == name
         for n in recording.steps
     ]
-    # of each its number in the report
+    # the number of each in the report
     counts = recording.first - 1 + np.cumsum(np.array(recording.steps) != HOST)
     upto = [
         place

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
-_EXPONENT_BITS = np.uint64(0x7FF0_0000_0000_0000)  # of a float64
+_EXPONENT_BITS = np.uint64(0x7FF0_0000_0000_0000)  # bits of a float64
 
 
 class Overflow(Enum):

@@ -181,7 +181,7 @@ def _cast(n: Size, source: type[DType], destination: type[DType], target: Target
     eights = {(True, True): 13, (True, False): 28, (False, True): 37}.get(
         (_is_quarter(source), _is_quarter(destination))
     )
-    # nothing is said of the first eight
+    # PopLibs says nothing of the first eight
     if eights is not None and source.size == destination.size == 1:
         return 4 + eights * ceil_div(n, 8)
     loads, stores = target.get_vector_width(source), target.get_vector_width(destination)

@@ -18,7 +18,8 @@ from ipu_teach.cost.vertices.parts import (
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, DType
 
-_STORE_BYTES = 4  # what a store writes without reading first: Target::getAtomicStoreGranularity
+# A store writes these bytes without reading first: Target::getAtomicStoreGranularity.
+_STORE_BYTES = 4
 
 
 def dynamic_slice_1d(columns: Size, rows: Size, dtype: type[DType], target: Target) -> Size:

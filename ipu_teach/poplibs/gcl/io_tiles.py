@@ -1,8 +1,8 @@
-"""Which tiles are set aside for transfers, so that others compute meanwhile.
+"""The tiles that are reserved for transfers, so that other tiles compute at the same time.
 
-I/O tiles are the first of each IPU, as many as `IPUModel(io_tiles=…)` says: Poplar's programs ask
-`per_ipu_tiles(graph, 0, n)` for them and `per_ipu_tiles(graph, n, rest)` for those that compute,
-and make a virtual graph of each. Which tiles gcl picks for that is not published.
+I/O tiles are the first of each IPU; `IPUModel(io_tiles=…)` sets their number. Poplar's programs ask
+`per_ipu_tiles(graph, 0, n)` for them and `per_ipu_tiles(graph, n, rest)` for the computing tiles,
+and create a virtual graph of each. Which tiles gcl picks for that is not published.
 """
 
 from __future__ import annotations

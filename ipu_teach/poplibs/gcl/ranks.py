@@ -1,6 +1,6 @@
-"""Who takes part in a collective, and what each of them does: the IPUs of a replica, or replicas.
+"""The ranks of a collective, and the work of each: the IPUs of a replica, or replicas.
 
-Each rank has a row: the elements that it brings, in one dimension.
+Each rank has a row: the elements that it contributes, in one dimension.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from ipu_teach.poplibs.poputil import like, take, tile_pieces
 from ipu_teach.program import Sequence as Program
 
 __all__: list[str] = []
-Value = Any  # what is given and comes back: a list of tensors, or a tensor of a replicated graph
+Value = Any  # arguments and results: a list of tensors, or a tensor of a replicated graph
 
 
 class Ranks(ABC):
-    """Ranks in `groups` that have nothing to do with each other. `given`: what they work on, or
-    several such, `ipus`: the first IPU of each rank, which has so many `each`."""
+    """Ranks in independent `groups`. `given` is the tensor that they work on, or several, `ipus`
+    the first IPU of each rank, and `each` the number of IPUs of a rank."""
 
     def __init__(
         self, top: Graph, given: object, several: bool, ipus: Sequence[int], each: int, *how: Any
@@ -288,8 +288,8 @@ def _share(rows: list[Tensor], shares: list[list[tuple[int, int]]], r: int, i: i
 
 
 def _shares(graph: Graph, row: Tensor, count: int) -> list[list[tuple[int, int]]]:
-    """For each chunk its intervals of a row: a part of what each tile holds. What does not come out
-    even goes to other chunks on the next tile."""
+    """Return, for each chunk, its intervals of a row: a part of the elements on each tile. A
+    remainder goes to other chunks on the next tile."""
     shares: list[list[tuple[int, int]]] = [[] for _ in range(count)]
     pieces = [piece for _, pieces_of_tile in tile_pieces(graph, row) for piece in pieces_of_tile]
     for turn, (begin, end) in enumerate(pieces):

@@ -31,8 +31,8 @@ THRESHOLDS = ((4, 1_245_184), (8, 4_980_736), (2**62, 39_845_888))
 
 
 def choose(method: str, count: int, num_bytes: int, ipus: int = 1, gather: bool = False) -> str:
-    """Return the method meant by "auto": for `num_bytes` that each of `count` places, of so many
-    IPUs, brings."""
+    """Return the method that "auto" stands for, if each of `count` places, of `ipus` IPUs
+    each, contributes `num_bytes`."""
     if method != "auto":
         return method
     if ipus > 1 or count <= 2:
@@ -84,7 +84,7 @@ def scatter(
     """
     count = len(rings[0])
     parts = 2 if method == PAIR else 1
-    sums_so_far: dict[tuple[int, int, int], Tensor] = {}  # by part, home, place: the sum so far
+    sums_so_far: dict[tuple[int, int, int], Tensor] = {}  # the sums so far, by part, home and place
 
     def own(p: int, home: int, place: int) -> Tensor:
         partial_sum = sums_so_far.get((p, home, place))
@@ -120,7 +120,7 @@ def scatter(
             )
         if sent:
             prog.add(Copy(concat(sent), concat(arrived)))
-        for into, addend in sums:  # one after the other: two may end in one place
+        for into, addend in sums:  # one after the other, because two sums may be in one place
             combine(graph, into, addend, prog, f"{name}/round{k}")
     return [concat([own(p, home, home) for p in range(parts)]) for home in range(len(chunks))]
 
@@ -133,8 +133,8 @@ def gather(
     method: str,
     in_place: bool = False,
 ) -> None:
-    """The chunk of each place to all places of its ring: to[place][home]. `in_place`: at home it
-    lies there."""
+    """Copy the chunk of each place to all places of its ring: to[place][home]. With `in_place`, it
+    is at home already."""
     count = len(rings[0])
     parts = 2 if method == PAIR else 1
     for k in range(max(1, count - 1)):

@@ -173,7 +173,7 @@ def _map_blocks(
     (rows, r), (columns, c) = down, across
     (r_begin, r_size), (c_begin, c_size) = _bounds(rows), _bounds(columns)
     _, height, width = tensor.shape
-    if len(columns) == 1:  # rows that lie side by side
+    if len(columns) == 1:  # contiguous rows
         begin = (group * height + r_begin[r]) * width
         count = r_size[r] * c_size[c]
     else:

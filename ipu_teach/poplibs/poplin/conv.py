@@ -1,23 +1,23 @@
 """Convolutions on a graph: products by the planner of `mat_mul`.
 
-A row of the left operand is what one window of the kernel sees, its patch: for each place of the
-kernel a strided slice of the padded input, all of them joined behind the channels. That is a view:
-patches overlap, and nothing is copied but what each tile is sent. The right operand are the
-weights, a column for each channel of the output. So
+A row of the left operand is the patch of one window of the kernel: a strided slice of the padded
+input for each place of the kernel, joined behind the channels. That is a view: patches overlap, and
+nothing is copied except the data sent to each tile. The right operand is the weights, with a column
+for each channel of the output. So
 
     forward         [windows, places * channels] x [places * channels, out_channels]
     input gradient  the same with the output's gradient, its channels and turned weights
     weight update   [places * channels, windows] x [windows, out_channels]
 
 with groups as one grouped product. A dilated input, such as the gradient of a convolution with a
-stride, is cut into classes of outputs that meet the same weights, and each class is a product of
-its own, without the zeros between.
+stride, is divided into classes of outputs that use the same weights. Each class is a product of its
+own, without the zeros between.
 
-What a patch has of padding is a zero that is sent and multiplied: in the gradient of a kernel as
-wide as its field, nearly all of it. Exchange code grows with the pieces that a tile is sent. Known
+The padding in a patch is zeros that are sent and multiplied: in the gradient of a kernel as wide as
+its field, that is nearly all of it. Exchange code grows with the pieces that a tile is sent. Known
 not to hold: PopLibs takes a vertical multiply-add (ConvPartialVerticalMac) for depthwise
-convolutions, a channel to a group; here they are products that leave most of the units idle, and
-the four published ones that the kit has come out at 0.57 to 1.38 of their cycles.
+convolutions, with one channel in a group. Here they are products that leave most of the units idle,
+and the four published ones that the kit has come out at 0.57 to 1.38 of their cycles.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ __all__ = [
 ]
 
 Factor = Tensor | float
-Combination = tuple[Class, ...]  # of a class of outputs of each dimension
+Combination = tuple[Class, ...]  # a class of outputs for each dimension
 _BACKWARD, _UPDATE = PASSES[3:]
 _WHAT = "its params"
 
@@ -82,8 +82,8 @@ _WHAT = "its params"
 @advised("give what plan_convolution returns.")
 @dataclass(frozen=True, repr=False)
 class ConvPlan:
-    """How one pass of a convolution is made of products, one after the other: by `products`, a
-    `MatMulPlan` each. Print it."""
+    """The products of one pass of a convolution, one after the other: `products`, a `MatMulPlan`
+    each. Print it."""
 
     params: ConvParams
     pass_: str
@@ -102,7 +102,8 @@ class ConvPlan:
 
     @property
     def utilisation(self) -> float:
-        """`macs` of what the multiply-add units could do in the time (0 to 1)."""
+        """The share of the multiply-accumulates that the matrix-multiply units could do in the time
+        (0 to 1)."""
         sums = self.products[0].product.partials if self.products else None
         peak_macs = macs_per_cycle(self.params.dtype, sums, self.target) * self.cycles
         return self.macs / peak_macs if peak_macs else 0.0
@@ -116,7 +117,8 @@ class ConvPlan:
 
 
 def macs_per_cycle(dtype: type[DType], partials: type[DType] | None, target: Target) -> int:
-    """Of all tiles: a row meets a panel of FLOAT in 8 cycles, and one of HALF in 4."""
+    """Return the multiply-accumulates a cycle of all tiles: a row takes 8 cycles with a panel of
+    FLOAT, and 4 with one of HALF."""
     panel = conv_units(dtype, partials, target) * panel_depth(dtype, target)
     return target.num_tiles * panel // (8 if dtype is FLOAT else 4)
 
@@ -185,11 +187,12 @@ def _check_given(params: ConvParams, **tensors: tuple[Tensor, tuple[int, ...]]) 
 def create_input(
     graph: Graph, params: ConvParams, name: str | None = None, *, options: Options | None = None
 ) -> Tensor:
-    """Return a variable [batch_size, in_channels, *input_field] for `convolution`, the channels of
-    a place side by side in memory.
+    """Return a variable [batch_size, in_channels, *input_field] for `convolution`, with the
+    channels of a place contiguous in memory.
 
-    It lies spread over the tiles, place by place; for a kernel of one place without padding, where
-    the product will want it. `options`: those of the convolution. Raises `PoplibsError`.
+    It is spread over the tiles, place by place. For a kernel of one place without padding, it is
+    mapped to the tiles where the product will need it. `options` are those of the convolution.
+    Raises `PoplibsError`.
     """
     wish_of(options, None, MEMORY_PROPORTION)  # refuses what is no option, also if none is used
     batch, channels, *field = params.input_shape
@@ -208,9 +211,9 @@ def create_input(
 def create_weights(
     graph: Graph, params: ConvParams, name: str | None = None, *, options: Options | None = None
 ) -> Tensor:
-    """Return a variable [num_groups, out_channels / num_groups, in_channels / num_groups, *kernel]
-    that lies where `convolution` will want it. `options`: those of the convolution. Raises
-    `PoplibsError`."""
+    """Return a variable [num_groups, out_channels / num_groups, in_channels / num_groups, *kernel],
+    mapped to the tiles where `convolution` will need it. `options` are those of the convolution.
+    Raises `PoplibsError`."""
     plan = plan_convolution(params, graph.target, options=options)
     groups, outs, ins, *kernel = params.weights_shape
     tensor = linear(graph, params.dtype, (groups, *kernel, ins, outs), name)
@@ -271,7 +274,7 @@ def _patches(
             patches.append((combination, None))
         elif len(places) == 1:
             patches.append((combination, laid[places[0]].reshape(sizes[:3])))
-        else:  # one list of places for all of them
+        else:  # all of them share one list of places
             positions = laid.positions() if positions is None else positions
             both = np.stack([positions[place] for place in places], x.rank)
             patches.append((combination, graph.listed(x.dtype, both.reshape(sizes[:3]))))
@@ -362,7 +365,7 @@ def _convolved(
     products = iter(plan.products)
     for combination, patches in _patches(graph, x, params):
         suffix = name if len(plan.products) == 1 else f"{name}/{len(by_combination)}"
-        if patches is None:  # only zeros of the dilation lie there
+        if patches is None:  # only zeros of the dilation are there
             kind = plan.params.out_type if params is plan.params else params.dtype
             shape = params.num_groups, _sizes(params, combination)[1], channels // params.num_groups
             out = linear(graph, kind or params.dtype, shape, f"{suffix}/out")
@@ -416,7 +419,8 @@ def convolution_input_gradient(
 
 
 def _flipped(x: Tensor, params: ConvParams) -> Tensor:
-    """Return the input as it is, from the one that is flipped where the params say so, or back."""
+    """Return the input flipped in the dimensions that the params name; twice gives the input
+    again."""
     for axis, flip in enumerate(params.flip_input, 2):  # type: ignore[arg-type]
         x = x.reverse(axis) if flip else x
     return x

@@ -1,4 +1,4 @@
-"""What a convolution is: `ConvParams`, how many operations it has, and which weights meet which
+"""The sizes of a convolution: `ConvParams`, its number of operations, and which weights meet which
 elements of its input."""
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ def _whole(name: str, value: object, minimum: int | None = None) -> int:
 
 @dataclass(frozen=True)
 class Class:
-    """Of one dimension, the outputs `first`, `first + period`, …, `count` of them, which all meet
+    """The outputs `first`, `first + period`, …, `count` of them, of one dimension, which all use
     the same weights.
 
-    `taps`: (place of the weight, element of the input for the first output); for each further
-    output `step` elements further on.
+    `taps`: (place of the weight, element of the input for the first output); each further output
+    uses the element `step` further on.
     """
 
     first: int
@@ -45,17 +45,19 @@ class Class:
 @advised("give a poplin.ConvParams.")
 @dataclass(frozen=True)
 class ConvParams:
-    """The sizes of a convolution, in any number of field dimensions: an input [batch_size,
-    in_channels, *input_field] and weights [num_groups, out_channels / num_groups, in_channels /
-    num_groups, *kernel] make an output [batch_size, out_channels, *output_field].
+    """The sizes of a convolution, in any number of field dimensions.
 
-    `dtype`: FLOAT or HALF, of input and weights; `out_type`: of the output, by default the same.
-    Channels are those of all groups. What follows is a number for all dimensions, or one for each:
-    the `stride` between outputs; `padding_lower` and `padding_upper`, zeros before and behind the
-    field, or, if negative, how many of its elements are cut off; `input_dilation` and
-    `kernel_dilation`, which put one zero less than that between neighbours, before any padding.
-    `flip_input` turns the padded field round, and `flip_kernel` the kernel: without it a
-    convolution is torch's, the cross-correlation. Raises `PoplibsError`.
+    An input [batch_size, in_channels, *input_field] and weights [num_groups, out_channels /
+    num_groups, in_channels / num_groups, *kernel] give an output [batch_size, out_channels,
+    *output_field].
+
+    `dtype` is FLOAT or HALF, of input and weights; `out_type` that of the output, by default the
+    same. Channels are those of all groups. The following arguments are a number for all dimensions,
+    or one for each: the `stride` between outputs; `padding_lower` and `padding_upper`, the zeros
+    before and behind the field, or, if negative, the number of its elements that are cut off;
+    `input_dilation` and `kernel_dilation`, which put one zero less than that between neighbours,
+    before any padding. `flip_input` turns the padded field round, and `flip_kernel` the kernel:
+    without it a convolution is torch's, the cross-correlation. Raises `PoplibsError`.
     """
 
     dtype: type[DType]
@@ -119,7 +121,7 @@ class ConvParams:
         return values
 
     def _sizes(self, *names: str) -> list[tuple[Any, ...]]:
-        """Return the these attributes, dimension by dimension."""
+        """Return the values of these attributes, dimension by dimension."""
         return list(zip(*(getattr(self, name) for name in names), strict=True))
 
     @property

@@ -55,25 +55,25 @@ def _multiplied(
 
 @variant(_multiplied, 2)
 def mat_mul() -> None:
-    """The matrix product [m, n] of a [m, k] and b [k, n]: both FLOAT, both HALF, or both QUARTER
-    (of any format and scale).
+    """Return the matrix product [m, n] of a [m, k] and b [k, n]: both FLOAT, both HALF, or both
+    QUARTER (of any format and scale).
 
-    `out_type`: FLOAT or HALF, by default the operands' own, for QUARTER HALF. `partials_type`: of
-    the sums, FLOAT, or HALF for operands of HALF, which is faster and coarser; QUARTER is always
-    added in HALF. `available_memory_proportion`: how much of a tile's memory blocks and sums may
-    take for a while (0 to 1, PopLibs' default 0.6); if no plan keeps within it, the one that needs
-    least is taken. `options`: PopLibs' own, in a dict: these two, "use128BitConvUnitLoad" (weights
-    are loaded 128 bits a cycle) and "enableFastReduce" (so are partial sums); "fullyConnectedPass",
-    "inputRHSIsPreArranged", "enableMultiStageReduce" and "remapOutputTensor" are taken and change
-    nothing. `plan`: one of your own instead of `plan_mat_mul`'s. `cache`: a `PlanningCache` that is
-    to hold the plan.
+    `out_type` is FLOAT or HALF, by default the operands' own, for QUARTER HALF. `partials_type` is
+    the type of the sums: FLOAT, or HALF for operands of HALF, which is faster and coarser; QUARTER
+    is always added in HALF. `available_memory_proportion` limits the share of a tile's memory for
+    blocks and sums (0 to 1, PopLibs' default 0.6); if no plan keeps within it, the one that needs
+    least is used. `options` are PopLibs' own, in a dict: these two, "use128BitConvUnitLoad"
+    (weights are loaded 128 bits a cycle) and "enableFastReduce" (so are partial sums);
+    "fullyConnectedPass", "inputRHSIsPreArranged", "enableMultiStageReduce" and "remapOutputTensor"
+    are accepted and change nothing. `plan` replaces the plan of `plan_mat_mul`. `cache` is a
+    `PlanningCache` that stores the plan.
 
-    The value of a block is numpy's `a_block @ b_block` in the precision of the sums; partial sums
-    are added first to last; the result is rounded once. It lies on the tiles that made it. Compute
-    sets: multiply, and perhaps reduce or cast; of an empty product none. A tile that would have to
-    gather the rows of a transposed view element by element has its block from another tile, or a
-    compute set more transposes the blocks. Modelled cycles: the plan's. Raises `PoplibsError` and
-    `InvalidOptionError`.
+    The value of a block is numpy's `a_block @ b_block` in the precision of the sums. Partial sums
+    are added first to last, and the result is rounded once. It is on the tiles that computed it.
+    Compute sets: multiply, and perhaps reduce or cast; an empty product has none. If a tile would
+    have to gather the rows of a transposed view element by element, another tile takes its block,
+    or one more compute set transposes the blocks. Modelled cycles: the plan's. Raises
+    `PoplibsError` and `InvalidOptionError`.
     """
 
 

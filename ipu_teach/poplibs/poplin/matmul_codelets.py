@@ -23,7 +23,7 @@ from ipu_teach.poplibs.poplin.plan import multiply_cycles
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, QUARTER, UNSIGNED_CHAR, DType, from_quarter
 
-# of the inner dimension: PopLibs' PerformanceEstimation.hpp, input channels of a group
+# depth of a panel: PopLibs' PerformanceEstimation.hpp, input channels of a group
 HALF_PANEL, QUARTER_PANEL = 16, 32
 
 
@@ -158,7 +158,7 @@ class Transpose(SupervisorVertex):
     def cycles(self, target: Target) -> int:
         dtype = self.fields["x"].dtype
         grain = 4 if dtype.size == 2 else 2
-        # what is no whole grain counts as one
+        # a partial grain counts as a whole one
         rows, columns = (-(-n // grain) * grain for n in self.x.shape)
         return int(vertices.transpose(1, (rows, columns), dtype, target))
 
@@ -182,8 +182,8 @@ def _in_panels(a: Any, b: Any, depth: int, total: Any) -> Any:
 def multiplier(
     method: str, a: type[DType], b: type[DType], sums: type[DType], accumulates: bool, wide: bool
 ) -> type[Vertex]:
-    """Return the vertex for operands and sums of these types. `more`: one that adds to what is
-    there; `wide`: loads 128 bits."""
+    """Return the vertex for operands and sums of these types. With `accumulates`, it adds to the
+    present values; with `wide`, it loads 128 bits."""
     name = "ConvPartialHorizontalMac" if method == "HMAC" else "ConvPartial1x1"
     words = [*dict.fromkeys((a, sums)), "accumulate" * accumulates, "128bit" * wide]
     if issubclass(a, QUARTER) and issubclass(b, QUARTER):

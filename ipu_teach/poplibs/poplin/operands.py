@@ -59,27 +59,28 @@ def _created(
 
 @variant(_created, (2, "a"))
 def create_mat_mul_input_lhs() -> None:
-    """A variable of `a_shape` (m, k) that lies where `mat_mul` with a b of `b_shape` (k, n) will
-    want it.
+    """Return a variable of `a_shape` (m, k), mapped to the tiles where `mat_mul` with a b of
+    `b_shape` (k, n) will need it.
 
-    `out_type` and the options are those of the product. Each block of the plan is shared out among
-    the tiles that multiply it, so that it crosses between tiles only as far as several need it.
-    Raises `PoplibsError`.
+    `out_type` and the options are those of the product. Each block of the plan is distributed over
+    the tiles that multiply it, so that it is exchanged only as far as several tiles need it. Raises
+    `PoplibsError`.
     """
 
 
 @variant(_created, (2, "b"))
 def create_mat_mul_input_rhs() -> None:
-    """A variable of `b_shape` (k, n) that lies where `mat_mul` with an a of `a_shape` (m, k) will
-    want it."""
+    """Return a variable of `b_shape` (k, n), mapped to the tiles where `mat_mul` with an a of
+    `a_shape` (m, k) will need it."""
 
 
 @variant(_created, (2, "out"))
 def create_mat_mul_output() -> None:
-    """A variable (m, n) that lies where `mat_mul` of `a_shape` (m, k) and `b_shape` (k, n) leaves
-    its result.
+    """Return a variable (m, n) on the tiles where `mat_mul` of `a_shape` (m, k) and `b_shape` (k,
+    n) leaves its result.
 
-    It is of `out_type`, by default as the result: an accumulator for `mat_mul_acc`, say.
+    Its dtype is `out_type`, by default that of the result. It can be the accumulator of
+    `mat_mul_acc`, for example.
     """
 
 

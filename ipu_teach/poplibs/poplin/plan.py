@@ -1,21 +1,20 @@
-"""The planner of matrix products: into which blocks to cut, on which units to multiply, and what
-that costs.
+"""The planner of matrix products: how to partition them, which units multiply, and the cost.
 
-[g, m, k] times [g, k, n] is cut four ways: the groups, the rows, the inner dimension, the columns.
-A tile takes one block of each and makes g x m x n sums. Where the inner dimension was cut, the
-tiles that share a block of the result add their sums in a second superstep. What does not fit into
-memory that way is done in several steps, one after the other: some columns at a time, or some of
-the inner dimension at a time, which adds to the sums made so far.
+[g, m, k] times [g, k, n] is partitioned four ways: the groups, the rows, the inner dimension, the
+columns. A tile takes one block of each and computes g x m x n sums. If the inner dimension is
+partitioned, the tiles that share a block of the result add their sums in a second superstep. A
+product that does not fit into memory that way is done in several steps, one after the other: some
+columns at a time, or a part of the inner dimension at a time, which adds to the sums so far.
 
-The search is exhaustive: every way to cut is costed, as arrays, for machines of up to
+The search is exhaustive: every partition is costed, as arrays, for machines of up to
 `MOST_EXHAUSTIVE` tiles. Costs are PopLibs' own estimates of its vertices
 (`ipu_teach.cost.vertices`) and the exchange of every block, as if each came from another tile and
 no two tiles of a pair wanted the same. So a plan's cycles are at most a twentieth, and 50 for each
 superstep, less than the model's of the graph that is built, and up to twice as many where the
-operands lie well. That holds for transposed operands too, if the plan is told of them: the cycles
-of the transposes that tiles may need are added to those of the best plan. What two
-tiles of a pair share changed the best of no plan in an exhaustive search over small products; where
-operands lie can, which is why they are best made for the plan.
+operands are well placed. That holds for transposed operands too, if the plan is told of them: the
+cycles of the transposes that tiles may need are added to those of the best plan. In an exhaustive
+search over small products, the data that two tiles of a pair share changed the best plan of none.
+The mapping of operands can change it, so they are best created for the plan.
 """
 
 from __future__ import annotations
@@ -52,10 +51,10 @@ Costs = dict[str, Array]
 
 @dataclass(frozen=True)
 class Product:
-    """What is to be planned: [groups, m, k] times [groups, k, n], with its types.
+    """A product to be planned: [groups, m, k] times [groups, k, n], with its types.
 
-    `dtype`: of both operands; `partials`: of the sums; `out`: of the result. `wide_loads`,
-    `fast_reduce`: as of a `Wish`.
+    `dtype` is that of both operands, `partials` that of the sums, `out` that of the result.
+    `wide_loads` and `fast_reduce` are those of a `Wish`.
     """
 
     m: int
@@ -87,14 +86,15 @@ class Product:
 @advised("give what plan_mat_mul returns.")
 @dataclass(frozen=True, repr=False)
 class MatMulPlan:
-    """How a product is cut into blocks, and what that is modelled to cost. Print it, or show it in
-    a notebook.
+    """The partition of a product into blocks, and its modelled cost. Print it, or show it in a
+    notebook.
 
-    `group_blocks`, `row_blocks`, `inner_blocks`, `column_blocks`: blocks side by side, each on a
-    tile of its own; `inner_steps`, `column_steps`: pieces one after the other. `method`: "AMP"
-    (ConvPartial1x1) or "HMAC" (ConvPartialHorizontalMac). `cycles`: all supersteps, modelled;
-    `parts`: (what, cycles) of each kind, syncs among them. `temporary_bytes`: what the fullest tile
-    holds of blocks and sums beside its part of the operands and of the result.
+    `group_blocks`, `row_blocks`, `inner_blocks` and `column_blocks` count the blocks of each
+    dimension, each on a tile of its own; `inner_steps` and `column_steps` count the pieces one
+    after the other. `method` is "AMP" (ConvPartial1x1) or "HMAC" (ConvPartialHorizontalMac).
+    `cycles` are those of all supersteps, modelled; `parts` has (label, cycles) of each activity,
+    syncs included. `temporary_bytes` are the bytes of blocks and sums on the fullest tile, besides
+    its part of the operands and of the result.
     """
 
     product: Product
@@ -329,7 +329,7 @@ class PlanningCache:
 
     @property
     def size(self) -> int:
-        """How many plans it holds."""
+        """The number of plans in the cache."""
         return len(self.plans)
 
     def __repr__(self) -> str:
@@ -436,8 +436,8 @@ def _sizes(product: Product, cuts: Costs, inner_steps: int, column_steps: int) -
 
 
 def _temporary_bytes(product: Product, sizes: Costs) -> Array:
-    """int64: what the fullest tile holds while its blocks are multiplied, or while sums are
-    added."""
+    """Return int64: the temporary bytes on the fullest tile while its blocks are multiplied, or
+    while sums are added."""
     groups, rows, inner, columns, parts, *_ = sizes.values()
     blocks = groups * inner * (rows + columns) * product.dtype.size
     sums = groups * rows * columns
@@ -538,7 +538,7 @@ def _cheapest(
 def _costs(
     product: Product, target: Target, sizes: Costs, method: str, inner_steps: int, column_steps: int
 ) -> Costs:
-    """Return the modelled cycles of each plan, by what takes them."""
+    """Return the modelled cycles of each plan, by activity."""
     groups, rows, inner, columns, parts, *_ = sizes.values()
     steps = inner_steps * column_steps
     superstep = target.internal_sync_cycles + int(arrival_cycles(target).max())

@@ -1,9 +1,9 @@
 """Operands of a product whose rows are strided, as those of a transposed view are.
 
-A tile that has such a row of its block complete would gather it one element at a time, by PopLibs'
+A tile with such a row of its block complete would gather it one element at a time, by PopLibs'
 copies within a tile. There are two ways around that, which change no value:
 
-- The blocks go to other tiles. What comes from there arrives in order, as the plan is costed.
+- The blocks go to other tiles. Data from there arrives in order, as the plan is costed.
 - If no rotation of the tiles avoids all gathering, tiles transpose the blocks first, as PopLibs
   does between the passes of a fully connected layer.
 """

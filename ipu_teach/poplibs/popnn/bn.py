@@ -28,12 +28,12 @@ ReduceCallback = Callable[[Graph, list[Tensor], Program, int, str], list[Tensor]
 
 @variant(_n._statistics, _n.BATCH, ("num_groups", "grouping", "over"))
 def batch_norm_statistics() -> None:
-    """Mean and 1 / sqrt(variance + eps) of each channel of x [batch, channels, …].
+    """Return the mean and 1 / sqrt(variance + eps) of each channel of x [batch, channels, …].
 
-    Two tensors [channels], of x's dtype. The variance is the mean of squares less the squared
-    mean, or with `stable_algo` that of what is left when the mean is taken off, which takes longer
-    and loses less; `unbiased_var_estimate`: divided by one less than there are elements.
-    `partials_type`: what sums of HALF are in as they leave a tile. Raises `PoplibsError`.
+    They are two tensors [channels], of x's dtype. The variance is the mean of squares less the
+    squared mean. With `stable_algo` it is the variance of x minus its mean, which takes longer and
+    loses less precision. With `unbiased_var_estimate`, it is divided by the number of elements less
+    one. `partials_type` is the dtype in which sums of HALF leave a tile. Raises `PoplibsError`.
     """
 
 
@@ -88,12 +88,12 @@ def distributed_batch_norm_statistics(
     partials_type: type[DType] = FLOAT,
     debug_context: str = OWN,
 ) -> tuple[Tensor, Tensor]:
-    """As `batch_norm_statistics`, of the batch that several replicas have together.
+    """Return `batch_norm_statistics` of a batch that several replicas share.
 
-    `norm_batch_size`: how many samples that are, by default those of all replicas.
-    `reduce_callback` is called with (graph, tensors, prog, replicas, name), and gives a list of
-    those tensors added over so many replicas; by default gcl does it, over consecutive ones. Raises
-    `PoplibsError`.
+    `norm_batch_size` is the number of its samples, by default those of all replicas.
+    `reduce_callback` is called with (graph, tensors, prog, replicas, name), and returns a list of
+    those tensors added over `replicas` replicas; by default gcl does it, over consecutive ones.
+    Raises `PoplibsError`.
     """
     over = _over(graph, x, prog, reduce_callback, norm_batch_size)
     options = unbiased_var_estimate, stable_algo, partials_type, debug_context
@@ -113,9 +113,9 @@ def distributed_batch_norm_gradients(
     partials_type: type[DType] = FLOAT,
     debug_context: str = OWN,
 ) -> Tensor:
-    """As `batch_norm_gradients`, where statistics are those of `distributed_batch_norm_statistics`.
+    """Return `batch_norm_gradients` for the statistics of `distributed_batch_norm_statistics`.
 
-    What the callback adds are the two means that the gradient needs. Raises `PoplibsError`.
+    The callback adds the two means that the gradient needs. Raises `PoplibsError`.
     """
     over = _over(graph, whitened, prog, reduce_callback, norm_batch_size)
     arguments = whitened, dy, inv_std_dev, gamma, prog, partials_type, debug_context

@@ -1,4 +1,4 @@
-"""The non-linearities and their slopes, as functions of single-precision arrays."""
+"""The non-linearities and their gradients, as functions of single-precision arrays."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class NonLinearityType(Enum):
 
     @property
     def slope_from_input(self) -> bool:
-        """Whether the gradient is worked out from what went in; of the others it is from what came
-        out."""
+        """Whether the gradient is computed from the input; for the others it is computed from the
+        output."""
         return self in (NonLinearityType.GELU, NonLinearityType.GELU_ERF, NonLinearityType.SWISH)
 
 

@@ -128,7 +128,7 @@ class SumSquared(Vertex):
 
 
 class CountCorrect(Vertex):
-    """How many rows have their largest element at the expected class."""
+    """The number of rows whose largest element is at the expected class."""
 
     x: Input[Vector[Vector[FLOAT]]]
     expected: Input[Vector[UNSIGNED_INT]]
@@ -240,7 +240,7 @@ def calc_loss(
     if num_correct is not None:
         _check_accuracy(graph, model_outputs, expected, num_correct)
     base: Any = SumSquared if squared else CrossEntropyScaled if tensors else CrossEntropy
-    if tensors:  # beside a tensor, a number becomes one
+    if tensors:  # a number next to a tensor becomes a tensor
         for field, k in factors.items():
             factors[field] = scalar(graph, FLOAT, k, f"{debug_context}/{field}")
     extra = {} if squared or tensors else {"outputs_scale": float(factors.pop("outputs_scale"))}

@@ -1,13 +1,13 @@
-"""What the norms have in common: statistics, whitening, scaling, and the gradients.
+"""The common parts of norms: statistics, whitening, scaling, and the gradients.
 
-A norm cuts the elements of x [batch, channels, …] into groups, each of which has a mean and a
-deviation of its own: those of a channel over the whole batch (`bn`), some channels of one sample
+A norm divides the elements of x [batch, channels, …] into groups, each with its own mean and
+standard deviation: those of a channel over the whole batch (`bn`), some channels of one sample
 (`gn`), all of them (`ln`), one of them (`in_`).
 
 The operations and their order are those of PopLibs (poplin/Norms.cpp), and so are the dtypes:
 elementwise operations round to x's dtype, sums of HALF are added up in FLOAT, and the statistics
-that a caller gets are in x's dtype. Operations between two reductions are one `popops.map`; cycles
-follow from the calls. HALF keeps more digits than in PopLibs in three places:
+returned to a caller are in x's dtype. Operations between two reductions are one `popops.map`;
+cycles follow from the calls. HALF keeps more digits than in PopLibs in three places:
 
 * without `stable_algo`, the variance comes from a mean that is still FLOAT;
 * the gradients of gamma and beta are FLOAT;
@@ -49,14 +49,15 @@ from ipu_teach.types import FLOAT, HALF, DType
 _1 = expr._1
 _2 = expr._2
 GROUPINGS = ("strided", "correct")
-BATCH, GROUP, LAYER, INSTANCE = "batch", "group", "layer", "instance"  # which norm
+BATCH, GROUP, LAYER, INSTANCE = "batch", "group", "layer", "instance"  # the kind of norm
 Together = Callable[[list[Tensor], str], list[Tensor]]
 Over = tuple[Together, int]
 
 
 @dataclass(frozen=True)
 class Norm:
-    """How x is cut: into `groups` of channels in each sample (0: into channels of the batch)."""
+    """The groups of x: `groups` groups of channels in each sample (0: the channels of the
+    batch)."""
 
     graph: Graph
     x: Tensor
@@ -79,7 +80,7 @@ class Norm:
 
     @property
     def count(self) -> int:
-        """How many statistics of each kind there are."""
+        """The number of statistics of each kind."""
         batch, channels = self.x.shape[:2]
         return batch * self.groups if self.groups else channels
 
@@ -121,7 +122,7 @@ class Norm:
         out: type[DType] | None = None,
     ) -> Tensor:
         """Return an expression of tensors of x's shape, each operation in `works_in`, as `out`;
-        both are x's dtype by default. The result lies as x does."""
+        both are x's dtype by default. The result has x's layout."""
         order = in_memory_order(self.x)
         operands = [tensor.dim_shuffle(order) for tensor in tensors]
         works_in = works_in or self.x.dtype

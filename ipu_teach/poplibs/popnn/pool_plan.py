@@ -1,9 +1,9 @@
-"""How a pooling is dealt to the tiles: by PopLibs' plan (popnn/PoolPlan.cpp).
+"""The distribution of a pooling over the tiles, by PopLibs' plan (popnn/PoolPlan.cpp).
 
-What comes out is cut into blocks of channels, samples and stretches of the field, a block a tile,
-whose channels lie side by side in groups. Of all cuts that is taken whose estimates of vertex,
-exchange and rearrangement are least together; and one with groups of 16 HALF or 8 FLOAT, which suit
-the layer that follows, where it costs at most a third more.
+The output is divided into blocks of channels, samples and stretches of the field, a block a tile,
+whose channels are contiguous in groups. The plan has the smallest sum of the estimates of vertex,
+exchange and rearrangement over all partitions. A plan with groups of 16 HALF or 8 FLOAT, which suit
+the next layer, is preferred if it costs at most a third more.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class PoolPlan:
         return dealt(cuts, self.tiles)
 
     def places(self, ranges: Ranges) -> Array:
-        """Return int64[elements]: where those of a block lie among all, in its order."""
+        """Return int64[elements]: the places of a block's elements among all, in its order."""
         indices: Array = np.zeros(1, np.int64)
         for size, (begin, end) in zip(self.shape, (*ranges, (0, self.shape[-1])), strict=True):
             indices = (indices[:, None] * size + np.arange(begin, end)).reshape(-1)
@@ -78,7 +78,7 @@ def planned(
     target: Target,
 ) -> PoolPlan:
     """Return the plan of a result [samples, channels, *field]. `kind` as of `vertices.pooling`;
-    `lie`: how many channels lie side by side in what goes in."""
+    `lie` is the number of contiguous channels of the input."""
     channels = shape[1]
     width = target.get_vector_width(dtype)
     divisors = [n for n in range(1, channels + 1) if channels % n == 0]
@@ -106,7 +106,7 @@ def _best(
     dtype: type[DType],
     target: Target,
 ) -> tuple[int, PoolPlan]:
-    """Return (estimated cycles, the best plan) with groups of so many channels."""
+    """Return (estimated cycles, the best plan) with groups of `group` channels."""
     sizes = (shape[1] // group, shape[0], *shape[2:])
     parts = np.ones((1, 0), np.int64)
     for size in sizes:  # all cuts that have a tile for each block
@@ -115,7 +115,7 @@ def _best(
             [np.repeat(parts, len(candidates), 0), np.tile(candidates, len(parts)).reshape(-1, 1)]
         )
         parts = parts[parts.prod(1) <= target.num_tiles]
-    size_per_part = -(-np.array(sizes) // parts)  # of a block, in each dimension
+    size_per_part = -(-np.array(sizes) // parts)  # sizes of a block, in each dimension
     rows = size_per_part[:, 1:-1].prod(1)
     long = size_per_part[:, -1]
     worker = np.arange(target.num_worker_contexts + 1)[:, None]
@@ -148,8 +148,8 @@ def _best(
 
 
 def channels_side_by_side(x: Tensor) -> int:
-    """Return how many channels of x [samples, channels, *field] lie side by side in memory, in
-    groups of so many."""
+    """Return how many channels of x [samples, channels, *field] are contiguous in memory, in equal
+    groups."""
     places = x.dim_shuffle([0, *range(2, x.rank), 1]).positions().reshape(-1, x.shape[1])
     at = np.flatnonzero((np.diff(places) != 1).any(0)) + 1
     return int(np.gcd.reduce([x.shape[1], *at]))

@@ -4,10 +4,10 @@
     pooled = pooling.pool(graph, params, x, prog)                       # x is [4, 8, 28, 28]
     slope = pooling.pool_input_gradient(graph, params, x, pooled, dy, prog)
 
-A result lies in blocks, one a tile, as PopLibs plans it (`pool_plan`). Each tile is sent the
-windows of its elements; what is padding it has by itself. Cycles are PopLibs' estimates of the
-pooling vertices (popnn/PerformanceEstimation.hpp): six workers share the rows of a block, and go
-through them for each place of the window that has something to do there.
+A result is distributed in blocks, one a tile, as PopLibs plans it (`pool_plan`). Each tile is sent
+the windows of its elements; padding is local. Cycles are PopLibs' estimates of the pooling vertices
+(popnn/PerformanceEstimation.hpp): six workers share the rows of a block, and go through them for
+each place of the window that has work there.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ MOST_PLACES = 2**26  # of all windows along one dimension
 
 
 class PoolingType(Enum):
-    """What becomes of a window: its largest element, MAX; its sum, SUM; its average, AVG."""
+    """The result of a window: its largest element, MAX; its sum, SUM; its average, AVG."""
 
     MAX = "MAX"
     AVG = "AVG"
@@ -69,11 +69,12 @@ class PoolingType(Enum):
 class PoolParams:
     """A pooling of [batch_size, channels, *input_field], of `dtype` FLOAT or HALF.
 
-    `kind`: a `PoolingType` or its name. `kernel`, `stride`, `padding_lower` and `padding_upper`
+    `kind` is a `PoolingType` or its name. `kernel`, `stride`, `padding_lower` and `padding_upper`
     have a number for each dimension of the field; negative padding cuts elements off. Padding is
-    never the largest. AVG divides by the places of the window that lie within the field, as PopLibs
-    does; torch's average counts padding, too, unless it is told `count_include_pad=False`. Raises
-    `PoplibsError`, where a window does not fit, or lies in padding alone.
+    never the largest element. AVG divides by the number of places of the window inside the field,
+    as PopLibs does; torch's average counts padding too, unless it is given
+    `count_include_pad=False`. Raises `PoplibsError` if a window does not fit, or covers only
+    padding.
     """
 
     kind: PoolingType | str
@@ -142,8 +143,8 @@ class PoolParams:
         return (self.batch_size, self.channels, *self.output_field)
 
     def _seen(self, d: int) -> Array:
-        """Return [kernel, windows]: where in dimension d of the field each place of a window lies,
-        or -1."""
+        """Return [kernel, windows]: the position in dimension d of the field of each place of a
+        window, or -1."""
         size, kernel, stride, low, high = self._axes()[d]
         at = np.arange(self.output_field[d]) * stride + np.arange(kernel)[:, None] - low
         inside = (at >= max(-low, 0)) & (at < size - max(-high, 0))
@@ -160,7 +161,7 @@ class PoolParams:
         return np.where(good, window, -1), np.where(good, place, -1)
 
     def _work(self, d: int) -> Array:
-        """Return bool[kernel, windows]: whether a place of a window lies within dimension d of the
+        """Return bool[kernel, windows]: whether a place of a window is inside dimension d of the
         field."""
         return self._seen(d) >= 0
 
@@ -170,12 +171,13 @@ class PoolParams:
         return np.asarray((place == np.arange(self.kernel[d])[:, None, None]).any(1))
 
     def _inside(self, d: int) -> Array:
-        """Return [windows]: how many places of each lie within dimension d of the field."""
+        """Return [windows]: how many places of each are inside dimension d of the field."""
         return np.asarray(self._work(d).sum(axis=0))
 
 
 class _Windows(SupervisorVertex):
-    """A window in each column of x. FLOAT stands for what comes in, HALF for what goes out."""
+    """A window in each column of x. FLOAT stands for the dtype of the input, HALF for that of the
+    output."""
 
     x: Input[Vector[Vector[FLOAT]]]
 
@@ -240,8 +242,8 @@ class MaxPoolingShares(_Windows):
 
 
 class _Tables:
-    """Where in a flat tensor the elements lie that each of some others wants: for each dimension
-    [how many, length] distances, which add up, or -1."""
+    """The places in a flat tensor of the elements that other elements need: for each dimension
+    [count, length] distances, which add up, or -1."""
 
     def __init__(self, each: list[Array]) -> None:
         self._each = [np.where(table < 0, _FAR, table) for table in each]
@@ -256,12 +258,13 @@ class _Tables:
         return indices
 
 
-Gathered = tuple[Tensor, _Tables, float]  # a flat tensor, what is wanted of it, and what is nowhere
+# a flat tensor, the places needed of it, and the value of missing ones
+Gathered = tuple[Tensor, _Tables, float]
 
 
 class _Call:
-    """What all compute sets of a call share. Tensors are flat, in the order of the plan of what
-    comes out: groups of channels, samples, the field, the channels of a group."""
+    """The common part of all compute sets of a call. Tensors are flat, in the order of the output's
+    plan: groups of channels, samples, the field, the channels of a group."""
 
     def __init__(
         self,
@@ -321,8 +324,8 @@ class _Call:
         self.graph.set_tile_mapping(flat, tiles)
 
     def counts(self) -> tuple[int, Tensor | None]:
-        """Return (the number of places that every window has within the field, None). Where windows
-        differ, (1, a tensor of their numbers). Of a sum (1, None)."""
+        """Return (the number of places that every window has inside the field, None). If windows
+        differ, return (1, a tensor of their numbers); for a sum (1, None)."""
         params = self.params
         if params.kind is PoolingType.SUM:
             return 1, None
@@ -380,8 +383,9 @@ class _Call:
         wanted: dict[str, Gathered],
         **state: Any,
     ) -> None:
-        """A vertex on each tile that holds some of `out`, on the same elements of what is `alike`,
-        and on what they want of others; priced as PopLibs' vertex of that kind."""
+        """Add a vertex on each tile with elements of `out`, on the same elements of the tensors in
+        `same_shape`, and on the elements that they need of others; priced as PopLibs' vertex of
+        that kind."""
         graph = self.graph
         first = next(flat for flat in [*(w[0] for w in wanted.values()), *same_shape.values()])
         types = {FLOAT: first.dtype, HALF: out.dtype}
@@ -391,7 +395,7 @@ class _Call:
             field: concat([flat, self._margin(flat, fill)]) if tables.margin else flat
             for field, (flat, tables, fill) in wanted.items()
         }
-        # what works on single places goes through each once
+        # a vertex that works on single places goes through each once
         work: list[Array] = [np.ones((1, n), bool) for n in self.plan.shape[2:-1]]
         if wanted:
             work = self.work
@@ -498,7 +502,7 @@ def pool_input_gradient(
     windows = _Call(*arguments, "MAX" if per_window else "AVG")
     divisor = 1
     slopes = [dy]
-    if per_window:  # what each place of a window gets
+    if per_window:  # the gradient of each place of a window
         size = prod(params.kernel)
         dtype = FLOAT if use_scaled_gradient else dy.dtype  # a share is rounded with its sum
         places = graph.add_variable(dtype, (size, dy.num_elements), f"{debug_context}/apart")

@@ -1,8 +1,8 @@
 """Softmax, its logarithm, and their gradients, along the rows of a batch.
 
-PopLibs composes softmax of six library calls; here one vertex a worker does all six for its rows,
-and costs what its operations cost. Values are worked out in single precision and rounded once.
-Scaled probabilities cost what others do: PopLibs adds the logarithm of the factor before the
+PopLibs composes softmax of six library calls. Here one vertex a worker does all six for its rows,
+and costs as much as its operations. Values are computed in single precision and rounded once.
+Scaled probabilities cost as much as others: PopLibs adds the logarithm of the factor before the
 exponential.
 """
 
@@ -65,7 +65,7 @@ def _scaled(probabilities: Any, scale: float) -> Any:
 
 
 def _codelet(base: Any, dtype: type[DType], scale: float) -> type[Vertex]:
-    return typed(base, [dtype, "scaled" * (scale != 1)], {FLOAT: dtype}, scale=scale)
+    return typed(base, [dtype, ("scaled" if scale != 1 else "")], {FLOAT: dtype}, scale=scale)
 
 
 class SoftmaxGrad(Vertex):
@@ -117,9 +117,9 @@ class LogSoftmax(Vertex):
 @library
 def softmax(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
     """Return the probabilities of each row of x [batch, classes], FLOAT or HALF. Each row of the
-    result lies on the tile that made it.
+    result is on the tile that computed it.
 
-    Rows are shared evenly among the workers of all tiles. Modelled cycles: PopLibs' six steps
+    Rows are distributed evenly over the workers of all tiles. Modelled cycles: PopLibs' six steps
     (popnn/NonLinearity.cpp). Raises `PoplibsError`.
     """
     check_matrix(graph, "x", x)
@@ -164,8 +164,8 @@ def softmax_input_gradient(
     """Return the gradient at the input of softmax, from its output `out` and the gradient there:
     [batch, classes], FLOAT or HALF.
 
-    Not for the gradient that `calc_loss` writes: that is taken before the softmax already. Raises
-    `PoplibsError`.
+    Do not use it with the gradient that `calc_loss` writes, which is already that at the input of
+    the softmax. Raises `PoplibsError`.
     """
     for name, tensor in (("out", out), ("out_gradient", out_gradient)):
         check_matrix(graph, name, tensor)

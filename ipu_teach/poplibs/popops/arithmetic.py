@@ -1,8 +1,8 @@
-"""What numpy has no function for, or computes otherwise than C does: on arrays, one result for each
+"""Functions of arrays that numpy lacks, or computes differently from C: one result for each
 element.
 
-Everything here is made of numpy's own functions, so that a codelet which calls it can be written
-down once for all vertices.
+They are composed of numpy's own functions, so that a codelet which calls them can be traced once
+for all vertices.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def erf(x: Any) -> Any:
 
 
 def gelu_erf(x: Any) -> Any:
-    """x times the share of a normal distribution that lies below x; float64."""
+    """Return x times the share of a normal distribution that is below x; float64."""
     return 0.5 * x * (1 + erf(x * math.sqrt(0.5)))
 
 

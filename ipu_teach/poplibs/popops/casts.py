@@ -51,7 +51,7 @@ class Cast1D(SupervisorVertex):
 class ToQuarter(RegisterVertex):
     """out = the codes of x. FLOAT stands for the source; `quarter` is the 8-bit dtype.
 
-    The tile's control register says what becomes of numbers that are too large, NaN (NANOO) or the
+    The tile's control register decides whether numbers that are too large become NaN (NANOO) or the
     largest code, and whether the workers' generators round (ESR), each for its part of the
     elements, as those of `poprand` do.
     """
@@ -112,15 +112,15 @@ class FromQuarter(RegisterVertex):
 def cast(
     graph: Graph, x: Tensor, dtype: type[DType], prog: Program, debug_context: str = OWN
 ) -> Tensor:
-    """x converted to `dtype`, with x's mapping. Floats round to nearest; to an integer they are cut
-    towards zero.
+    """Return x converted to `dtype`, with x's mapping. Floats round to nearest; to an integer they
+    are cut towards zero.
 
     The result of a view that repeats elements is mapped linearly.
 
-    To and from an 8-bit float, `QUARTER[format, scale]`, convert HALF and FLOAT alone. What is too
-    large for one becomes the largest, or NaN with the option debug.nanOverflowMode or
-    `FloatingPointBehaviour(nanoo=True)`; infinities become NaN. With stochastic rounding both kinds
-    of narrow floats are rounded by chance.
+    Only HALF and FLOAT convert to and from an 8-bit float, `QUARTER[format, scale]`. A number that
+    is too large for it becomes the largest, or NaN with the option debug.nanOverflowMode or
+    `FloatingPointBehaviour(nanoo=True)`; infinities become NaN. With stochastic rounding, both
+    kinds of narrow floats are rounded stochastically.
     """
     dtype = as_dtype(dtype, "cast()")
     vertex = _codelet(x, dtype)

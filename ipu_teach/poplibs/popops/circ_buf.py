@@ -53,11 +53,12 @@ CircOffset.__name__ = "popops::CircOffset"
 
 
 class CircBuf:
-    """The `size` newest tensors of `dtype` and `shape`: `add` writes over the oldest, `prev(i)`
+    """The `size` newest tensors of `dtype` and `shape`: `add` overwrites the oldest, `prev(i)`
     reads the one i additions old.
 
-    It lies as `create_sliceable_tensor` maps: an addition and a look back exchange the place alone,
-    if what is added lies likewise. All entries are 0 at first. Raises `PoplibsError`.
+    It is mapped like a tensor of `create_sliceable_tensor`: adding and looking back exchange only
+    the position, if the added tensor has the same mapping. All entries are 0 at first. Raises
+    `PoplibsError`.
     """
 
     @library

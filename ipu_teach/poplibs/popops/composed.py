@@ -20,7 +20,7 @@ from ipu_teach.types import DType, dtype_named
 
 
 class _Number(NamedTuple):
-    """A constant, or what is worked out of constants alone."""
+    """A constant, or a number computed from constants alone."""
 
     value: Any
     dtype: type[DType]
@@ -33,8 +33,9 @@ def walk(
     cast: Callable[[Any, type[DType], int], Any],
     apply: Callable[[str, list[Any], int], Any],
 ) -> Any:
-    """Return the value of an expression's steps (`Expr.code`), on a stack: of what these make of
-    its numbers, casts and operations. Casts and operations are told the place of their step."""
+    """Return the value of an expression's steps (`Expr.code`), computed on a stack by functions for
+    its numbers, casts and operations. The functions for casts and operations also get the position
+    of their step."""
     stack: list[Any] = []
     for place, step in enumerate(code.split()):
         operation, _, _ = step.partition("@")

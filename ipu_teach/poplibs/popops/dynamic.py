@@ -55,11 +55,11 @@ def create_sliceable_tensor(
     debug_context: str = "sliceable",
     plan: SlicePlan | None = None,
 ) -> Tensor:
-    """Return a variable of `shape`, mapped for slices along `dims`: what differs in nothing but
-    those lies on one tile.
+    """Return a variable of `shape`, mapped for slices along `dims`: elements that differ only in
+    these dimensions are on one tile.
 
-    The positions in the other dimensions are dealt out linearly; with a `plan` of `embedding_plan`,
-    as that cuts the table.
+    The positions in the other dimensions are distributed linearly; with a `plan` of
+    `embedding_plan`, as the plan partitions the table.
     """
     wanted = check_shape(shape)
     good = isinstance(dims, (list, tuple)) and all(
@@ -115,11 +115,12 @@ def dynamic_slice(
     debug_context: str = OWN,
 ) -> Tensor:
     """Return the part of x that begins at offset[i] in dimension dims[i] and is sizes[i] long
-    there; whole in the others.
+    there; complete in the others.
 
-    `offset`: UNSIGNED_INT, one element for each of `dims`. A slice that runs over the end goes on
-    at the beginning, and an offset beyond the end counts as 0, as in PopLibs' codelet. One compute
-    set for each of `dims`. The result lies where its columns of x do. Raises `PoplibsError`.
+    `offset` is UNSIGNED_INT, one element for each of `dims`. A slice that runs over the end
+    continues at the beginning, and an offset beyond the end counts as 0, as in PopLibs' codelet.
+    There is one compute set for each of `dims`. The result has the mapping of x's columns. Raises
+    `PoplibsError`.
     """
     along, lengths = check_slice(x, offset, dims, sizes)
     return _sliced(graph, x, offset, along, lengths, prog, debug_context)

@@ -1,15 +1,15 @@
 """Operations of one and of two operands, each in three forms.
 
-    out = popops.exp(graph, x, prog)                  # a new tensor, where x lies
+    out = popops.exp(graph, x, prog)                  # a new tensor, mapped like x
     popops.exp_in_place(graph, x, prog)               # into x itself
-    popops.exp_with_output(graph, x, out, prog)       # into a tensor that is there already
+    popops.exp_with_output(graph, x, out, prog)       # into an existing tensor
 
-One compute set with one vertex a tile; each vertex works on the elements of the result that lie on
-its tile, so operands that lie elsewhere are exchanged. With two operands, numpy's broadcasting; one
-may be a number. A new tensor has the mapping of the operand of its shape. If both have it, PopLibs'
-choice is the one with fewer elements on its fullest tile. A view that repeats elements does not
-count, and without an operand of its shape the result is mapped linearly. Dtypes, values and costs:
-`ipu_teach.poplibs.popops.operations`.
+There is one compute set with one vertex a tile; each vertex works on the result's elements on its
+tile, so that operands on other tiles are exchanged. Two operands broadcast as in numpy; one may be
+a number. A new tensor has the mapping of the operand of its shape. If both have that shape,
+PopLibs' choice is the one with fewer elements on its fullest tile. A view that repeats elements
+does not count, and without an operand of its shape the result is mapped linearly. Dtypes, values
+and costs: `ipu_teach.poplibs.popops.operations`.
 """
 
 from __future__ import annotations

@@ -213,9 +213,9 @@ def per_tile(
     name: str,
     **state: Any,
 ) -> None:
-    """One vertex on every tile that holds some of `placed`, on the matching elements of every
-    operand, in the order in which `placed` lies: element by element they would have to be moved
-    together first."""
+    """Add one vertex on every tile that has some of `placed`, on the matching elements of every
+    operand, in the memory order of `placed`: in another order, single elements would have to be
+    gathered first."""
     order = in_memory_order(placed)
     in_order = {field: tensor.dim_shuffle(order) for field, tensor in operands.items()}
     into = graph.add_compute_set(name)

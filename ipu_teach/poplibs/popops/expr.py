@@ -1,12 +1,11 @@
-"""Expressions for `popops.map`: several operations on single elements that one vertex does at a
-stroke.
+"""Expressions for `popops.map`: several operations on single elements, done by one vertex.
 
     from ipu_teach.poplibs.popops import expr
     y = popops.map(graph, expr.Tanh(expr._1 * 2 + expr._2), [a, b], prog)
 
 `_1` stands for the first tensor of the list, `_2` for the second, and so on to `_8`;
-`PlaceHolder(n)` says the same. Numbers are constants of the dtype of what they meet; `Const(value,
-dtype)` fixes one. Python's operators mean what they mean everywhere, and `<`, `==` and so on make
+`PlaceHolder(n)` is the same. Numbers are constants of the other operand's dtype; `Const(value,
+dtype)` fixes one. Python's operators have their usual meaning, and `<`, `==` and so on build
 expressions too. `&`, `|`, `^` and `~` work on bits; `And`, `Or`, `Not` on BOOL.
 """
 
@@ -31,7 +30,7 @@ from ipu_teach.types import (
     to_host_array,
 )
 
-MOST_TENSORS = 8  # of one expression: a vertex class has a field for each
+MOST_TENSORS = 8  # inputs of one expression: a vertex class has a field for each
 
 
 class Expr(ABC):
@@ -46,7 +45,7 @@ class Expr(ABC):
 
     @property
     def own(self) -> type[DType]:
-        """What it gives where nothing that it meets has a dtype."""
+        """The dtype of the result if no operand has one."""
         return FLOAT
 
     @abstractmethod
@@ -159,7 +158,7 @@ class PlaceHolder(Expr):
 
 
 class Const(Expr):
-    """A number: of `dtype`, or of the dtype of what it meets."""
+    """A number of `dtype`, by default of the other operand's dtype."""
 
     def __init__(self, value: float | int | bool, dtype: type[DType] | None = None) -> None:
         self.given = None if dtype is None else as_dtype(dtype, "Const()")

@@ -26,8 +26,8 @@ K = TypeVar("K")
 
 
 class Extreme(SupervisorVertex, Generic[K]):
-    """place = where the largest (or smallest) element of each row stands, the first of equals; best
-    = that element."""
+    """place = the position of the largest (or smallest) element of each row, the first of equals;
+    best = that element."""
 
     x: Input[Vector[Vector[K]]]
     place: Output[Vector[UNSIGNED_INT]]
@@ -63,7 +63,7 @@ class ExtremeOfChunk(SupervisorVertex, Generic[K]):
 
 
 class ExtremeOfChunks(SupervisorVertex, Generic[K]):
-    """As `Extreme` for rows whose elements stand at `places`, of which the first is the lowest."""
+    """`Extreme` for rows whose elements are at `places`, of which the first is the lowest."""
 
     x: Input[Vector[Vector[K]]]
     places: Input[Vector[Vector[UNSIGNED_INT]]]

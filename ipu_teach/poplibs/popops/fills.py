@@ -109,7 +109,7 @@ def iota(graph: Graph, x: Row, start: int, prog: Program, debug_context: str = O
     """Write start, start + 1, … into the elements of x, one-dimensional, INT or UNSIGNED_INT. They
     wrap.
 
-    What each element adds to the start is a constant that lies where the element does.
+    The distance of each element from the start is a constant on the element's tile.
     """
     check_dtype("x", x, INT, UNSIGNED_INT)
     number = check_number("start", start, x.dtype)

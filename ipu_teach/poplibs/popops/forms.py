@@ -1,9 +1,9 @@
-"""One operation on single elements in its three forms: into a new tensor, in place, into a tensor
-that is there already.
+"""One operation on single elements in its three forms: into a new tensor, in place, into an
+existing tensor.
 
-However many operands it has, it is one compute set with one vertex a tile; each vertex works on the
-elements of the result that lie on its tile. Operands are those that `checked` gives, tensors and
-numbers; what they are to be in a form is checked before the graph is changed.
+With any number of operands it is one compute set with one vertex a tile; each vertex works on the
+result's elements on its tile. Operands are the tensors and numbers that `checked` returns; what a
+form requires of them is checked before the graph is changed.
 """
 
 from __future__ import annotations

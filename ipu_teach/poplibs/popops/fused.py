@@ -1,12 +1,13 @@
 """`map`: an expression of several operations, done by one vertex a tile in one compute set.
 
 Each operation rounds its result to its dtype, so the values are those of the operations one after
-the other; what is saved are the results in between, their loads and stores, and a superstep for
-each. PopLibs writes a codelet for the expression and has no estimate of it. Assumed: PopLibs' inner
-loop of every operation, without what the loop adds, and once the loads of the tensors and the store
-of the result, a data path a cycle, two loads beside each other. A conversion takes the loop of
-PopLibs' Cast1D, which contains the load of a tensor that is only converted, and the store if the
-conversion is the last step. The cycles before such a loop count once.
+the other. The gain is that intermediate results are neither stored nor loaded, and that there is
+one superstep instead of one for each. PopLibs writes a codelet for the expression and has no
+estimate of it. Assumed: PopLibs' inner loop of every operation, without the loop's own
+instructions, and once the loads of the tensors and the store of the result, a data path a cycle,
+with two loads at a time. A conversion takes the loop of PopLibs' Cast1D, which contains the load of
+a tensor that is only converted, and the store if the conversion is the last step. The cycles before
+such a loop count once.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ from ipu_teach.types import QUARTER, DType, dtype_named
 __all__ = ["map", "map_in_place", "map_with_output"]
 
 OPTIONS = (Option("enableGenerateCodelet", bool, True),)
-_SUPERVISOR, _WORKER = 20, 17  # as UnaryOp1D: around the vertex, and around a worker's loop
+_SUPERVISOR, _WORKER = 20, 17  # as in UnaryOp1D: around the vertex, and around a worker's loop
 
 
 def run(code: str, inputs: Sequence[Any]) -> Any:
@@ -102,7 +103,7 @@ def _operation_cycles(operation: str, dtype: type[DType], n: int, target: Target
     """Return the worker cycles of an operation on `n` elements of `dtype`, without loads and
     stores."""
     if operation == "SELECT":
-        return 5 * n  # as PopLibs' Select
+        return 5 * n  # priced like PopLibs' Select
     if operation == "CLAMP":
         return int(vertices.clamp_loop(n, dtype, target))
     table = rates.UNARY if OPERATIONS[operation].arity == 1 else rates.BINARY

@@ -1,8 +1,8 @@
-"""`gather` and `scatter` with the dimension numbers of XLA, and picks of one element a row.
+"""`gather` and `scatter` with the dimension numbers of XLA, and the selection of one element a row.
 
-Both are views around the rows of `rows`: what is gathered are rows of a view in which every
-possible slice is a row; what is scattered are rows of the operand, each element of an update with
-the number of its row.
+Both are views around the rows of `rows`: `gather` reads rows of a view in which every possible
+slice is a row; `scatter` writes rows of the operand, each element of an update with the number of
+its row.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ def gather(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Return the slices of x, of `slice_sizes`, that begin where `indices` says: XLA's gather.
+    """Return the slices of x, of `slice_sizes`, that begin at `indices`: XLA's gather.
 
-    `indices` (INT or UNSIGNED_INT) has in dimension `index_vector_dim` (which may be its rank: then
-    each number stands alone) the starts in x's dimensions `start_index_map`; a start from which the
-    slice would not lie in x is moved to the nearest one. The result has the other dimensions of
-    `indices`, and at `offset_dims` those of a slice but for `collapsed_slice_dims`, of size 1.
+    `indices` (INT or UNSIGNED_INT) has in dimension `index_vector_dim` the starts in x's dimensions
+    `start_index_map`; if that dimension is its rank, each number is a start. A start from which the
+    slice would leave x is moved to the nearest one that fits. The result has the other dimensions
+    of `indices`, and at `offset_dims` those of a slice, without `collapsed_slice_dims`, of size 1.
     Costs a compute set for the numbers of the rows, and one for the rows.
     """
     check_base(x)
@@ -235,12 +235,12 @@ def _one_by_one(
 def select_scalar_from_rows(
     graph: Graph, x: Matrix, indices: Row, prog: Program, debug_context: str = OWN
 ) -> Tensor:
-    """Return [rows]: of each row of x [rows, columns] the element that `indices` [rows]
-    (UNSIGNED_INT) names; NaN beyond the last.
+    """Return [rows]: the element of each row of x [rows, columns] at `indices` [rows]
+    (UNSIGNED_INT); NaN beyond the last.
 
-    `indices` of `MASKED_LABEL_CODE` give 0. FLOAT or HALF. One compute set to keep what was named,
-    and a reduction; PopLibs' SelectFromInterval reads the named elements alone, and is cheaper
-    where a row lies on one tile.
+    `indices` of `MASKED_LABEL_CODE` give 0. FLOAT or HALF. One compute set selects, and a reduction
+    follows. PopLibs' SelectFromInterval reads only the selected elements, and is cheaper if a row
+    is on one tile.
     """
     _check_rows(x, indices)
     numbers = np.arange(x.shape[1])

@@ -1,4 +1,4 @@
-"""Tensors that lie well for copies from and to the host: `create_host_sliceable_tensor`,
+"""Tensors mapped for copies from and to the host: `create_host_sliceable_tensor`,
 `create_host_transferable_tensor`."""
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def create_host_sliceable_tensor(
     """Return the variables for a copy of rows of a remote buffer: `indices` [rows], UNSIGNED_INT,
     and `tensor` of `shape` (rows, length).
 
-    `is_read`: rows are read from the host, and come in whole packets to a tile
-    (`Target.host_packet_bytes`); rows that are written are dealt out as evenly as 64-bit words
-    allow. Each row lies as the others do. Raises `PoplibsError`.
+    With `is_read`, rows are read from the host, and come to a tile in complete packets
+    (`Target.host_packet_bytes`); rows that are written are distributed as evenly as 64-bit words
+    allow. All rows have the same mapping. Raises `PoplibsError`.
     """
     sizes = check_shape(shape)
     if len(sizes) != 2:

@@ -1,4 +1,4 @@
-"""Expressions that are worked out in FLOAT, whatever their tensors are, and rounded once."""
+"""Expressions that are computed in FLOAT, whatever the dtype of their tensors, and rounded once."""
 
 from __future__ import annotations
 

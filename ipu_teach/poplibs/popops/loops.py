@@ -22,12 +22,12 @@ Body = Callable[[Tensor], Program]
 def counted_loop(
     graph: Graph, begin: int, end: int, step: int, body: Body, debug_context: str = OWN
 ) -> Steps:
-    """Return a program that runs `body(counter)` for the counter begin, begin + step, … as long as
-    it has not reached end.
+    """Return a program that runs `body(counter)` for the counter begin, begin + step, … until it
+    reaches end.
 
-    `counter`: one INT on tile 0, which the body may read and must not write. `body` is called once,
-    here, and returns a program. `step` may be negative, then end lies below begin. Each turn costs
-    an addition on tile 0. Raises `PoplibsError`.
+    `counter` is one INT on tile 0, which the body may read and must not write. `body` is called
+    once, now, and returns a program. If `step` is negative, end is below begin. Each iteration
+    costs an addition on tile 0. Raises `PoplibsError`.
     """
     check_name(debug_context)
     for name, number in (("begin", begin), ("end", end), ("step", step)):

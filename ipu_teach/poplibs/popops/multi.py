@@ -42,18 +42,18 @@ def multi_slice(
     plan: SlicePlan | None = None,
     options: Options | None = None,
 ) -> Tensor:
-    """Return the many slices of x at once, such as the rows of an embedding: [slices, *shape with
-    sizes[i] in dims[i]].
+    """Return many slices of x, such as the rows of an embedding: [slices, *shape with sizes[i] in
+    dims[i]].
 
-    `offsets` [slices, len(dims)]: UNSIGNED_INT or INT. Where a slice does not lie in x as a whole,
-    the result is 0. The result lies where its columns of x do, and looks them up in one compute
-    set; of many slices of one row by a plan of its own, as `embedding_plan` makes them, where that
-    is quicker. Where there are several `dims` a compute set makes one number of them. Sizes other
-    than 1 read x through a view in which every slice is a row.
+    `offsets` [slices, len(dims)] is UNSIGNED_INT or INT. A slice that leaves x is 0 in the result.
+    The result has the mapping of x's columns, and is looked up in one compute set. Many slices of
+    one row use a plan of their own, as `embedding_plan` builds it, if that is faster. With several
+    `dims`, a compute set combines them into one number. Sizes other than 1 read x through a view in
+    which every slice is a row.
 
-    `plan`: what `embedding_plan` returned for x, a table [entries, columns] whose rows are sliced;
-    make x by it too. `options`: as of `embedding_plan`; they are checked, and the plan decides.
-    Raises `PoplibsError`, `InvalidOptionError`.
+    `plan` is the result of `embedding_plan` for x, a table [entries, columns] whose rows are
+    sliced; create x by it too. `options` are those of `embedding_plan`; they are checked, and the
+    plan decides. Raises `PoplibsError`, `InvalidOptionError`.
     """
     along, lengths = check_slices(x, offsets, dims, sizes)
     settled(OPTIONS, options)
@@ -101,18 +101,17 @@ def _updated(
 
 @variant(_updated, "", ("scale",))
 def multi_update() -> None:
-    """Many slices of x become those of `updates` [slices, *shape with sizes[i] in dims[i]], first
-    to last.
+    """Replace many slices of x by those of `updates` [slices, *shape with sizes[i] in dims[i]],
+    first to last.
 
-    `offsets` as of `multi_slice`; a slice that does not lie in x as a whole is passed over. Of two
-    that overlap the later one stays. These vertices run one by one here, as their places depend on
-    data.
+    `offsets` as of `multi_slice`; a slice that leaves x is skipped. Of two that overlap the later
+    one stays. These vertices run one by one here, as their places depend on data.
     """
 
 
 @variant(_updated, "MAX", ("scale",))
 def multi_update_max() -> None:
-    """Slices of x become the larger ones of what they hold and those of `updates`. Otherwise as
+    """Replace slices of x by the maximum of their values and those of `updates`; otherwise like
     `multi_update`."""
 
 

@@ -1,4 +1,4 @@
-"""What every function on single elements checks of its operands, and where its result lies."""
+"""The checks of operands of functions on single elements, and the mapping of their results."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ORDINALS = ("its first operand", "its second operand", "its third operand")
 def check_operand(
     graph: Graph, argument: str, tensor: object, operation: ElementwiseOperation | None = None
 ) -> Tensor:
-    """Return `tensor`, if it is a mapped tensor of what the operation takes."""
+    """Return `tensor`, if it is a mapped tensor of a dtype that the operation takes."""
     check_tensor(graph, argument, tensor)
     assert isinstance(tensor, Tensor)
     check_takes(argument, tensor, operation)
@@ -50,7 +50,7 @@ def check_takes(
     is not for BOOL."""
     allowed = NUMBERS if operation is None else operation.takes
     accepted = tensor.dtype is not BOOL if operation is None else operation.accepts(tensor.dtype)
-    # of which the codelets speak themselves
+    # the codelets report these themselves
     if not accepted and not issubclass(tensor.dtype, QUARTER):
         raise refused(
             f"works on {allowed}; {argument} is {tensor.dtype.__name__}.",
@@ -139,7 +139,8 @@ def check_factor(
 
 
 def check_finite(argument: str, k: Any) -> None:
-    """Raise `PoplibsError` for a number that is NaN or infinite: what is trained by it is lost."""
+    """Raise `PoplibsError` for a number that is NaN or infinite, which would destroy the parameters
+    that it trains."""
     if not isinstance(k, Tensor) and not isfinite(k):
         raise as_given(float(k), argument, "give a number that is neither NaN nor infinite.")
 

@@ -105,7 +105,7 @@ class Ordering:
         results = {f: self._new(f, t.dtype, shape) for f, t in rows.items()}
         descending = self.descending if is_last else self.largest
         dtypes = [t.dtype for t in rows.values()]
-        words = [*dtypes, WORDS[self.largest], "reversed" * (descending != self.largest)]
+        words = [*dtypes, WORDS[self.largest], ("reversed" if descending != self.largest else "")]
         codelet = typed(
             SortRowsKV if "values" in rows else SortRows,
             [*words, f"run={run}" if run > 1 else ""],

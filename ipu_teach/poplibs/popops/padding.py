@@ -25,8 +25,8 @@ __all__ = ["PaddingType", "pad"]
 
 @advised("use PaddingType.CONSTANT, EDGE or REFLECT.")
 class PaddingType(Enum):
-    """What the margin holds: a CONSTANT; the nearest element, EDGE; or what lies opposite, REFLECT
-    (without the edge)."""
+    """The content of the margin: a CONSTANT; the nearest element, EDGE; or the mirrored elements,
+    REFLECT (without the edge)."""
 
     CONSTANT = "CONSTANT"
     EDGE = "EDGE"

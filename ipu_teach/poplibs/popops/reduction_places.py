@@ -1,8 +1,8 @@
-"""Reductions that begin where their elements lie: which rows of which columns each tile has, what
-it makes of them, and how many of its results are reduced side by side before the last step.
+"""Reductions that begin on the tiles of their elements: which rows of which columns each tile has,
+its partial results, and how many of these are reduced side by side before the last step.
 
-The first stage moves nothing. Where a tile has no two elements of any column it also gains nothing,
-and one that lies in shreds costs a vertex for every shred; the cost model sees both.
+The first stage moves nothing. A tile that has no two elements of any column gains nothing by it,
+and a tile with scattered elements needs a vertex for every piece; the cost model counts both.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ MOST_BLOCKS = 64  # the best is about the root of how many results there are, on
 
 @dataclass(frozen=True)
 class Groups:
-    """Groups of neighbouring columns of which a tile has the same rows, as parallel arrays: what
-    one vertex takes.
+    """Groups of neighbouring columns of which a tile has the same rows, as parallel arrays: one
+    group for each vertex.
 
-    `tile`: of each group. `columns` and `rows`: how many. `first`: where its elements begin in
-    `Lying.places`, column by column, rows ascending. `result`: the number of its first partial
-    result among all. `across`: the rows of its columns lie side by side, and not its columns;
-    `pieces`: that have to be put side by side all the same.
+    `tile` is the tile of each group, `columns` and `rows` its sizes, `first` the position of its
+    elements in `Lying.places`, column by column, rows ascending. `result` is the number of its
+    first partial result among all. `across`: the rows of its columns are contiguous, and not its
+    columns; `pieces`: the pieces that have to be gathered nevertheless.
     """
 
     tile: Array
@@ -50,11 +50,11 @@ class Groups:
 
 @dataclass(frozen=True)
 class Lying:
-    """Where the elements of a matrix lie. `tiles`, `columns`, `lengths`: of each partial result,
-    one for each column of which a tile has rows, and how many.
+    """The places of a matrix' elements. `tiles`, `columns` and `lengths` belong to the partial
+    results, one for each column of which a tile has rows: the tile, the column, the number of rows.
 
-    `by_column`: partial results in the order of columns, and in each of their first rows; `counts`:
-    how many each column has. `places`: the elements' positions, by groups.
+    `by_column` has the partial results in the order of columns, and within each of their first
+    rows; `counts` their number in each column. `places` are the elements' positions, by groups.
     """
 
     groups: Groups
@@ -69,7 +69,7 @@ class Lying:
         """Return the most elements that a tile has to fetch to reduce the columns that it owns."""
         owner: Array = owners[self.columns]
         away = np.where(owner == self.tiles, 0, self.lengths)
-        return int(np.bincount(owner + 1, away).max())  # one that lies nowhere is told of later
+        return int(np.bincount(owner + 1, away).max())  # a later check reports unmapped elements
 
     def of_columns(self, begin: int, end: int) -> Array:
         """Return [partial results, columns]: those of columns that have equally many."""
@@ -91,8 +91,8 @@ class Lying:
 
 
 def lying(graph: Graph, matrix: Tensor) -> Lying | None:
-    """Where the elements of `matrix` lie; None if some lie nowhere yet, or no tile has two of a
-    column."""
+    """Return the places of the elements of `matrix`; None if some are unmapped, or no tile has two
+    of a column."""
     height, width = matrix.shape
     places: Array = matrix.positions().reshape(-1)
     tiles = graph.tile_map().at(places * matrix.dtype.size)
@@ -147,7 +147,7 @@ class PlacedPlan:
 
     @property
     def steps(self) -> int:
-        """How many compute sets it takes."""
+        """The number of its compute sets."""
         return 2 + (self.blocks > 1)
 
 

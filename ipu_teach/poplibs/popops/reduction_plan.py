@@ -1,5 +1,5 @@
-"""How a reduction is cut, wherever its elements lie: in one stage or in two, and into how many
-blocks of rows. `plan_reduce` asks the cost model."""
+"""The partition of a reduction, wherever its elements are: in one stage or in two, and into how
+many blocks of rows. `plan_reduce` asks the cost model."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ OPTIONS = (Option("accumType.interTile", FLOAT), Option("accumType.inVertex", FL
 
 @dataclass(frozen=True)
 class AccumTypes:
-    """`inter_tile`: the dtype of what travels between the two stages; `in_vertex`: that in which a
-    vertex accumulates."""
+    """`inter_tile` is the dtype of the partial results between the two stages, `in_vertex` that in
+    which a vertex accumulates."""
 
     inter_tile: type[DType]
     in_vertex: type[DType]
 
 
 def accum_types(operation: str, dtype: type[DType], options: object) -> AccumTypes:
-    """Return the types of the options: by default FLOAT for sums of HALF, and `dtype` for all else.
-    Raises `InvalidOptionError`."""
+    """Return the types that the options give: by default FLOAT for sums of HALF, and `dtype` for
+    everything else. Raises `InvalidOptionError`."""
     chosen = settled(OPTIONS, options)
     usual = partials_dtype(operation, dtype)
     inter_tile, in_vertex = (chosen[option.name] or usual for option in OPTIONS)
@@ -67,10 +67,10 @@ class ReduceStage:
 
 @dataclass(frozen=True)
 class ReducePlan:
-    """How many blocks of rows are reduced side by side before their partial results are, and the
-    modelled cycles.
+    """The number of blocks of rows that are reduced side by side before their partial results are,
+    and the modelled cycles.
 
-    Printing it says it in a line; a notebook draws the blocks, and shows the stages as a table.
+    It prints as a line; a notebook draws the blocks, and shows the stages as a table.
     """
 
     row_blocks: int
@@ -79,7 +79,7 @@ class ReducePlan:
 
     @property
     def steps(self) -> int:
-        """How many compute sets it takes."""
+        """The number of its compute sets."""
         return 1 + (self.row_blocks > 1)
 
     def __repr__(self) -> str:
@@ -129,9 +129,9 @@ def plan_reduce(
     operation: str = "ADD",
     options: Options | None = None,
 ) -> ReducePlan:
-    """Return the number of row blocks that the cost model likes best for reducing `rows` x
-    `columns` of `dtype` to one row, wherever they lie. `reduce` knows where, and may find something
-    cheaper.
+    """Return the cheapest number of row blocks, by the cost model, for reducing `rows` x `columns`
+    of `dtype` to one row, wherever they are. `reduce` knows their tiles, and may find a cheaper
+    way.
 
     `options`: as of `reduce`. Raises `PoplibsError` and `InvalidOptionError`.
     """

@@ -1,12 +1,12 @@
 """The vertices of reductions: rows to one row, first to last, on all six workers of a tile.
 
 HALF is added up in FLOAT and rounded once, as PopLibs does by default; other operations keep their
-dtype. A sum costs what PopLibs' ConvReduce does. The other operations cost its Reduce vertex, the
-strided one where it has the operation, else the general one, of which every worker has a share of
-the columns. Of few columns every worker has a share of the rows, and their results are then
-reduced, first to last: PopLibs' Reduce twice, for a scalar, strided, or general. Where the rows of
-a column lie side by side, it is the one for contiguous regions. Scaling and updating have no
-estimate of their own there; assumed: a cycle each for a data path of results.
+dtype. A sum costs as much as PopLibs' ConvReduce. The other operations cost its Reduce vertex, the
+strided one where it has the operation, else the general one, with a share of the columns for every
+worker. With few columns every worker has a share of the rows, and their results are then reduced,
+first to last: PopLibs' Reduce twice, for a scalar, strided, or general. If the rows of a column are
+contiguous, it is the vertex for contiguous regions. Scaling and updating have no estimate of their
+own there; assumed: a cycle each for a data path of results.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ def stage_cycles(
     shares: int = 1,
     across: bool = False,
 ) -> int:
-    """Tile cycles of one vertex that reduces [rows, columns] of `dtype` to [columns] of `out`, in
-    `shares` of the rows. `across`: the rows of a column lie side by side."""
+    """Return the tile cycles of one vertex that reduces [rows, columns] of `dtype` to [columns] of
+    `out`, in `shares` of the rows. With `across`, the rows of a column are contiguous."""
     workers = target.num_worker_contexts
     if shares > 1:
         carried = partials_dtype(operation, dtype)
@@ -260,6 +260,6 @@ def reduction_codelet(
     refuse_quarter(base.__name__, dtype)
     unusual = carried is not partials_dtype(operation, dtype)
     words = [operation, *dict.fromkeys((dtype, out)), f"in_{carried.__name__.lower()}" * unusual]
-    words += ["by_worker" * (shares > 1), "across" * across]
+    words += [("by_worker" if shares > 1 else ""), "across" * across]
     fixed = {"operation": operation, "carried": carried, "shares": shares, "across": across}
     return typed(base, words, {P: dtype, R: out}, **fixed)

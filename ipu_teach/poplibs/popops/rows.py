@@ -1,10 +1,10 @@
-"""What slices at places that are data are made of: rows that are moved by number, views as rows,
+"""The common part of slices at places that are data: rows that are moved by number, views as rows,
 and checks.
 
 A tensor is seen as rows along the sliced dimensions, and columns of all others. Every tile works on
-its own columns and needs all rows of them: a tensor of `create_sliceable_tensor` lies so, and
-slicing it exchanges nothing but the numbers of the rows. Of any other, the columns are dealt out
-linearly, and the rows travel there first.
+its own columns and needs all rows of them. A tensor of `create_sliceable_tensor` is mapped that
+way, and slicing it exchanges only the numbers of the rows. For any other tensor, the columns are
+distributed linearly, and the rows are exchanged first.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ _BITS = {whole.size: whole for whole in _WHOLE}
 
 
 class RowBlock(NamedTuple):
-    """What one vertex works on: on which tile, on which rows, on which intervals of columns, and on
-    which of the numbers."""
+    """The work of one vertex: its tile, its rows, its intervals of columns, and its share of the
+    row numbers."""
 
     tile: int
     rows: tuple[int, int]
@@ -64,8 +64,8 @@ class RowBlock(NamedTuple):
 
 
 def blocks_of(graph: Graph, rows: Tensor, plan: SlicePlan | None, lookups: int) -> list[RowBlock]:
-    """Return all blocks of [rows, columns]: by the plan; without one, whole columns where they
-    lie."""
+    """Return all blocks of [rows, columns]: by the plan; without one, complete columns on their
+    tiles."""
     if plan is None:
         all_rows = (0, rows.shape[0])
         return [
@@ -80,8 +80,8 @@ def blocks_of(graph: Graph, rows: Tensor, plan: SlicePlan | None, lookups: int) 
 def plan_for(
     graph: Graph, rows: Tensor, lookups: int, operation: str | None = None
 ) -> SlicePlan | None:
-    """Return the plan that is quickest for [rows, columns] as they lie, for a slice, or for an
-    update by `operation`; None where whole columns, each on its tile, are as quick."""
+    """Return the fastest plan for [rows, columns] as they are mapped, for a slice, or for an update
+    by `operation`; None if complete columns, each on its tile, are as fast."""
     target = graph.target
     dtype = rows.dtype
     if not rows.num_elements or not lookups or operation not in (None, "ADD"):
@@ -147,15 +147,16 @@ def update_rows(
     prog: Program,
     name: str,
     plan: SlicePlan | None = None,
-    own_step: bool = False,
+    is_unplanned: bool = False,
 ) -> None:
-    """The rows of these numbers become `updates`, or are combined with them by `operation`; others
-    are passed over. `apart`: the rows do not lie by the plan.
+    """Replace the rows of these numbers by `updates`, or combine them by `operation`; other numbers
+    are skipped. With `is_unplanned`, the rows are not mapped by the plan.
 
-    Where a plan cuts the numbers, each part is added up by itself, in FLOAT for HALF; then the
+    If a plan partitions the numbers, each part is added up by itself, in FLOAT for HALF; then the
     parts are added to the rows, first to last.
     """
-    if plan is not None and operation != "ADD":  # what the last one decides is not cut
+    # If the last update decides, the numbers cannot be partitioned.
+    if plan is not None and operation != "ADD":
         plan = replace(plan, lookup_parts=1)
     cut = plan is not None and plan.lookup_parts > 1
     into = graph.add_compute_set(f"{name}/multiUpdate{operation.capitalize()}")
@@ -187,12 +188,12 @@ def update_rows(
         matrix = parts.reshape((many, rows.num_elements))
         flat = rows.flatten()
         near = flat
-        if own_step:  # the rows come to where the parts are added up, evenly, and go back
+        if is_unplanned:  # the rows come to where the parts are added up, evenly, and go back
             near = laying.linear(graph, rows.dtype, flat.shape, f"{name}/rows")
             prog.add(Copy(flat, near))
         step = f"{name}/multiUpdateAdd/Reduce"
         reduce_rows(graph, matrix, near, prog, "ADD", step, update=True)
-        if own_step:
+        if is_unplanned:
             prog.add(Copy(near, flat))
 
 
@@ -380,8 +381,8 @@ def linear(graph: Graph, rows: Tensor) -> Placed:
 
 
 def placed(graph: Graph, rows: Tensor) -> Placed:
-    """(tile, its columns) of [rows, columns]: where they lie, if all rows of each column lie on one
-    tile; else linearly."""
+    """Return (tile, its columns) of [rows, columns]: their tiles, if all rows of each column are on
+    one tile; else a linear mapping."""
     if rows.num_elements:
         tiles = graph.tile_map().at(rows.positions() * rows.dtype.size)
         if np.all(tiles == tiles[0]) and tiles.min() >= 0:

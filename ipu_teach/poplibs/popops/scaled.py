@@ -56,7 +56,7 @@ class _Scaled(SupervisorVertex, Generic[A, B]):
     a: InOut[Vector[A]]
     b: Input[Vector[B]]
     operation: ClassVar[str]
-    # the operands lie in different memory elements, and are read beside each other
+    # the operands are in different memory elements, and are read at the same time
     fast: ClassVar[bool]
 
     def cycles(self, target: Target) -> int:
@@ -242,7 +242,7 @@ def axpby_to(
     _check_pair(a, b)
     factors = {name: check_factor(graph, name, k, a.dtype) for name, k in (("ka", ka), ("kb", kb))}
     tensors = any(isinstance(k, Tensor) for k in factors.values())
-    if tensors:  # beside a tensor, a number becomes one
+    if tensors:  # a number next to a tensor becomes a tensor
         for name, k in factors.items():
             factors[name] = scalar(graph, a.dtype, k, f"{debug_context}/{name}")
     usual = specialisation is ScaledAddSpecialisation.DEFAULT

@@ -250,7 +250,7 @@ def planned(
     column_parts: int,
     chosen: dict[str, object],
     lookup_parts: int = 1,
-    own_step: int = 0,
+    is_unplanned: int = 0,
 ) -> SlicePlan:
     """Return the plan with these numbers of parts, and its costs: as if every element came from
     another tile. `apart`: so does the table, of which one tile holds so many elements."""
@@ -263,7 +263,7 @@ def planned(
     numbers = lookups_of_part * UNSIGNED_INT.size
     moved = lookups_of_part * wide * dtype.size
     block = rows * wide * dtype.size
-    brought = block if cut or own_step else 0
+    brought = block if cut or is_unplanned else 0
     parts: list[tuple[str, int]] = []
     temporary = numbers + moved + brought
 
@@ -298,10 +298,10 @@ def planned(
                 ("added up", stage_cycles("ADD", share, lookup_parts, FLOAT, dtype, target))
             )
             temporary += rows * wide * FLOAT.size + lookup_parts * share * FLOAT.size
-            if own_step:
-                travels("the table to the sums", own_step * dtype.size)
-        if own_step:
-            travels("back to the table", own_step * dtype.size)
+            if is_unplanned:
+                travels("the table to the sums", is_unplanned * dtype.size)
+        if is_unplanned:
+            travels("back to the table", is_unplanned * dtype.size)
     return SlicePlan(
         entries,
         columns,

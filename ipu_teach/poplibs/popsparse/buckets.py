@@ -242,7 +242,7 @@ class Partitioner:
         over = count - fill
         rounds = 0
         stored = fill.copy()
-        while over.any():  # so many places behind it, each bucket has room for those of one part
+        while over.any():  # `rounds` buckets on there is room
             rounds += 1
             room = np.roll(cut.slots - fill, rounds)
             take = np.minimum(over, room)

@@ -76,7 +76,7 @@ def expected(
     )
     right = wide * wanted * block * dtype.size
     left_bytes = blocks_per_tile * block * block * dtype.size
-    # two tiles of a bus want the same rows; what comes unevenly is waited for
+    # two tiles of a bus need the same rows; the slower one of an uneven pair is waited for
     cycles = np.ceil(right / (2 * rate)) * deep_of / wanted + (parts > 1) * np.ceil(
         left_bytes / rate
     )

@@ -21,7 +21,7 @@ SHARED = ("measures.js", "layout.js", "link.js", "player.js")  # what every page
 # what is painted, of a view without a script of its own, takes it with the player alone
 PAINTED = "painted.js"
 ALONE = ("widget.js", "puzzle.js")
-ALSO = {  # by file: who needs it
+ALSO = {  # by file: the views that need it
     "stored.js": ALONE,
     PAINTED: ("balance.js", "machine.js", "memory.js"),
     "flows.js": ("bsp.js", "run.js"),
@@ -36,13 +36,13 @@ ALSO = {  # by file: who needs it
 
 PIECE = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|[^"/`{}]+|.')
 REGEX = re.compile(r"/(?:[^/\\\n\[]|\\.|\[[^\]\n]*\])+/")
-# up to its end, or to what is put into it
+# up to its end, or to an inserted expression
 TEMPLATE = re.compile(r"(?:[^`\\$]|\\.|\$(?!\{))*(?:`|\$\{)")
 PARTING = r"[{}()\[\];,<>=*?:|&!%]"  # what parts words without a space
 PLUS = re.compile(r"(?<![+ ]) *\+ *(?![+ ])")  # so does this, but beside another
 
 
-NUMBER = re.compile(r"^  ([A-Z_]+) = ([\d.]+)[,;]$", re.MULTILINE)  # of measures.js
+NUMBER = re.compile(r"^  ([A-Z_]+) = ([\d.]+)[,;]$", re.MULTILINE)  # lines of measures.js
 
 
 def stripped(name: str) -> str:
