@@ -1,10 +1,8 @@
-"""Heat on a plate of 2,048 x 2,048 points, 1,000 steps on a full chip: the time beside numpy's, and
-the memory.
+"""Heat on a plate of 2,048 x 2,048 points, 1,000 steps on a full chip: the time compared with
+numpy's, and the memory.
 
-    python -m bench.heat
-
-builds and runs it, and prints how many plates' worth of memory Python holds more than before, at
-most.
+`python -m bench.heat` builds and runs it, and prints Python's peak memory above the start, as a
+multiple of a plate.
 """
 
 from __future__ import annotations
@@ -88,14 +86,14 @@ def in_numpy(now: Array, then: Array, steps: int) -> None:
 
 
 def running(steps: int = FEW) -> tuple[Work, Work]:
-    """Return some steps in the engine, and in numpy."""
+    """Return some steps in the engine, and the same in numpy."""
     warm, other = floats(SIZE, SIZE), floats(SIZE, SIZE)
     return plate(steps).run, lambda: in_numpy(warm, other, steps)
 
 
 def memory() -> float | str:
-    """Return the plates of memory that all steps take beyond Python and the kit, at most, in a
-    process of their own."""
+    """Return the peak memory of all steps beyond Python and the kit, in plates, measured in a
+    separate process."""
     words = [sys.executable, "-m", "bench.heat"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
     return float(done.stdout) if done.stdout else "this system does not say how much it was"

@@ -1,11 +1,10 @@
-"""Parts of the workloads in Triton's interpreter. A program of its own: the interpreter is chosen
-when Triton is imported.
+"""Run parts of the workloads in Triton's interpreter, as a separate program, because the
+interpreter is chosen when Triton is imported.
 
-    TRITON_INTERPRET=1 python -m bench.interpreted
-
-prints, for each workload, the seconds that a part took and the share of the whole that it is.
-Results are checked. A program of Triton does what a vertex does; in w1 it does eight whole rows,
-for the interpreter's time goes by programs, not by numbers.
+`TRITON_INTERPRET=1 python -m bench.interpreted` prints, for each workload, the seconds of a part
+and its share of the whole. Results are checked. A Triton program does the work of a vertex; in w1
+it does eight whole rows, because the interpreter's time depends on the number of programs, not of
+elements.
 """
 
 import json
@@ -157,8 +156,11 @@ def _stencil(side: int) -> tuple[float, float]:
 
 
 def _step() -> tuple[float, float]:
-    """Return a step of logistic regression, 16 pictures or 16 pixels to a program. The bias, 10
-    numbers beside 7,840, stays."""
+    """Return (seconds of the part, its share) for a step of logistic regression, with 16 pictures
+    or 16 pixels per program.
+
+    The bias, 10 numbers next to 7,840, is left out.
+    """
     x, wanted = pictures_and_labels(SMALL_BATCH)
     weights, bias, deltas = (
         floats(PIXELS, CLASSES),
@@ -194,7 +196,7 @@ def _step() -> tuple[float, float]:
 
 
 def parts() -> dict[str, tuple[float, float]]:
-    """By workload: seconds of the part, and its share of the whole."""
+    """Return for each workload the seconds of the part, and its share of the whole."""
     found: dict[str, tuple[float, float]] = {}
     programs, columns = 125, 1_000
     a, b, out = (

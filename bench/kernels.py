@@ -50,8 +50,8 @@ class Chip:
     def variable(
         self, name: str, values: Array, dtype: type[DType] = FLOAT, parts: int = 0
     ) -> Tensor:
-        """Return a variable holding `values`, in `parts` parts over the tiles: part i where
-        `execute` puts the vertex i of as many."""
+        """Return a variable with `values`, in `parts` parts over the tiles: part i is where
+        `execute` puts vertex i of that many."""
         tensor = self.graph.add_variable(dtype, values.shape, name)
         flat, size, parts = tensor.flatten(), values.size, parts or self.tiles
         for part in range(parts):
@@ -76,7 +76,8 @@ class Chip:
 
 
 def matvec(dot: type[Vertex], add: type[Vertex], blas: int) -> tuple[Work, Work]:
-    """Return a product of a matrix of 10,000 x 1,000 and a vector, by codelets; and BLAS's."""
+    """Return the product of a 10,000 x 1,000 matrix and a vector by codelets, and the same by
+    BLAS."""
     rows, columns, parts = 10_000, 1_000, 7
     matrix, vector = floats(rows, columns), floats(columns)
     chip = Chip()
@@ -105,7 +106,7 @@ def matvec(dot: type[Vertex], add: type[Vertex], blas: int) -> tuple[Work, Work]
 
 
 def elementwise() -> tuple[Work, Work]:
-    """relu(a x + y) on regions whose sizes differ by one; and numpy's."""
+    """Return relu(a x + y) on regions whose sizes differ by one, and the same in numpy."""
     count, size = TILES * WORKERS, 8_840_000
     x, y = floats(size), floats(size)
     chip = Chip()
@@ -128,7 +129,8 @@ SIZE = 1024  # side of the matrices
 
 
 def product(exact: bool) -> tuple[Work, Work]:
-    """Return a product of matrices, square and in square blocks, a vertex each; and numpy's."""
+    """Return a product of square matrices in square blocks, one vertex per block, and the same in
+    numpy."""
     size, block = SIZE, 32
     n = size // block
     left, right = floats(size, size), floats(size, size)
@@ -155,8 +157,8 @@ SMALL_BATCH, SMALL_STEPS, LARGE_BATCH = 64, 100, 60_000
 
 
 def plain_step(x: Array, wanted: Array, xp: Any = np) -> Callable[[], Array]:
-    """Return a step of logistic regression as one writes it with numpy, or with a module like it;
-    gives the weights."""
+    """Run a step of logistic regression as usually written with numpy, or with a module like it;
+    return the weights."""
     x, wanted = xp.asarray(x), xp.asarray(wanted)
     weights: Array
     weights, bias = xp.zeros((PIXELS, CLASSES), np.float32), xp.zeros(CLASSES, np.float32)
@@ -173,7 +175,7 @@ def plain_step(x: Array, wanted: Array, xp: Any = np) -> Callable[[], Array]:
 
 
 def pictures_and_labels(batch: int) -> tuple[Array, Array]:
-    """Return the random pictures, a row each, and for each a row with a 1 at its class."""
+    """Return random pictures, one per row, and for each a row with a 1 at its class."""
     return floats(batch, PIXELS), np.eye(CLASSES, dtype=np.float32)[
         source().integers(0, CLASSES, batch)
     ]
@@ -226,7 +228,7 @@ def small_step(**how: Any) -> tuple[Engine, Work, int]:
 
 
 def small(exact: bool) -> tuple[Work, Work]:
-    """Return a hundred steps of logistic regression on 64 pictures; and numpy's."""
+    """Return a hundred steps of logistic regression on 64 pictures, and the same in numpy."""
     engine, step, steps = small_step(exact=exact)
 
     def floor() -> None:
@@ -237,8 +239,8 @@ def small(exact: bool) -> tuple[Work, Work]:
 
 
 def large_step(x: Array, wanted: Array, **how: Any) -> Engine:
-    """Return a step of logistic regression on many pictures, some multiple of 400, all of them on
-    the chip."""
+    """Return a step of logistic regression on a multiple of 400 pictures, all of them on the
+    chip."""
     rows, groups, pieces = 50, 8, 196
     blocks, wide = len(x) // rows, PIXELS * CLASSES // pieces
     chip = Chip()
@@ -305,8 +307,8 @@ STEPS = 10
 def stencil(
     codelet: type[Vertex], picture: Array, down: int, across: int, num_ipus: int = 1, **how: Any
 ) -> Engine:
-    """Return the ten steps of a stencil on a picture of `down` x `across` tiles, with one element
-    more on each side."""
+    """Return ten steps of a stencil on a picture of `down` x `across` tiles, with one more element
+    on each side."""
     side = (len(picture) - 2) // down
     chip = Chip(num_ipus)
     x, out = (
@@ -328,10 +330,10 @@ def stencil(
 
 
 def plain_stencil(picture: Any) -> Callable[[], Any]:
-    """Return the same on an array of numpy's, or of a module like it; gives the last step's
+    """Run the same steps on an array of numpy, or of a module like it; return the last step's
     picture.
 
-    The picture of a step is let go before the next one is made, as in the other rows.
+    The picture of a step is freed before the next one is made, as in the other rows.
     """
 
     def step() -> Any:
@@ -348,14 +350,14 @@ def plain_stencil(picture: Any) -> Callable[[], Any]:
 
 
 def pictures(codelet: type[Vertex], side: int) -> tuple[Work, Work]:
-    """Return a stencil on 1,472 tiles of `side` x `side` elements; and numpy's."""
+    """Return a stencil on 1,472 tiles of `side` x `side` elements, and the same in numpy."""
     down, across = 32, 46
     picture = floats(down * side + 2, across * side + 2)
     return stencil(codelet, picture, down, across).run, plain_stencil(picture)
 
 
 def collatz() -> tuple[Work, Work]:
-    """Return a codelet whose loop ends at another time in every vertex, and the vertex loop."""
+    """Return a codelet whose loop ends at a different time in every vertex, and the vertex loop."""
     numbers = source().integers(1, 100_000, TILES * WORKERS).astype(np.int32)
     return _diverging(codelets.Collatz, {"n": (numbers, INT), "out": (np.zeros_like(numbers), INT)})
 
@@ -372,7 +374,7 @@ def _first_past() -> tuple[Work, Work]:
 def _diverging(
     codelet: type[Vertex], fields: dict[str, tuple[Array, type[DType]]]
 ) -> tuple[Work, Work]:
-    """Return the codelet as it runs, and the plain vertex loop."""
+    """Return the codelet as the engine runs it, and the plain vertex loop."""
     engines = []
     for loop in (False, True):
         chip = Chip()

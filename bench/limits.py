@@ -103,7 +103,8 @@ def _compiled(
     counted: Callable[..., None],
     pool: ThreadPoolExecutor,
 ) -> float:
-    """Return a loop by hand that does what any way must, over the same loop without it."""
+    """Return the time of a loop by hand with the work that any implementation must do, relative to
+    the same loop without it."""
     placed = Placed(codelet, MANY, 1472)
     arrays = placed.arrays()
     marks = [
@@ -134,7 +135,7 @@ def _compiled(
 
 
 def compiled() -> dict[str, float]:
-    """Return the limit of s1 by codelet."""
+    """Return the limit of s1 for each codelet."""
     counted, pool = counted_by_hand(), ThreadPoolExecutor(1)
     return {
         codelet.__name__: _compiled(codelet, hand, counted[codelet], pool)
@@ -143,7 +144,7 @@ def compiled() -> dict[str, float]:
 
 
 class _Own(_Counted):
-    """compute() as a function of its fields, on Python's own numbers."""
+    """Turns compute() into a function of its fields, on Python's own numbers."""
 
     def __init__(self, codelet: type[Vertex]) -> None:
         super().__init__()
@@ -295,8 +296,8 @@ class _Exact(ast.NodeTransformer):
 
 
 def own_numbers(codelet: type[Vertex]) -> Callable[..., int]:
-    """compute() of one vertex: (vertex, its worker if it has any, fields, marks of Outputs), which
-    returns what it counted."""
+    """Return compute() of one vertex as a function of (vertex, its worker if any, fields, marks of
+    Outputs) that returns its count."""
     (tree,) = _lines(dedent(inspect.getsource(codelet.compute)))
     assert isinstance(tree, ast.FunctionDef)
     body = [
@@ -320,7 +321,7 @@ def own_numbers(codelet: type[Vertex]) -> Callable[..., int]:
 
 
 def _views(array: np.ndarray[Any, Any], depth: int, number: bool) -> list[Any]:
-    """Return a field of each vertex: a number, a memoryview, or a list of those of rows."""
+    """Return a field of each vertex: a number, a memoryview, or a list of memoryviews of rows."""
     if number:
         return list(array.tolist())
     rows = array.reshape(len(array), -1) if depth < 2 else array
@@ -367,8 +368,8 @@ def with_own_numbers(placed: Placed) -> Callable[[], Callable[[], None]]:
 
 
 def _first(codelet: type[Vertex]) -> float:
-    """Return the seconds to read, parse and compile the text of compute(), and for an Engine of a
-    codelet that does nothing."""
+    """Return the seconds to read, parse and compile the code of compute(), and those of an Engine
+    with an empty codelet."""
 
     def text(_: None) -> None:
         source = dedent(inspect.getsource(codelet.compute))

@@ -201,7 +201,7 @@ class FirstAbove(Vertex):
 
 
 class XorShift(Vertex):
-    """A random number of its own."""
+    """A separate random number in each vertex."""
 
     seed: InOut[UNSIGNED_INT]
     tally: InOut[Vector[INT]]
@@ -219,7 +219,7 @@ class XorShift(Vertex):
 
 
 class Window(Vertex):
-    """Means around places that the data name."""
+    """Means around positions that the data contain."""
 
     p: Input[Vector[INT]]
     x: Input[Vector[FLOAT]]
@@ -344,7 +344,7 @@ def _whole(r: np.random.Generator, low: int, high: int, *shape: int) -> Array:
 
 
 def _graph(r: np.random.Generator, n: int, nodes: int = 9, edges: int = 24) -> tuple[Array, Array]:
-    """Return the random CSR graphs: where the edges of each node begin, and where each leads."""
+    """Return random CSR graphs: where the edges of each node begin, and where each edge leads."""
     start = np.zeros((n, nodes + 1), np.int32)
     start[:, 1:-1] = np.sort(r.integers(0, edges + 1, (n, nodes - 1)), axis=1)
     start[:, -1] = edges

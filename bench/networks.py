@@ -1,5 +1,5 @@
-"""A small convolutional network: a step of learning beside torch, and a large layer's graph beside
-its run."""
+"""A small convolutional network: a training step compared with torch, and a large layer's graph
+compared with its run."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ SIZES = (
 
 
 def first_parameters() -> list[Array]:
-    """Return the kernels and biases of a layer, kernels of the next, factors and sums of its batch
-    norm, weights and biases of the last."""
+    """Return a layer's kernels and biases, the next one's kernels, its batch norm's factors and
+    sums, and the last one's weights and biases."""
     rng = np.random.default_rng(0)
     made = [rng.standard_normal(size) * (2 / np.prod(size[1:])) ** 0.5 for size in SIZES]
     made[3] += 1
@@ -42,8 +42,8 @@ def first_parameters() -> list[Array]:
 
 
 class Network:
-    """Two layers of 3 x 3, the first with biases and pooled 2 x 2, the second with a batch norm;
-    one of weights; and a step of plain descent."""
+    """Two 3 x 3 layers, the first with biases and 2 x 2 pooling, the second with a batch norm; a
+    dense layer; and a step of plain gradient descent."""
 
     def __init__(self, batch: int, tiles: int) -> None:
         self.device = IPUModel(tiles_per_ipu=tiles).create_device()
@@ -114,7 +114,7 @@ class Network:
         return [dk1, db1, dk2, dgamma, dbeta, dw, db]
 
     def step(self, images: Array, labels: Array) -> None:
-        """One step from these images [batch, 1, 8, 8]."""
+        """Run one step on these images [batch, 1, 8, 8]."""
         self.engine.write_tensor("images", images.astype(np.float32))
         self.engine.write_tensor("labels", labels.astype(np.uint32))
         self.engine.run()
@@ -151,7 +151,7 @@ class OfTorch:
 
 
 def learning(batch: int = 256) -> tuple[Work, Work] | str:
-    """Return a step on the whole machine, and torch's."""
+    """Return a training step on the whole machine, and the same in torch."""
     if importlib.util.find_spec("torch") is None:
         return "PyTorch is not installed: python -m pip install -e '.[torch]'"
     ours, theirs = Network(batch, TILES), OfTorch()
@@ -161,8 +161,8 @@ def learning(batch: int = 256) -> tuple[Work, Work] | str:
 
 
 def _layer() -> Engine:
-    """Return a forward pass of ResNet's 3 x 3 over 56 x 56, 64 channels, 4 samples; ready to
-    run."""
+    """Return the forward pass of ResNet's 3 x 3 layer over 56 x 56, 64 channels, 4 samples, ready
+    to run."""
     device = IPUModel(tiles_per_ipu=TILES).create_device()
     graph, prog = Graph(device), Sequence()
     around: dict[str, Any] = {"padding_lower": 1, "padding_upper": 1}
@@ -177,13 +177,13 @@ def _layer() -> Engine:
 
 
 def building() -> tuple[Work, Work]:
-    """Building and compiling the layer, and running it."""
+    """Return two works: building and compiling the layer, and running it."""
     engine = _layer()
     return _layer, engine.run
 
 
 def _of_poptorch(batch: int) -> tuple[Any, Any, tuple[Any, Any]] | str:
-    """Return a small network of torch's, a training of it on the whole machine, and a batch."""
+    """Return a small torch network, its training on the whole machine, and a batch."""
     if importlib.util.find_spec("torch") is None:
         return "PyTorch is not installed: python -m pip install -e '.[torch]'"
     import torch
@@ -210,7 +210,7 @@ def _of_poptorch(batch: int) -> tuple[Any, Any, tuple[Any, Any]] | str:
 
 
 def of_poptorch(batch: int = 256) -> tuple[Work, Work] | str:
-    """Return a step by poptorch, and the same module's in torch."""
+    """Return a training step by poptorch, and one of the same module in torch."""
     made = _of_poptorch(batch)
     if isinstance(made, str):
         return made
@@ -228,7 +228,7 @@ def of_poptorch(batch: int = 256) -> tuple[Work, Work] | str:
 
 
 def compiling(batch: int = 256) -> tuple[Work, Work] | str:
-    """Capturing, lowering and compiling the module, and a step of it."""
+    """Return two works: capturing, lowering and compiling the module, and a step of it."""
     made = _of_poptorch(batch)
     if isinstance(made, str):
         return made

@@ -58,7 +58,7 @@ class Smallest(Vertex):
 
 
 class Count(Vertex):
-    """For each key of a block how many of another block are less."""
+    """Counts for each key of a block how many keys of another block are smaller."""
 
     keys: Input[Vector[FLOAT]]
     x: Input[Vector[FLOAT]]
@@ -97,7 +97,7 @@ class Put(Vertex):
 
 
 class AddKeys(Vertex):
-    """out = the sum of each column, of which one number at most is not 0."""
+    """out = the sum of each column, in which at most one number is not 0."""
 
     parts: Input[Vector[Vector[FLOAT]]]
     out: Output[Vector[FLOAT]]
@@ -107,7 +107,7 @@ class AddKeys(Vertex):
 
 
 class Lower(MultiVertex):
-    """out = the lower one of each pair."""
+    """out = the smaller of each pair."""
 
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -120,7 +120,7 @@ class Lower(MultiVertex):
 
 
 class Upper(MultiVertex):
-    """out = the higher one of each pair."""
+    """out = the larger of each pair."""
 
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -133,8 +133,8 @@ class Upper(MultiVertex):
 
 
 class Program:
-    """A graph with `n` numbers, mapped linearly, and the first `k` of them, which `cycles` runs and
-    compares with numpy's."""
+    """A graph with `n` numbers, mapped linearly, that finds the first `k`; `cycles` runs it and
+    compares the result with numpy's."""
 
     def __init__(self, n: int) -> None:
         self.device = IPUModel("ipu2", tiles_per_ipu=TILES).create_device()
@@ -151,7 +151,10 @@ class Program:
         self.prog.add(Execute(into))
 
     def cycles(self, out: Tensor) -> int:
-        """Run it on random numbers; the modelled cycles. Raises `AssertionError`."""
+        """Run it on random numbers, and return the modelled cycles.
+
+        :raises AssertionError: if the result is wrong.
+        """
         self.graph.create_host_write("x", self.x)
         self.graph.create_host_read("out", out)
         engine = Engine(self.graph, self.prog)
@@ -289,7 +292,7 @@ PROGRAMS: dict[tuple[int, int], Callable[[], int]] = {
 
 
 def ordering() -> Ratios:
-    """popops' cycles over those of the program, for each (n, k)."""
+    """Return popops' cycles relative to those of the program, for each (n, k)."""
     return lambda: {
         f"{k:,} of {n:,}": by_popops(n, k) / program() for (n, k), program in PROGRAMS.items()
     }

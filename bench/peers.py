@@ -63,7 +63,8 @@ def _program(name: str, switch: str) -> Parts | str:
 
 
 def _beside(peer: Callable[[], Parts | str], names: list[str]) -> Ratios:
-    """By workload: our seconds for the whole, by the peer's, scaled up to the whole."""
+    """Return a function that measures for each workload our seconds relative to the peer's, both
+    for the whole."""
     ours = {name: OURS[name]() for name in names}
 
     def one_round() -> dict[str, float] | str:

@@ -109,7 +109,7 @@ class Placed:
 
     @property
     def changed(self) -> list[str]:
-        """InOuts, which are put back before each run."""
+        """The InOuts, which are restored before each run."""
         return [name for name in self.given if self.codelet.fields[name].kind == "inout"]
 
     def put_back(self, engine: Engine) -> None:
@@ -117,7 +117,7 @@ class Placed:
             engine.write_tensor(name, self.given[name])
 
     def arrays(self) -> dict[str, Array]:
-        """Return the same numbers without the machine."""
+        """Return the same numbers as arrays, without the machine."""
         return {name: self.values[name].copy() for name in self.codelet.fields}
 
 
@@ -134,7 +134,7 @@ def seconds(ahead: Callable[[], T], call: Callable[[T], object]) -> float:
 
 
 def _compiled() -> Ratios | str:
-    """s1."""
+    """Return a function that measures a round of s1."""
     if not numba_is_here():
         return NO_NUMBA
     pairs: dict[str, tuple[Callable[[], float], Callable[[], float]]] = {}
@@ -177,7 +177,7 @@ def _pair(
 
 
 def bare(placed: Placed) -> Callable[[], Callable[[], None]]:
-    """Return what makes a Python loop that calls compute() of every vertex on numpy's views,
+    """Return a function that makes a Python loop over compute() of every vertex on numpy's views,
     without a machine."""
     codelet, multi = placed.codelet, placed.codelet.context == "multi"
     methods = {
@@ -213,7 +213,7 @@ def without_numba() -> dict[str, dict[str, float]]:
 
 
 def _by_python(codelet: type[Vertex]) -> tuple[float, float]:
-    """Return (a run, compiling and loading and the first run) over the bare loop."""
+    """Return the ratios of (a run; compiling, loading and the first run) to the bare loop."""
     placed = Placed(codelet, FEW, 13)
     engine = placed.engine()
     engine.run()
@@ -242,7 +242,7 @@ def _apart(row: str) -> Callable[[], Ratios]:
 
 @cache
 def _in_a_process(number: int) -> dict[str, dict[str, float]]:
-    """Round `number` of both rows."""
+    """Run round `number` of both rows in a separate process."""
     done = subprocess.run(
         [sys.executable, "-m", "bench.scalar"],
         cwd=ROOT,
@@ -255,7 +255,8 @@ def _in_a_process(number: int) -> dict[str, dict[str, float]]:
 
 
 def _long() -> Ratios | str:
-    """s3: each in a process and with a cache folder of its own."""
+    """Return a function that measures a round of s3, each run in a process and with a cache folder
+    of its own."""
     if not numba_is_here():
         return NO_NUMBA
 

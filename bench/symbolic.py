@@ -19,7 +19,7 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True)
 class Symbol:
-    """A number that is not known, only the places that it came from."""
+    """A number without a known value, with the places that it came from."""
 
     sources: tuple[Place, ...] = ()
 
@@ -34,8 +34,8 @@ class Symbol:
 
 @dataclass
 class Table:
-    """An array without numbers: by element, which vertices read it, and what each that wrote it
-    wrote."""
+    """An array without numbers: for each element, the vertices that read it, and what each vertex
+    wrote into it."""
 
     name: str
     size: int
@@ -55,7 +55,7 @@ class Table:
 
 
 def dots(count: int, length: int) -> list[Table]:
-    """Return the vertices of w1b: each reads its piece of a row, and of the vector."""
+    """Run the vertices of w1b: each reads its piece of a row, and of the vector."""
     tables = [Table("out", count)]
     for vertex in range(count):
         a, b = Table(f"a{vertex}", length, vertex), Table(f"b{vertex}", length, vertex)
@@ -68,7 +68,7 @@ def dots(count: int, length: int) -> list[Table]:
 
 
 def axpy_relu(count: int) -> list[Table]:
-    """Return the elements of w2, for which the codelet has one expression, each on its own."""
+    """Run each element of w2 separately; its codelet has one expression for all."""
     x, y, out = tables = [Table(name, count) for name in ("x", "y", "out")]
     for i in range(count):
         x.vertex = y.vertex = out.vertex = i
@@ -84,7 +84,7 @@ def _seconds(run: Callable[..., list[Table]], *sizes: int) -> float:
 
 
 def parts() -> dict[str, tuple[float, float]]:
-    """By workload: seconds of the part, and its share of the whole."""
+    """Return for each workload the seconds of the part, and its share of the whole."""
     count, length, elements = 500, 143, 50_000
     return {
         "w1b": (_seconds(dots, count, length), count * length / 10_000_000),

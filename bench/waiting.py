@@ -53,8 +53,8 @@ def reductions(rows: int = 1174, columns: int = 64) -> tuple[Work, Work]:
 
 
 def initial_values(count: int = 1200) -> tuple[Work, Work]:
-    """Return the initial values of as many variables as there are constants; and without any
-    constant."""
+    """Return two works: setting the initial values of variables in a graph with as many constants,
+    and in one without constants."""
 
     def build(constants: int) -> Work:
         graph = Graph(_target)
@@ -86,8 +86,8 @@ def mappings() -> tuple[Work, Work]:
 
 
 def slices() -> tuple[Work, Work]:
-    """Return 17,664 vertices, added one by one on 3-D slices that are flattened; and on 2-D slices
-    of as many elements."""
+    """Return 17,664 vertices, added one by one on flattened 3-D slices, and the same on 2-D slices
+    of equal size."""
 
     def build(rank: int) -> None:
         graph = Graph(_target)
@@ -108,8 +108,8 @@ def slices() -> tuple[Work, Work]:
 
 
 def neighbourhoods(count: int = 9_900, fewest: int = 3, most: int = 12) -> tuple[Work, Work]:
-    """Return the load of vertices that read as many neighbours each as they have, at indices of
-    their own; and 10 steps of them."""
+    """Return two works: loading vertices that each read their own neighbours (a different number
+    each), and 10 steps of them."""
     chip, random = Chip(), source()
     x, weights, out = (
         chip.variable(n, floats(*shape))

@@ -85,7 +85,7 @@ def opening(lesson: Path) -> tuple[list[str], dict[str, str]]:
         f"--LabApp.default_url=/lab/tree/{quote(copy.name)}",
     ]
     if os.name != "nt" and os.geteuid() == 0:
-        # as in a container; the server listens only on this machine, and requires a token
+        # a container's user is root; the server listens only on this machine, and requires a token
         options.append("--allow-root")
     # the hub sets the server's address, and authenticates users
     hub = "JUPYTERHUB_SERVICE_URL" in os.environ

@@ -173,7 +173,7 @@ def make(
         used |= set(serving.values())
         left = [pin for pin in pins if pin not in serving and pin not in missing]
         if left:
-            raise PackError(f"pip fetched no wheel that fits {target} of {', '.join(left)}")
+            raise PackError(f"pip found no wheel for {target} of {', '.join(left)}")
         print(
             f"pack: {target}: {len(serving)} wheels, {size(folder, set(serving.values()))}",
             flush=True,

@@ -143,7 +143,7 @@ def _download(target: Target, pins: list[str], folder: Path) -> str | None:
     why = run.unreached(text, run.UNREACHED[:-1])
     if why:
         raise PackError(
-            f"{why[0]}. What was fetched is kept. {why[1]}, then give the same command again"
+            f"{why[0]}. The downloaded wheels are kept. {why[1]}, then give the same command again"
         )
     if "No space left on device" in text or "[Errno 28]" in text:
         raise PackError(
@@ -153,7 +153,7 @@ def _download(target: Target, pins: list[str], folder: Path) -> str | None:
     refused = re.search(r"No matching distribution found for (\S+)", text)
     if refused and refused[1] in pins:
         return refused[1]
-    raise PackError("pip could not fetch the wheels. It said:\n" + "\n".join(said[-12:]))
+    raise PackError("pip could not download the wheels. Its output:\n" + "\n".join(said[-12:]))
 
 
 def _run(command: list[str], hear: Callable[[str], None]) -> tuple[int, list[str]]:

@@ -1,7 +1,8 @@
-"""solution(): the reference answer beside one's own, once that has passed, with two sentences why
-and a thought on what the verdict asked further.
+"""Implement solution(), which shows the reference answer next to the learner's own, once that has
+passed.
 
-The words are the entries `because` and `further` of `words_NN.md`.
+It adds two sentences on why the answer is right, and a thought on the question that the verdict
+raised. The texts are the entries `because` and `further` of `words_NN.md`.
 """
 
 from __future__ import annotations
@@ -22,10 +23,13 @@ BEYOND = ("solved", "with help")  # states after which nothing can be given away
 
 
 def solution(name: str) -> Panel:
-    """Return the reference answer to an exercise beside yours that passed, and why it is so.
+    """Return the reference answer to an exercise next to your passed answer, with the reason why it
+    is right.
 
-    Before one has passed it says how to get there, and shows nothing; where the solved notebook is
-    not at hand it says that. Raises `UnknownExerciseError`.
+    Before an answer has passed, it shows no answer, and says how to get there. If the solved
+    notebook is not available, it says so.
+
+    :raises UnknownExerciseError: if there is no such exercise.
     """
     exercise = find_exercise(name, "solution")
     head = f"{name} {exercise.title}"
@@ -54,7 +58,7 @@ def solution(name: str) -> Panel:
 
 
 def _text(answer: Any) -> str:
-    """Return an answer as it was written, or as Python shows it."""
+    """Return an answer's source text, or its repr if it has none."""
     if not callable(answer):
         return repr(answer)
     try:

@@ -27,11 +27,13 @@ KEPT = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign)
 
 
 def built(name: str, otherwise: Any = None) -> Any:
-    """Return your answer to the exercise `name` of any lesson, if one has passed; else
-    `otherwise`, or without that the reference answer.
+    """Return your answer to the exercise `name` of any lesson, if one has passed; else `otherwise`,
+    or the reference answer.
 
-    Says in the cell which of them it is. Counts nothing, and marks nothing as given or done. Raises
-    `UnknownExerciseError`, also where the solved notebook is not at hand.
+    The cell shows which of them it is. Nothing is counted, and nothing is marked as given or done.
+
+    :raises UnknownExerciseError: if there is no such exercise, or the solved notebook is not
+    available.
     """
     exercise = find_exercise(name, "built")
     learner_run = learner_calls.passed_here(name)
@@ -55,8 +57,8 @@ def built(name: str, otherwise: Any = None) -> Any:
 
 
 def _again(exercise: Exercise, record: object) -> tuple[Any, str]:
-    """Return the answer of a kept text that passes its check again; else None, and what is wrong
-    with it."""
+    """Return (answer, "") if a stored text passes its check again; else (None, what is wrong with
+    it)."""
     returned_value: list[Any] = []
 
     def judge(text: str) -> Passed:
@@ -76,7 +78,7 @@ def _again(exercise: Exercise, record: object) -> tuple[Any, str]:
 
 
 def _run(name: str, text: str) -> Any:
-    """Return what a kept text defines last. Raises whatever such a text may raise."""
+    """Return the last object that a stored text defines. The text may raise any error."""
     tree = ast.parse(text)
     if not all(isinstance(node, KEPT) for node in tree.body):
         raise ValueError("it is not as check() wrote it")

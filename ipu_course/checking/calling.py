@@ -26,7 +26,7 @@ from ipu_teach.errors import IPUTeachError, MissingPerfEstimateError, StreamConn
 
 
 class Broken(Exception):
-    """The learner's code raised `error` while `tried` was tried."""
+    """The learner's code raised `error`; `tried` describes the call."""
 
     def __init__(self, tried: str, error: BaseException) -> None:
         super().__init__(tried)
@@ -34,7 +34,8 @@ class Broken(Exception):
         self.error = error
 
     def rows_in(self, exercise: str) -> VerdictRows:
-        """Return the same, where a name is missing that a cell of the exercise's lesson makes."""
+        """Return the rows of the error, which name the missing cell if the lesson's cells define a
+        missing name."""
         name = getattr(self.error, "name", None)
         if isinstance(self.error, NameError) and name in given_to(exercise):
             advice = f"run the cells above: one of them makes {name}."
@@ -43,7 +44,7 @@ class Broken(Exception):
 
     @property
     def rows(self) -> VerdictRows:
-        """The error in a few lines, with the line of the learner's that raised it."""
+        """The error in a few lines, with the line of the learner's code that raised it."""
         error = self.error
         line = line_of(self.error)
         cause = error.__cause__
@@ -81,8 +82,11 @@ class Broken(Exception):
 
 
 def _in_the_kits_words(error: BaseException) -> tuple[str, str, str] | None:
-    """Return (What came, why, what next) where Python speaks of the kit in names that no learner
-    knows: of an argument that is missing, and of numpy's function of an expression."""
+    """Return (actual, why, next step) for Python errors about internal names of the kit that no
+    learner knows.
+
+    These are errors about a missing argument, and about a numpy function of an expression.
+    """
     if not isinstance(error, TypeError):
         return None
     if match := re.search(r"argument 0 of type \w+ which has no callable (\w+) method", str(error)):
@@ -162,7 +166,7 @@ class answering:
 
 
 def is_blank(answer: object) -> bool:
-    """Whether a gap was left as it came: `...`, or a function that does nothing."""
+    """Return whether a gap is still unchanged: `...`, or a function that does nothing."""
     if answer is ... or answer is None:
         return True
     if isinstance(answer, tuple):
@@ -186,8 +190,12 @@ def is_blank(answer: object) -> bool:
 
 
 def call(answer: Callable[..., Any], *arguments: Any) -> Any:
-    """Return what the answer returns for copies of the arguments. Changing them is `NotYet`,
-    returning `...` is `NotAttempted`."""
+    """Return the result of an answer for copies of the arguments.
+
+    :raises NotYet: if the answer changes its arguments.
+
+    :raises NotAttempted: if it returns `...`.
+    """
     description = call_text(answer, arguments)
     names: list[str] = []
     try:
@@ -220,8 +228,8 @@ def call(answer: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def call_made(answer: Callable[..., Any], description: str, *arguments: Any) -> Any:
-    """Return what the answer makes of a graph, a report or the like: nothing that is copied for it,
-    as `call` copies its arguments."""
+    """Return the result of an answer for arguments that are not copied, such as a graph or a
+    report."""
     with answering(description):
         returned_value = answer(*arguments)
     if returned_value is ...:

@@ -151,11 +151,10 @@ KEEP_WIDE = (
 
 
 def rounding_or_logic(again: Callable[[], str]) -> str:
-    """Return ROUNDED, of an answer that misses its tolerance by that alone; nothing of others, and
-    where it cannot be told, or not in time.
+    """Return ROUNDED if an answer misses its tolerance only because of rounding, else "".
 
-    `again` tries the answer anew, with float64 wherever FLOAT or HALF is declared, and returns what
-    differs then, in words.
+    It is also "" if that cannot be decided, or not in time. `again` runs the answer with float64
+    wherever FLOAT or HALF is declared, and returns the remaining difference in words.
     """
     if half_is_over():  # a second run takes no longer than the first
         return ""
@@ -181,7 +180,8 @@ def _floating(value: object) -> bool:
 
 
 def _rounded(oracle: Callable[..., Any], pairs: Pairs) -> Reason:
-    """Whether every result is the right one, rounded to some number of digits."""
+    """Return (why, next step) if every result is the right one, rounded to some number of
+    digits."""
     rights = [oracle(*case) for case, _ in pairs]
     values = [value for _, result in pairs if (value := plain(result)) is not None]
     numbers = [float(value) for value in values if -1e300 < value < 1e300]

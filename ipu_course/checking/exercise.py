@@ -112,7 +112,7 @@ class Question:
     why: str
 
     def asks(self) -> str:
-        """Return what to do, and what a guess is, in words."""
+        """Return what to do, and which guesses are valid, in words."""
         parts = " and ".join(f"{part.label or 'your guess'}: {part.asks()}" for part in self.parts)
         return f"put your guess in place of the dots ({parts})."
 
@@ -150,7 +150,7 @@ class Question:
         return read
 
     def said(self, values: tuple[Any, ...]) -> str:
-        """Return an answer in words."""
+        """Return an answer in words, with labels and units."""
         return ", ".join(part.said(value) for part, value in zip(self.parts, values, strict=True))
 
 
@@ -173,7 +173,7 @@ class Later(Question):
     draw: Callable[[np.random.Generator], Drawn]
 
     def drawn(self) -> Drawn:
-        """Return the question with its numbers, the same in every process."""
+        """Return the question with its numbers, which are the same in every process."""
         return self.draw(np.random.default_rng([ord(sign) for sign in self.name]))
 
 

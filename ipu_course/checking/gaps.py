@@ -109,13 +109,16 @@ def _check(cell: Any) -> None:
 
 
 def _as_utf8(value: Any) -> None:
-    """Raises `ValueError` for half a pair of surrogates, which JSON can spell and no file can
-    hold."""
+    """Raise `ValueError` for an unpaired surrogate, which JSON can express and no file can
+    store."""
     json.dumps(value, ensure_ascii=False).encode("utf-8")
 
 
 def parsed(source: str, where: str) -> ast.Module:
-    """Return the tree of a cell, or of a part of one. Raises `LessonSourceError`."""
+    """Return the syntax tree of a cell, or of a part of one.
+
+    :raises LessonSourceError: if it is not valid Python.
+    """
     try:
         return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -127,7 +130,10 @@ def parsed(source: str, where: str) -> ast.Module:
 
 
 def gaps_in(source: str, where: str = "") -> list[Gap]:
-    """Return the gaps of one cell. Raises `LessonSourceError` for marks that do not pair."""
+    """Return the gaps of one cell.
+
+    :raises LessonSourceError: if the marks do not pair.
+    """
     gaps: list[Gap] = []
     lines = source.splitlines()
     begin: int | None = None
@@ -161,11 +167,11 @@ def gaps_in(source: str, where: str = "") -> list[Gap]:
 
 
 def blanked(source: str, later: Iterable[str] = (), where: str = "") -> str:
-    """Return a cell as a learner gets it: each gap is a line that says what to do, and code that
+    """Return a cell as a learner gets it: in place of each gap, a line with the task and code that
     runs and does nothing.
 
-    A name that the answer binds and that is used after the gap, in this cell or the `later` ones,
-    is bound to `...`.
+    A name that the answer binds, and that this cell or the `later` ones use after the gap, is bound
+    to `...`.
     """
     lines = source.splitlines()
     afterwards = _names("\n".join(later))
@@ -182,7 +188,7 @@ def blanked(source: str, later: Iterable[str] = (), where: str = "") -> str:
 
 
 def names_needed(source: str) -> set[str]:
-    """Return the names that a cell uses and that neither it nor Python itself binds."""
+    """Return the names that a cell uses and that neither the cell nor Python's builtins define."""
     nodes = list(ast.walk(ast.parse(source)))
     used = {
         node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
@@ -208,7 +214,7 @@ def _names(source: str) -> set[str]:
 
 
 def without_check(source: str) -> str:
-    """Return a cell without the check() that it ends with, so that who runs it hands nothing in."""
+    """Return a cell without its final check(), so that running it submits nothing."""
     last = parsed(source, "").body[-1:]
     if last and re.match(r"check\(", ast.unparse(last[0])):
         return "\n".join(source.splitlines()[: last[0].lineno - 1]).rstrip()

@@ -51,7 +51,7 @@ class Screen:
         target.flush()
 
     def show(self, stream: str, text: str) -> None:
-        """Take a piece of the kernel's stdout or stderr."""
+        """Show a piece of the kernel's stdout or stderr."""
         *lines, last = (self.pending[stream] + text).split("\n")
         if stream == "stdout":
             if lines:
@@ -74,7 +74,7 @@ class Screen:
                 self.show(stream, "\n")
 
     def cell_done(self, number: int) -> None:
-        """Count a cell that came to its end."""
+        """Count a finished cell."""
         self.flush()
         self.bar.update()
         self.bar.refresh()
@@ -118,7 +118,7 @@ def cell_error(cell: NotebookNode, number: int, name: str, ename: str, evalue: s
 
 
 def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]) -> int:
-    """Run every cell in a kernel of this very Python, in `folder`; the outputs go into
+    """Run every cell in a kernel of this Python interpreter, in `folder`; the outputs go into
     `notebook`."""
     import asyncio
     import signal
@@ -230,8 +230,8 @@ def settle(notebook: NotebookNode) -> None:
 
 
 def page_of(notebook: NotebookNode, name: str) -> str:
-    """Return the executed notebook as one HTML page that fetches nothing, except to set formulas
-    where it has some."""
+    """Return the executed notebook as one HTML page that downloads nothing, except the renderer of
+    formulas if it has some."""
     from nbconvert import HTMLExporter
 
     formulas = any(cell.cell_type == "markdown" and "$" in cell.source for cell in notebook.cells)
@@ -243,8 +243,8 @@ def page_of(notebook: NotebookNode, name: str) -> str:
 
 
 def run(word: str, data: str | None = None, html: str | None = None, store: bool = False) -> int:
-    """Run a lesson, or a notebook file of one's own, headless. The file stays as it is unless
-    `store` is set."""
+    """Run a lesson, or a notebook file of your own, headless. The file changes only if `store` is
+    set."""
     need("nbclient", "lab")
     import nbformat
 

@@ -1,4 +1,4 @@
-"""Judge answers within a time limit: a check always ends, and raises nothing of its own."""
+"""Judge answers within a time limit: a check always ends, and raises no errors of its own."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from ipu_teach.errors import AnswerKindError, InvalidPerfEstimateError
 
 
 def judged(judge: Callable[..., Passed], answers: Sequence[Any], name: str = "") -> Found:
-    """Return how the check of `answers` ends. Raises nothing but the learner's own interruption,
-    and comes to an end.
+    """Return the result of the check of `answers`.
 
-    Every text is made in here, for even the repr of an answer may fail, or take for ever.
+    It always ends, and the only exception is the learner's own interruption. Every text is built
+    inside the limit, because even the repr of an answer may fail or never end.
     """
     began = time_limit.BEGAN.set(perf_counter())
     try:

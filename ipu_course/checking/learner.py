@@ -1,7 +1,6 @@
-"""The learner's form of each lesson, derived from the solved one: the same cells, with its gaps
-blank.
+"""Derive the learner's form of each lesson from the solved one: the same cells, with blank gaps.
 
-Outputs stay up to the first gap; after it there are none, for they would give the answers away.
+Outputs are kept up to the first gap; the later ones would reveal the answers.
 """
 
 from __future__ import annotations
@@ -21,8 +20,10 @@ Notebook = dict[str, Any]
 
 
 def learners_form(solved: Notebook, name: str = "") -> Notebook:
-    """Return a solved notebook as a learner gets it. A lesson without gaps comes back as it is.
-    Raises `LessonSourceError`."""
+    """Return a solved notebook as a learner gets it; a lesson without gaps is returned unchanged.
+
+    :raises LessonSourceError: if the notebook is invalid.
+    """
     # links in the copy start one folder closer to their targets
     returned_value: Notebook = json.loads(json.dumps(solved).replace("](../", "]("))
     code = [
@@ -43,20 +44,22 @@ def learners_form(solved: Notebook, name: str = "") -> Notebook:
 
 
 def as_text(notebook: Notebook) -> str:
-    """Return a notebook as a file holds it, in the form that nbformat gives it."""
+    """Return a notebook as the text of a file, in nbformat's form."""
     return json.dumps(notebook, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
 
 
 def pairs() -> list[tuple[Path, Path]]:
-    """Return (solved, learner's) for every solved lesson; the second may not exist yet. Raises
-    `LessonError` outside of a checkout."""
+    """Return (solved, learner's) paths for every solved lesson; the second file may not exist yet.
+
+    :raises LessonError: outside of a checkout.
+    """
     notebooks.need_checkout("The learner's form of the notebooks")
     solved = notebooks.lessons_in(notebooks.NOTEBOOKS / "solutions")
     return [(path, notebooks.NOTEBOOKS / path.name) for path in solved]
 
 
 def write() -> int:
-    """Derive every learner's notebook again. Return 0."""
+    """Write every learner's notebook again, and return 0."""
     for solved, target in pairs():
         text = as_text(learners_form(read_notebook(solved), solved.name))
         same = target.exists() and target.read_text(encoding="utf-8", errors="replace") == text
@@ -67,8 +70,8 @@ def write() -> int:
 
 
 def check() -> int:
-    """Say where a learner's notebook is not what its solved one makes it; 1 if any is not, else
-    0."""
+    """Report each learner's notebook that differs from the form derived from its solved one; return
+    1 if any does, else 0."""
     faults = [fault for solved, target in pairs() for fault in differences(solved, target)]
     known = {solved.name for solved, _ in pairs()}
     strays = [

@@ -353,7 +353,7 @@ def predict(name: str, value: Any = _MISSING, *, actual: Any = _MISSING) -> Pane
 
 
 def _locked(question: Question) -> tuple[Any, ...]:
-    """Return the prediction that was made; nothing if there is none, or the file was edited."""
+    """Return the locked prediction; () if there is none, or the file was edited."""
     try:
         return question.values(learned().record(question.name).get("prediction"))
     except AnswerKindError:
@@ -403,12 +403,16 @@ def passed_here(name: str) -> Any:
 
 
 def given(name: str) -> Any:
-    """Return an answer with which the lesson goes on: yours if it passed in this kernel, else the
+    """Return an answer to continue the lesson with: yours if it passed in this kernel, else the
     reference answer.
 
-    Says in the cell which of the two it is. `progress()` lists an exercise of the second kind as
-    given. The reference is read from the solved notebook and run among the names of the caller's
-    notebook. Raises `UnknownExerciseError` and `LessonError`.
+    The cell shows which of the two it is; `progress()` lists an exercise with the reference answer
+    as given. The reference is read from the solved notebook and run among the names of the caller's
+    notebook.
+
+    :raises UnknownExerciseError: if there is no such exercise.
+
+    :raises LessonError: if the reference cannot be run.
     """
     find_exercise(name, "given")
     if name in _passed:
@@ -430,14 +434,18 @@ def _as_given(record: Record) -> None:
 
 
 def run_reference(name: str, names: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the reference answers of an exercise, run among the names of a notebook. Raises
-    `LessonError` if some are missing."""
+    """Run the reference answers of an exercise among the names of a notebook, and return them.
+
+    :raises LessonError: if some needed names are missing.
+    """
     return run_cell(complete_reference(name, names), f"<reference {name}>", names)
 
 
 def complete_reference(name: str, names: dict[str, Any]) -> Reference:
-    """Return the reference of an exercise, all that it needs being among `names`. Raises
-    `LessonError` if something is missing."""
+    """Return the reference of an exercise, after checking that all names it needs are in `names`.
+
+    :raises LessonError: if some are missing.
+    """
     reference_found = reference(name)
     missing = sorted(names_needed(reference_found.cell) - names.keys())
     if missing:

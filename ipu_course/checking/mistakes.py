@@ -148,8 +148,8 @@ def first(mistakes: Iterable[Mistake], fits: Callable[[Any], bool], **figures: o
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two outcomes are equal: rows of numbers, in which nothing is equal to nothing; or
-    several of them."""
+    """Return whether two outcomes are equal: arrays, in which nan equals nan, or several of
+    them."""
     if isinstance(one, (list, tuple)):
         return len(one) == len(other) and all(map(same, one, other))
     return (

@@ -16,19 +16,21 @@ Key = tuple[float, str, bool, float, str]
 
 
 def lesson_of(name: str) -> str:
-    """Return the lesson that the name of an exercise, or of a notebook, begins with: `07b` of
-    `07b.w1` and of `07b_title.ipynb`."""
+    """Return the lesson at the beginning of an exercise's or a notebook's name: `07b` for `07b.w1`
+    and `07b_title.ipynb`."""
     return re.split(r"[._]", name, maxsplit=1)[0]
 
 
 def folder_of(name: str) -> Path:
-    """Return the folder of the lesson that the name of an exercise begins with."""
+    """Return the folder of the lesson at the beginning of an exercise's name."""
     return Path(__file__).resolve().parents[1] / f"lesson{lesson_of(name)}"
 
 
 def number_of(name: str) -> int:
-    """Return the number of the lesson without its letter: 7 of `07b`. Raises `ValueError` for a
-    name without one."""
+    """Return the number of a lesson without its letter: 7 for `07b`.
+
+    :raises ValueError: for a name without a number.
+    """
     return int(lesson_of(name).rstrip("abcdefghijklmnopqrstuvwxyz"))
 
 
@@ -42,8 +44,7 @@ def sort_key(name: str) -> Key:
 
 
 def lesson_meant(word: str) -> str:
-    """Return the lesson that somebody means by `7`, `07`, or `7B`, as it is named; "" where the
-    word is no number."""
+    """Return the lesson's name meant by `7`, `07` or `7B`; "" if the word is not a number."""
     match = re.fullmatch(r"(\d{1,8})([a-z]?)", word.lower())
     return f"{int(match[1]):02}{match[2]}" if match else ""
 

@@ -32,8 +32,8 @@ DEEPEST = 50  # nesting levels of lists and objects; a notebook has about ten
 
 
 def lessons(solved: bool = False) -> list[Path]:
-    """Return the lessons in order: the learner's form of each where there is one, with `solved` the
-    solved form first."""
+    """Return the lessons in order: the learner's form of each if there is one; with `solved`, the
+    solved form if there is one."""
     folders = [NOTEBOOKS / "solutions", NOTEBOOKS]
     by_number: dict[str, Path] = {}
     for folder in reversed(folders) if solved else folders:
@@ -43,7 +43,7 @@ def lessons(solved: bool = False) -> list[Path]:
 
 def lessons_in(folder: Path) -> list[Path]:
     """Return the notebooks of a folder that are lessons, in order: the numbered ones, then the
-    machine in one file."""
+    one-file machine."""
     return sorted((path for pattern in PATTERNS for path in folder.glob(pattern)), key=_in_order)
 
 
@@ -52,8 +52,8 @@ def _in_order(path: Path) -> tuple[Key, str]:
 
 
 def find_lesson(word: str | None, solved: bool = False) -> Path:
-    """Return the lesson that `word` means: a number, the beginning of a name, `mnist`, `cnn` or
-    `index`; without one, the first."""
+    """Return the lesson for `word`: a number, the beginning of a name, `mnist`, `cnn` or `index`;
+    without a word, the first."""
     known = lessons(solved)
     if not known:
         raise LessonError(f"""There are no lessons here.
@@ -95,7 +95,7 @@ def work_path() -> Path:
 
 
 def work_folder() -> Path:
-    """Return `work_path`, made if need be."""
+    """Return `work_path`, and create it if it does not exist."""
     folder = work_path()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -105,7 +105,10 @@ def work_folder() -> Path:
 
 
 def writable_work_path() -> Path:
-    """Return `work_path`, which is not made. Raises `LessonError` if nothing can be kept in it."""
+    """Return `work_path` without creating it.
+
+    :raises LessonError: if files cannot be stored in it.
+    """
     folder = work_path()
     try:
         try_writing(folder)
@@ -115,14 +118,17 @@ def writable_work_path() -> Path:
 
 
 def kept_work() -> Path:
-    """Return the work folder. Raises `LessonError` where nothing can be kept in it."""
+    """Return the work folder.
+
+    :raises LessonError: if files cannot be stored in it.
+    """
     folder = work_folder()
     writable_work_path()
     return folder
 
 
 def set_aside(file: Path, word: str) -> Path:
-    """Rename `file`, with the word and the time in its new name, which is returned."""
+    """Rename `file`, adding the word and the time to its name, and return the new path."""
     stamp = time.strftime(f"{word}-%Y%m%d-%H%M%S")
     for number in range(1, 1000):
         copy = file.with_name(
@@ -149,8 +155,8 @@ def learners_copy(lesson: Path) -> Path:
 
 
 def learners_copies(lesson: Path) -> Path:
-    """Return the copy of `lesson`, as `learners_copy` makes it; and copies of all that links lead
-    to: other lessons, pages of docs."""
+    """Make copies of `lesson`, of everything that links lead to (all lessons and the pages of docs
+    they name), and return the first."""
     copy = learners_copy(lesson)
     others = [notebook for notebook in (*lessons(), NOTEBOOKS / INDEX) if notebook.exists()]
     for notebook in others:
@@ -166,7 +172,7 @@ def learners_copies(lesson: Path) -> Path:
 
 
 def _copied(copy: Path, text: str) -> bool:
-    """Write a copy that is not there yet; whether it was not."""
+    """Write a copy unless it exists, and return whether it was written."""
     if copy.exists():
         return False
     try:
@@ -198,8 +204,8 @@ def _say_once(text: str) -> None:
 
 
 def need_checkout(job: str) -> None:
-    """Raises `LessonError` where the kit was installed from a wheel: its own notebooks are not for
-    writing."""
+    """Raise `LessonError` if the kit was installed from a wheel, whose notebooks must not be
+    changed."""
     if checkout() is None:
         raise LessonError(f"""{job} belongs to a checkout, and this kit was installed from a wheel.
             where: {NOTEBOOKS}

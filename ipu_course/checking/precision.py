@@ -49,7 +49,8 @@ class Precision:
     dtype: type[DType] = FLOAT
 
     def losses(self, dtype: type[DType]) -> list[float]:
-        """Return what the formula loses in `dtype`, of the largest number of each right answer."""
+        """Return the error of the formula in `dtype`, relative to the largest number of each right
+        answer."""
         lost = []
         for case in self.cases:
             exact = np.asarray(self.formula(*(np.asarray(part, np.float64) for part in case)))

@@ -29,7 +29,7 @@ def device_of(tiles: int = TILES, ipus: int = 1, **machine: Any) -> Device:
 
 
 def graph_of(tiles: int = TILES, ipus: int = 1, replicas: int = 1) -> Graph:
-    """Return an empty graph for such a machine."""
+    """Return an empty graph for a machine of this size."""
     return Graph(device_of(tiles, ipus), replication_factor=replicas)
 
 
@@ -52,7 +52,7 @@ def loaded(graph: Graph, program: Any, description: str) -> Engine:
 
 
 def run_once(graph: Graph, program: Any) -> Engine:
-    """Return the engine of a program of ours, after a run on the graph's own machine."""
+    """Run one of our own programs on the graph's machine, and return its engine."""
     engine = Engine(graph, program)
     engine.load_and_run(Device(graph.target))
     return engine
@@ -72,7 +72,7 @@ def program_of(answer: Callable[..., Any], description: str, *arguments: Any) ->
 
 
 def one_program(returned_value: Any, description: str) -> Program:
-    """Return a program, or several in a list, as one."""
+    """Return one program for a program or a list of several."""
     if isinstance(returned_value, (list, tuple)):
         for part in returned_value:
             if not isinstance(part, Program):
@@ -87,7 +87,10 @@ def one_program(returned_value: Any, description: str) -> Program:
 
 
 def all_of(program: Program, around: tuple[Program, ...] = ()) -> Iterator[Program]:
-    """Yield a program and every program inside it. One that contains itself is `NotYet`."""
+    """Yield a program and every program inside it.
+
+    :raises NotYet: if a program contains itself.
+    """
     if any(program is outer for outer in around):
         why = "such a program would never end, and nobody could write it down."
         raise NotYet(
@@ -111,8 +114,8 @@ def drawn_layers(layers: int) -> tuple[Array, Array]:
 def layer_of(
     graph: Graph, program: Steps, name: object = "", rows: int = BATCH, width: int = WIDTH
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return such a layer on all tiles: its input, its weights and its result, which the
-    program makes."""
+    """Return a layer on all tiles: its input, its weights and its result, which the program
+    computes."""
     x = graph.add_variable(FLOAT, (rows, width), f"x{name}")
     w = graph.add_variable(FLOAT, (width, width), f"w{name}")
     for tensor in (x, w):
@@ -123,7 +126,7 @@ def layer_of(
 
 
 def gone_through(x: Array, weights: Array) -> Array:
-    """Return what comes out of layers, in float64."""
+    """Return the output of the layers, in float64."""
     actual: Array = x.astype(np.float64)
     for w in weights:
         actual = np.tanh(actual @ w)

@@ -1,9 +1,9 @@
-"""puzzle(): the lines of a right answer, shuffled among a few wrong ones, to be put in order by
-whoever is stuck.
+"""Implement puzzle(), for learners who are stuck: the lines of a right answer, shuffled with a few
+wrong ones, to be put in order.
 
-Two forms: `puzzle("02.1")` shows the lines, as text and, where a kernel runs, as a list to
-rearrange with the keyboard alone; `puzzle("02.1", "c a d b")` tries an order. Which order is right
-nobody stored: the lines become a function, and the exercise's check decides. Solving a puzzle
+It has two forms. `puzzle("02.1")` shows the lines as text and, if a kernel runs, as a list that can
+be rearranged with the keyboard alone. `puzzle("02.1", "c a d b")` tries an order. The right order
+is not stored: the lines become a function, and the exercise's check decides. Solving a puzzle
 counts as solving with help.
 """
 
@@ -197,7 +197,7 @@ def puzzle(name: str, order: Any = None) -> Puzzle | Panel:
 
 
 def _places(name: str, order: Any, count: int) -> list[int]:
-    """Return an order as places from 0 on."""
+    """Return an order as positions from 0 on."""
     parts: list[Any] = (
         re.findall(r"\d+|[^\W\d_]", order)
         if isinstance(order, str)

@@ -1,4 +1,4 @@
-"""Values, calls and errors as a verdict quotes them; the difference between two values in words."""
+"""Quote values, calls and errors in verdicts, and describe the difference between two values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ELSEWHERE = tuple(
 
 
 def said_by(error: BaseException) -> str:
-    """Return an error's class and message; its class alone where it cannot say its message."""
+    """Return an error's class and message; only the class if its message cannot be read."""
     try:
         text = error.tried if isinstance(error, IPUTeachError) else shown_text(str(error))
     except BaseException:  # its __str__ may raise anything
@@ -33,13 +33,13 @@ def said_by(error: BaseException) -> str:
 
 
 def shown_text(text: str) -> str:
-    """Return a message of somebody else's on one line of at most 200 characters."""
+    """Return a foreign message on one line of at most 200 characters."""
     text = " ".join(text.split())
     return text if len(text) <= 200 else text[:199] + "…"
 
 
 def line_of(error: BaseException) -> str:
-    """Return the learner's last line on the way to the error, in words."""
+    """Return the last line of the learner's code on the error's traceback, in words."""
     for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
         path = frame.f_code.co_filename
         if not is_own_file(path) and not path.startswith(ELSEWHERE):
@@ -64,8 +64,8 @@ def call_text(answer: object, arguments: Sequence[object]) -> str:
 
 
 def quoted(value: object) -> str:
-    """Return a value as a verdict quotes it: numbers, alone or in a row, with 4 significant digits,
-    and never a long line."""
+    """Return a value for a verdict: numbers, alone or in a row, with 4 significant digits, and
+    never a long line."""
     if isinstance(value, (int, float, np.number)) and not isinstance(value, (bool, complex)):
         try:
             return number(float(value))
@@ -131,8 +131,8 @@ def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> s
 
 
 def returned(value: object, fault: str = "") -> str:
-    """Return what an answer returned, and what is wrong with it, in words; None is what a function
-    gives that has no `return`."""
+    """Return a description of a returned value and its fault. For None, it asks whether there is a
+    `return`."""
     return "nothing: is there a `return`?" if value is None else f"{shown(value)}{fault}"
 
 
@@ -158,7 +158,7 @@ def plain(value: object) -> Number | None:
 
 
 def precisely(value: Any, right: Any) -> str:
-    """Return a wrong number with as many digits as it takes to see that it is wrong."""
+    """Return a wrong number with enough digits to show the difference."""
     # numpy would round 1e300 to its dtype
     value = value.item() if isinstance(value, np.generic) else value
     text = quoted(float(value) if isinstance(value, Fraction) else value)

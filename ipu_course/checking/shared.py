@@ -66,8 +66,7 @@ def parsed(line: object) -> Shared:
 def line_for(
     name: str, figure: float | None, unit: str, evidence: Any, answer: Any
 ) -> Shared | None:
-    """Return the line for an answer; None where its code cannot be read, as that of a function of
-    C's."""
+    """Return the line for an answer; None if its source cannot be read, as for a C function."""
     code = code_of(answer)
     cost = "" if figure is None else f"{figure:.10g}"
     return (
@@ -82,10 +81,10 @@ def _hashed(words: Iterable[str]) -> str:
 
 
 def text_of(answer: Any) -> str:
-    """Return an answer as it was written. Raises what Python raises where there is no text of it.
+    """Return the source text of an answer, or raise Python's own error if it has none.
 
-    Python finds a class by its module's file, which a notebook has not: here by its compute(), or
-    by the first of its functions.
+    Python finds the source of a class through the file of its module, which a notebook does not
+    have. Here a class is found through its compute(), or through the first of its functions.
     """
     methods = filter(inspect.isfunction, vars(answer).values()) if isinstance(answer, type) else ()
     compute = getattr(answer, "compute", None) if methods else None
@@ -105,7 +104,7 @@ def text_of(answer: Any) -> str:
 
 
 def code_of(answer: Any) -> str | None:
-    """Return the text of an answer as Python reads it, without comments; None where it cannot be
+    """Return the code of an answer as Python parses it, without comments; None if it cannot be
     read."""
     if not callable(answer):
         return repr(answer)
@@ -116,8 +115,11 @@ def code_of(answer: Any) -> str | None:
 
 
 def alone(answer: Any) -> str | None:
-    """Return the text of a function or a class behind all that it needs of its notebook: imports,
-    helpers and plain values. None where that cannot be written down, or is long."""
+    """Return the text of a function or class, preceded by everything it needs from its notebook:
+    imports, helpers and plain values.
+
+    It is None if that cannot be written as text, or is too long.
+    """
     parts: dict[str, str] = {}
     names = _globals(answer)
 
@@ -151,7 +153,10 @@ def alone(answer: Any) -> str | None:
 
 
 def last_name(tree: ast.Module) -> str:
-    """Return what a text defines last. Raises `ValueError` where that is nothing."""
+    """Return the last name that a text defines.
+
+    :raises ValueError: if it defines none.
+    """
     last = tree.body[-1] if tree.body else None
     if isinstance(last, ast.Assign):
         return ast.unparse(last.targets[0])
@@ -161,13 +166,13 @@ def last_name(tree: ast.Module) -> str:
 
 
 def _globals(thing: Any) -> dict[str, Any] | None:
-    """Return the names among which a function runs, or the functions of a class do."""
+    """Return the globals of a function, or of the functions of a class."""
     things = [thing, *vars(thing).values()] if isinstance(thing, type) else [thing]
     return next((part.__globals__ for part in things if inspect.isfunction(part)), None)
 
 
 def _words(evidence: Any) -> Iterable[str]:
-    """Return what a check saw, as words that are the same in every process."""
+    """Return the evidence of a check as words that are the same in every process."""
     if isinstance(evidence, Report):
         yield evidence.digest()
     elif isinstance(evidence, (list, tuple)):

@@ -68,8 +68,8 @@ def shown(cell: NotebookNode, printed: bool) -> list[Any]:
 
 
 class Deck:
-    """A solved lesson, taken apart: `texts` are its markdown cells without code, by number, and
-    `chosen` the outputs that are slides, by the number of their cell."""
+    """A solved lesson in parts. `texts`: its markdown cells without code, by cell number. `chosen`:
+    the outputs that become slides, by cell number."""
 
     def __init__(self, notebook: NotebookNode) -> None:
         cells = list(enumerate(notebook.cells))
@@ -120,12 +120,12 @@ class Deck:
 
 
 def of_itself(outputs: list[Any]) -> str:
-    """Return what pictures say of themselves, with the numbers."""
+    """Return the pictures' own descriptions, with the numbers."""
     return " ".join(output.get("data", {}).get("text/plain", "") for output in outputs)
 
 
 def workshop(lesson: str) -> tuple[list[str], str]:
-    """Return what `docs/workshop.md` has of a lesson: its lines of each timetable, and its aha."""
+    """Return a lesson's parts of `docs/workshop.md`: its lines in each timetable, and its aha."""
     timetables, _, ahas = (PAGES / "workshop.md").read_text("utf-8").partition("## What to say at")
     row = rf"(?im)^\| (\d+) \| ([^|]*(?<![\w.]){re.escape(lesson)}(?!\w).*) \|$"
     lines = list[str]()
@@ -138,7 +138,7 @@ def workshop(lesson: str) -> tuple[list[str], str]:
 
 
 def slides_of(notebook: NotebookNode, name: str) -> NotebookNode:
-    """Return the slides as a notebook, its cells marked as nbconvert's exporter takes them."""
+    """Return the slides as a notebook, with the cell metadata that nbconvert's exporter expects."""
     from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
     def text(source: str, kind: str) -> NotebookNode:
@@ -176,7 +176,7 @@ def slides_of(notebook: NotebookNode, name: str) -> NotebookNode:
 
 
 def page_of(notebook: NotebookNode, name: str) -> str:
-    """Return a lesson's slides as one HTML page that fetches nothing."""
+    """Return a lesson's slides as one HTML page that downloads nothing."""
     from nbconvert import SlidesExporter
 
     exporter = SlidesExporter(
@@ -189,7 +189,8 @@ def page_of(notebook: NotebookNode, name: str) -> str:
 
 
 def slides(word: str, html: str | None = None) -> int:
-    """Write a lesson's slides as a page: `html`, else in this folder by the lesson's name."""
+    """Write a lesson's slides as a page, to `html`, or to a file named after the lesson in this
+    folder."""
     need("nbconvert", "lab")
     import nbformat
 

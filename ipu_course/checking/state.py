@@ -36,7 +36,7 @@ Record = dict[str, Any]
 
 
 class NoProgress(ValueError):
-    """A file that is no progress file, and why in a word."""
+    """A file that is not a progress file, and the reason in a word."""
 
 
 def whole(value: object) -> int:
@@ -77,7 +77,7 @@ class Progress:
         self._said: set[str] = set()
 
     def records(self) -> dict[str, Record]:
-        """Return every record there is."""
+        """Return every record."""
         return {
             name: record
             for name, record in self._current()["records"].items()
@@ -89,7 +89,7 @@ class Progress:
         return self.records().get(name, {})
 
     def change(self, name: str, change: Callable[[Record], None]) -> None:
-        """Apply `change` to the record of `name` and keep it, in the file if that can be
+        """Apply `change` to the record of `name` and store it, in the file if that can be
         written."""
 
         def of_one(data: Record) -> None:
@@ -120,7 +120,7 @@ class Progress:
             )
 
     def forget(self, lesson: str) -> None:
-        """Forget what was done in a lesson, predictions too."""
+        """Delete the learner's records of a lesson, including predictions."""
         for name in self.records():
             if name.startswith(f"{lesson}."):
                 self.change(name, dict.clear)
@@ -174,8 +174,8 @@ def _new() -> Record:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Yield one writer at a time, where the system can lock a folder; elsewhere the last of two
-    writes at once wins."""
+    """Hold a lock on the folder for one writer, if the system can lock folders; otherwise the last
+    of two concurrent writes wins."""
     try:
         import fcntl
 
@@ -195,5 +195,5 @@ _kept = cache(Progress)
 
 
 def learned() -> Progress:
-    """Return the progress kept in the work folder of this moment."""
+    """Return the progress stored in the current work folder."""
     return _kept(work_path())

@@ -36,13 +36,13 @@ DRAWN = "The case that failed, drawn"
 
 
 def number(value: float) -> str:
-    """Return a number as a lesson prints it: whole ones with their thousands, others with 4
+    """Return a number in a lesson's format: whole numbers with thousands separators, others with 4
     significant digits."""
     return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:.4g}"
 
 
 def amount(value: float, unit: str) -> str:
-    """Return a number with its unit, of which there may be one."""
+    """Return a number with its unit, in the singular if the number is 1."""
     return f"{number(value)} {re.sub('s(?= |$)', '', unit, count=1) if value == 1 else unit}"
 
 
@@ -56,16 +56,16 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _row(label: str, content: str) -> str:
-    """Return a table row; notebooks shade every second one, which would say something that is not
-    meant."""
+    """Return a table row with a plain background; notebooks shade every second one, which would be
+    misleading here."""
     head = f'<th scope="row" style="{LABEL}">{escape(label)}</th>'
     return f'<tr style="background:none">{head}<td style="{VALUE}">{content}</td></tr>'
 
 
 @dataclass(frozen=True)
 class Bars:
-    """A cost beside its budget, both in `unit`, and beside the least that the machine can do if
-    that is known."""
+    """A cost next to its budget, both in `unit`, and next to the machine's lower bound if that is
+    known."""
 
     budget: float
     yours: float
@@ -128,9 +128,12 @@ class Bars:
 
 @dataclass(frozen=True)
 class Panel:
-    """A framed answer: `mark` is a sign before the heading, `rows` are (label, text), `bars` a cost
-    beside its budget; `picture` is a view, folded below them, whose sentence the text form has.
-    `code`: (heading, lines), beside each other where the page is wide enough."""
+    """A framed answer.
+
+    `mark` is a sign before the heading, `rows` are (label, text), and `bars` are a cost next to its
+    budget. `picture` is a view, folded below them; the text form has its description. `code`:
+    (heading, lines), shown side by side if the page is wide enough.
+    """
 
     heading: str
     mark: str = ""
@@ -141,8 +144,8 @@ class Panel:
 
     @property
     def tint(self) -> str:
-        """The colour of the frame's left edge, beside the sign that says the same; the page's own
-        if there is none."""
+        """The colour of the frame's left edge, in addition to the sign; the page's own colour if
+        there is none."""
         return ""
 
     @property

@@ -19,7 +19,7 @@ Judge = Callable[..., Passed]
 
 
 def formula(name: str, right: Callable[..., Any], *cases: tuple[Any, ...]) -> Judge:
-    """Return the check of a function of numbers; the first of `cases` is an ordinary one."""
+    """Return a check of a function of numbers; the first of `cases` is an ordinary one."""
     values = {f"drawn, {case}": case for case in cases}
     return lambda answer: compare(answer, right, values, suspects(name))
 
@@ -29,7 +29,7 @@ def _nudge(name: str) -> str:
 
 
 def tensor_call(name: str, right: Callable[[Any], Any], asks: str, precise: float = 1e-6) -> Judge:
-    """Return the check of a call that appends to a program.
+    """Return a check of a call that appends to a program.
 
     It runs on a row of 4 numbers for each of 13 tiles, and on 3 such rows.
     """
@@ -70,7 +70,7 @@ def program(name: str, trial: Trial, out: str, ready: Callable[[Any, Ran], None]
 
 
 def vertex(name: str, trial: Trial, out: str) -> Judge:
-    """Return the check of a codelet, which writes the tensor `out` of the trial."""
+    """Return a check of a codelet that writes the tensor `out` of the trial."""
 
     def judge(answer: Any) -> Passed:
         codelet_of(answer, f'check("{name}")')

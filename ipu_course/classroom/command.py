@@ -66,7 +66,7 @@ def _write(file: Path, rows: str) -> None:
     except OSError as error:
         raise LessonError(
             f"{file} could not be written: {error.strerror}.",
-            next_step="give a file in a folder that is yours.",
+            next_step="give a file in a folder that you may write.",
         ) from None
     print(f"{file} has the table; Excel and LibreOffice open it", file=sys.stderr)
 

@@ -27,7 +27,7 @@ NO_COST = "the line carries no cost"
 # the environment variables passed to an answer: those that Python needs, and no tokens of the user
 KEPT = ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ")
 
-# why a line with its code does not count; "" where it does
+# (line, code) -> why it does not count, or "" if it does
 _replayed: dict[tuple[str, str], str] = {}
 
 

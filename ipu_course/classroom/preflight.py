@@ -168,7 +168,7 @@ def port() -> int:
                         heard.recv(1)
             except OSError as error:
                 raise No(
-                    f"this machine may not speak to itself at port {number}: {error}",
+                    f"this machine may not connect to itself at port {number}: {error}",
                     "let Python listen at 127.0.0.1: a firewall or a program that guards this "
                     "machine forbids it",
                 ) from None
@@ -218,7 +218,7 @@ class Rehearsal:
         """Start JupyterLab as `lab` does, but without a browser, and request the page of a
         lesson."""
         if not self.port:
-            raise No("it was not asked, for there is no port")
+            raise No("it was not tried, because there is no port")
         lesson = find_lesson(None)
         command, env = self.opening(lesson)
         token = secrets.token_hex(16)
@@ -322,13 +322,13 @@ class Rehearsal:
             "import ipu_teach; print(ipu_teach.__file__)", f"{program} has no kit; {mend}"
         )
         if Path(str(reply[-1].get("text", "")).strip()) != Path(str(ipu_teach.__file__)):
-            raise No(f"its kit is another one: {reply[-1].get('text', '')}", mend)
+            raise No(f"it imports another copy of the kit: {reply[-1].get('text', '')}", mend)
         return f"after {time.monotonic() - began:.0f} s"
 
     def lesson(self) -> str:
         """Run the cells of the learner's copy of the first lesson, up to its first picture."""
         if self.client is None:
-            raise No("it was not asked, for there is no kernel")
+            raise No("it was not tried, because there is no kernel")
         path = find_lesson(None)
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]

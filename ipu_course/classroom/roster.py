@@ -154,7 +154,7 @@ def files_of(folder_given: Path) -> Iterator[tuple[str, Path]]:
     if not folder_given.is_dir():
         raise LessonError(
             f"There is no folder {str(folder_given)!r}.",
-            next_step="give folders, or progress files, that are there.",
+            next_step="give existing folders or progress files.",
         )
     for file in sorted(folder_given.glob("*.json")):
         if file.name != FILE:

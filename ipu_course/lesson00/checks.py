@@ -85,8 +85,8 @@ def _laid_out(answer: Callable[..., Any], count: int, tiles: int) -> tuple[Tenso
 
 
 def _even(description: str, tensor: Tensor, elements_per_tile: list[int]) -> None:
-    """Raise `NotYet` unless all elements have a tile, and the fullest tile holds as few as can
-    be."""
+    """Raise `NotYet` unless all elements are mapped, and the fullest tile has the least possible
+    number of them."""
     count = tensor.num_elements
     minimum = -(-tensor.num_elements // len(elements_per_tile))
     missing = count - sum(elements_per_tile)

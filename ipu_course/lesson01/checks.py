@@ -52,13 +52,13 @@ def _step(work: ByTile, bytes_in: ByTile, bytes_out: ByTile, sync: int) -> int:
 
 
 def _distinct(draw: np.random.Generator, maximum: int, count: int) -> list[int]:
-    """Numbers from 1 on, no two alike: a wrong order must not pass."""
+    """Return distinct numbers from 1 on, so that a wrong order does not pass."""
     return [int(n) + 1 for n in draw.permutation(maximum - 1)[:count]]
 
 
 def _supersteps() -> dict[str, tuple[list[int], list[int], list[int], int]]:
-    """As many tiles as the lesson has, primes, more tiles than that, one tile, and more tiles than
-    have anything to do."""
+    """Return cases with the lesson's number of tiles, primes, more tiles than that, one tile, and
+    more tiles than there is work."""
     draw = np.random.default_rng(101)
     cases = {}
     for name, tiles in (
@@ -187,7 +187,7 @@ SYNCS: tuple[FormulaPart, ...] = (
 
 
 def _of_parts(pairs: Pairs) -> Reason:
-    """Return the fewest mistakes, in the parts of the formula, that together come to the same."""
+    """Return the fewest mistakes in parts of the formula that together give the same results."""
     mixed = sorted(
         product(WORKS, BYTES, CYCLES, SYNCS),
         key=lambda parts: sum(bool(why) for _, why, _ in parts),
@@ -213,11 +213,11 @@ def _time(answer: Callable[..., Any]) -> Passed:
 
 
 def longest_first(jobs: ByTile, tiles: int) -> int:
-    """Return the cycles of the fullest tile when jobs are dealt out longest first, each to the tile
-    that has least so far.
+    """Return the cycles of the fullest tile if jobs are distributed longest first, each to the tile
+    with the least load so far.
 
-    That is at most 4/3 - 1/(3 tiles) of the best there is (Graham, "Bounds on multiprocessing
-    timing anomalies", 1969).
+    That is at most 4/3 - 1/(3 tiles) of the optimum (Graham, "Bounds on multiprocessing timing
+    anomalies", 1969).
     """
     load = [0] * tiles
     heapify(load)
@@ -293,7 +293,7 @@ def _balance(answer: Callable[..., Any]) -> Passed:
 
 
 def _least_load(jobs: ByTile, tiles: int) -> Bound:
-    """Return what the fullest tile must work at the least, however the jobs are placed."""
+    """Return a lower bound on the load of the fullest tile, for any distribution of the jobs."""
     even = -(-sum(jobs) // tiles)
     if max(jobs) > even:
         return Bound(max(jobs), "modelled cycles", "the longest job alone takes that long")
@@ -313,7 +313,7 @@ def _fits_when_sorted(jobs: ByTile, tiles: int, placed: Sequence[int]) -> bool:
 
 
 def _all_placed(description: str, jobs: ByTile, tiles: int, placed: Any) -> None:
-    """Raise `NotYet` unless there is one tile for each job."""
+    """Raise `NotYet` unless the answer gives one tile for each job."""
     if not isinstance(placed, (list, tuple, np.ndarray)):
         raise NotYet(
             description,
@@ -418,7 +418,7 @@ def _merge(answer: Callable[..., Any]) -> Passed:
 def _one_program(
     answer: Any, trial: Trial, graph: Graph, parts: list[Any]
 ) -> tuple[Any, list[Tensor]]:
-    """answer(graph, readings, doubled, pairs, flipped) returns a program."""
+    """Build the program of answer(graph, readings, doubled, pairs, flipped), which returns it."""
     returned_value = call_made(answer, trial.tried, graph, *parts)
     if returned_value is None:
         advice = "return Sequence(Execute(…), Execute(…))."
@@ -502,7 +502,7 @@ def _two_supersteps(answer: Callable[..., Any], values: Any) -> Ran:
 
 
 def _holds(trial: Trial, name: str, actual: Any, like: Callable[..., Any]) -> bool:
-    """Whether a tensor comes to hold the same after the program of another answer."""
+    """Return whether a tensor has the same values after the program of another answer."""
     return same(trial.of(like).came[0][name], actual)
 
 
@@ -532,8 +532,8 @@ def _made_of(pairs: Any, readings: Any) -> str:
 
 
 def _explained(description: str, broken: Broken) -> Exception:
-    """Return a race, or a read that comes too early, in the words of this exercise; any other error
-    as it is."""
+    """Return the refusal of a race or of a premature read, in this exercise's terms; return any
+    other error unchanged."""
     error = broken.error
     if isinstance(error, ComputeSetRaceError):
         why = (
@@ -632,7 +632,7 @@ def _culprit(answer: Any, graph: Any) -> Passed:
 
 
 def _wrong_pair(lower: int, second: int) -> tuple[str, str]:
-    """Return why two numbers are not the pair, and what to do."""
+    """Return (why, next step) for two numbers that are not the required pair."""
     pair = sorted((lower, second))
     why, advice = first(suspects("01.5"), lambda like: sorted(like[1:]) == pair)
     if why:
@@ -663,7 +663,7 @@ class Busy(SupervisorVertex):
 
 
 def _worked(*works: ByTile) -> Report:
-    """Return a run in which tile t works works[i][t] cycles in superstep i."""
+    """Return the report of a run in which tile t works works[i][t] cycles in superstep i."""
     graph = graph_of(len(works[0]))
     steps = program.Sequence()
     out = graph.add_variable(FLOAT, len(works[0]), "out")

@@ -171,7 +171,7 @@ def _balanced_grains(
 
 
 def _sum(values: Any) -> Trial:
-    """Return a running sum of these values."""
+    """Return the running sum of these values."""
     streams: dict[str, StreamIn | StreamOut] = {
         "numbers": StreamIn(FLOAT, values.astype(float)),
         "sums": StreamOut(FLOAT),
@@ -361,7 +361,7 @@ def _whole_rows(graph: Graph, a: Tensor, b: Tensor, description: str) -> None:
 
 
 def _why_crossing(graph: Graph, a: Tensor, b: Tensor) -> tuple[str, str, str]:
-    """Return what crosses, why, and what to do."""
+    """Return (what moves between tiles, why, next step)."""
     tiles_of_a, tiles_of_b = tiles_of(graph, a), tiles_of(graph, b)
     i, j = (int(n) for n in np.argwhere(tiles_of_a != tiles_of_b.T)[0])
     actual = (
@@ -528,8 +528,8 @@ def _faults(answer: Callable[..., Any]) -> Passed:
 def _fired(
     answer: Callable[..., Any], mapped: bool, written: bool, description: str
 ) -> Exception | None:
-    """Return the error of compiling and running the program, or None. The values must be right if
-    there is none."""
+    """Compile and run the program, and return its error, or None. Without an error, the values must
+    be right."""
     graph = graph_of()
     values, later = np.random.default_rng(205).normal(size=(2, 7)).astype(np.float32)
     source, target = graph.add_variable(FLOAT, 7, "source"), graph.add_variable(FLOAT, 7, "target")

@@ -36,7 +36,7 @@ ERRORS = 4  # standard errors that a share may be off
 
 
 def _compute_sets(report: Report) -> int:
-    """Return how many compute sets ran."""
+    """Return the number of compute sets that ran."""
     return sum(profile.executions for profile in report.compute_sets)
 
 
@@ -46,7 +46,7 @@ def _crossing(report: Report) -> int:
 
 
 def _drawn(seed: int, *shape: int) -> Any:
-    """Numbers with quarters, of both signs, no two alike and none of them 0."""
+    """Return random multiples of a quarter, of both signs, all different and none of them 0."""
     count = int(np.prod(shape))
     return (
         ((np.random.default_rng(seed).permutation(2 * count) - count + 0.5)[:count] / 4)
@@ -60,7 +60,8 @@ def _near(a: Any, b: Any) -> bool:
 
 
 def _trial(description: str, tensors: dict[str, Var], shapes: list[Any], **options: Any) -> Trial:
-    """Return the answers append their calls to a program, and return tensors of these shapes."""
+    """Return a trial of answers that append their calls to a program and return tensors of these
+    shapes."""
     asks, step = "a tensor", "return what the last call gave you."
     if len(shapes) > 1:
         asks = f"{len(shapes)} tensors"
@@ -87,8 +88,10 @@ def _right(
     special: str = "",
     dtype: type[DType] = FLOAT,
 ) -> Ran:
-    """Return a run of the answer's program on what is `given`, row i of it on tile i. Wrong results
-    are `NotYet`."""
+    """Return a run of the answer's program on `given`, with row i on tile i.
+
+    :raises NotYet: if the results are wrong.
+    """
     right = np.array(results if len(results) > 1 else results[0])
 
     def agree(learner_run: Ran, reference_run: Ran) -> bool:
@@ -169,7 +172,7 @@ def _softmax(answer: Callable[..., Any]) -> Passed:
 
 
 def _adds(values: Any) -> Answers:
-    """answer(graph, a) maps a; the program is the addition."""
+    """Build a program that does the addition after answer(graph, a) has mapped a."""
 
     def form(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
         (a,) = parts
@@ -195,7 +198,7 @@ def _adds(values: Any) -> Answers:
 
 
 def _held(graph: Graph, a: Tensor) -> list[int]:
-    """By tile, how many numbers of a are mapped to it."""
+    """Return the number of elements of a on each tile."""
     return [
         sum(end - begin for begin, end in pieces)
         for pieces in graph.get_tile_mapping(a, require_complete=False)
@@ -283,19 +286,19 @@ def _apart(tiles: Any) -> tuple[str, str, str]:
 
 
 def fused_cycles(elements: int) -> int:
-    """Return the modelled cycles of the fused lengths of arrows, `elements` on a tile: a sync, and
-    one vertex for six workers.
+    """Return the modelled cycles of the fused lengths of arrows, with `elements` on a tile: a sync,
+    and one vertex for six workers.
 
-    By the rates of PopLibs' operations (poplibs/popops/fused.py): two numbers take 15 cycles, of
-    which loading both tensors, storing, two products and a sum take 1 each, and the root the
-    others.
+    According to the rates of PopLibs' operations (poplibs/popops/fused.py), two elements take 15
+    cycles: 1 each for loading both tensors, storing, two products and a sum, and the rest for the
+    root.
     """
     pairs = ceil(ceil(elements / WORKERS) / 2)
     return SYNC + 20 + WORKERS * (17 + 15 * pairs)
 
 
 def length_of(x: Any, y: Any) -> Any:
-    """sqrt(x * x + y * y)."""
+    """Return sqrt(x * x + y * y)."""
     return np.sqrt(x * x + y * y)
 
 
@@ -368,7 +371,7 @@ def _fused(answer: Callable[..., Any]) -> Passed:
 
 def moments_of(x: Any) -> Any:
     """Return the mean and the variance of all of x, from its sum and its sum of squares, each row
-    added up by itself."""
+    added up separately."""
     mean, square = (
         (v / v.dtype.type(v.size)).cumsum(axis=1)[:, -1].cumsum()[-1] for v in (x, x * x)
     )
@@ -376,7 +379,7 @@ def moments_of(x: Any) -> Any:
 
 
 def _readings(rows: int, per_row: int) -> Any:
-    """Return the readings of some 40 degrees, with a mean of its own for each row."""
+    """Return random readings of about 40 degrees, with a separate mean for each row."""
     draw = np.random.default_rng(340 + per_row)
     return (40 + 2 * np.cos(np.arange(rows))[:, None] + draw.normal(0, 2, (rows, per_row))).astype(
         np.float16
@@ -512,8 +515,10 @@ KEPT = Precision(lambda x: x / np.asarray(0.75, x.dtype), [(_drawn(351, TILES, 4
 
 
 def _dropping(description: str, keep: float, numbers: list[Any], seeds: list[Any]) -> Trial:
-    """Return a run for each of these rows of numbers and their seeds. Answers draw masks of their
-    own: what both keep is compared."""
+    """Return a trial of dropout, with a run for each of these rows and their seeds.
+
+    Answers draw their own masks, so only the elements that both keep are compared.
+    """
     x = numbers[0]
     right = numbers[0] / keep
 
@@ -534,8 +539,8 @@ def _dropping(description: str, keep: float, numbers: list[Any], seeds: list[Any
 
 
 def _look_drawn(description: str, masks: list[Any], keep: float) -> None:
-    """Raise `NotYet` unless the share that is kept is right, and every number has a chance of its
-    own."""
+    """Raise `NotYet` unless the share of kept elements is right, and each element is drawn
+    independently."""
     count = masks[0].size
     share, error = float(masks[0].mean()), float(np.sqrt(keep * (1 - keep) / count))
     if abs(share - keep) > ERRORS * error:
@@ -578,7 +583,7 @@ def _look_drawn(description: str, masks: list[Any], keep: float) -> None:
 
 
 def _elsewhere(mask: Any) -> Iterator[tuple[str, Any]]:
-    """Yield a mask as it is elsewhere: moved by rows and by columns, and mirrored."""
+    """Yield a mask in other positions: shifted by rows and by columns, and mirrored."""
     rows, columns = mask.shape
     for k in range(1, rows // 2 + 1):
         yield "in the next row" if k == 1 else f"{k} rows further", np.roll(mask, -k, 0)

@@ -39,7 +39,7 @@ BY_HAND = "follow the first few numbers by hand."
 
 
 def _drawn(draw: np.random.Generator, *shape: int) -> Any:
-    """Numbers with quarters, of both signs, no two alike."""
+    """Return random multiples of a quarter, of both signs, all different."""
     count = int(np.prod(shape))
     return (
         ((draw.permutation(4 * count + 60)[:count] - 2 * count) / 4)
@@ -49,7 +49,8 @@ def _drawn(draw: np.random.Generator, *shape: int) -> Any:
 
 
 def _row(count: int, values: Any, right: Any, description: str, **options: Any) -> Trial:
-    """Numbers x on tile 0, and as many for out beside them; a run for each row that is given."""
+    """Return a trial with the row x on tile 0, and an equally long out next to it; one run for each
+    given row."""
     tensors = {"x": Var(FLOAT, count, 0, values), "out": Var(FLOAT, count, 0, right=right)}
     return Trial(description, tensors, runs=len(values), **options)
 
@@ -58,8 +59,8 @@ def _row(count: int, values: Any, right: Any, description: str, **options: Any) 
 
 
 def _rows_of_readings() -> dict[str, Any]:
-    """Return three rows for each case, one for each run. The ordinary cases come first, and begin
-    far below 0."""
+    """Return three rows for each case, one per run. The ordinary cases come first, and start far
+    below 0."""
     draw = np.random.default_rng(401)
     cases = {f"of {length}": _drawn(draw, 3, length) for length in (TILES, 7, 97)}
     for rows in cases.values():
@@ -76,13 +77,13 @@ def _rows_of_readings() -> dict[str, Any]:
 
 
 def _one_long(rows: Any) -> Any:
-    """Return the prefix maxima of rows one after another."""
+    """Return the prefix maxima of the rows as one long row."""
     return accumulate(rows.ravel()).reshape(rows.shape)
 
 
 def _began(trial_run: Ran, rows: Any) -> tuple[str, str]:
-    """Return what goes wrong when the largest so far begins at the first number that came: "" if it
-    did not begin there."""
+    """Return what goes wrong if the running maximum starts at the first element of the first run;
+    "" if it did not start there."""
     actual = [run["out"] for run in trial_run.came]
     first = actual[0][0]
     words = (
@@ -169,11 +170,11 @@ def _prefix_max(answer: Any) -> Passed:
 
 
 def six_workers_cycles(length: int) -> int:
-    """Return the modelled cycles of the prefix maximum of `length` drawn numbers on six workers:
-    the largest of each sixth, then the rest.
+    """Return the modelled cycles of the prefix maximum of `length` random numbers on six workers:
+    the maximum of each sixth, then the rest.
 
-    By docs/model.md: a turn that compares costs 3, one that stores as well 4, and a new largest 1
-    more, of which n drawn numbers have some ln(n) + 1/2.
+    According to docs/model.md, an iteration that compares costs 3, one that also stores costs 4,
+    and a new maximum 1 more. Among n random numbers there are about ln(n) + 1/2 of them.
     """
     share = -(-length // WORKERS)
     new = round(float(np.log(share)) + 0.5)
@@ -188,8 +189,8 @@ EVEN = 30
 
 
 def _six(length: int, draw: np.random.Generator, description: str = "") -> Trial:
-    """Return two rows of numbers, the second far below the first, so that what is left of the first
-    run shows, and from the lowest of FLOAT on."""
+    """Return a trial with two rows of numbers, the second far below the first, and beginning with
+    the lowest FLOAT, so that remains of the first run show."""
     rows = _drawn(draw, 2, length)
     rows[1] = (rows[1] - np.float32(2 * np.abs(rows).max())) * np.float32(2) ** 110
     rows[1, 0] = LOWEST
@@ -256,7 +257,7 @@ def _in_six(answer: Callable[..., Any]) -> Passed:
 
 
 def _least_on_one_tile(length: int) -> Bound:
-    """Return what it takes to read and to write `length` numbers on a tile at the least."""
+    """Return a lower bound on the time to read and write `length` elements on one tile."""
     touched = 2 * FLOAT.size * length
     memory = -(-touched // MEMORY_BYTES_PER_CYCLE)
     why = f"1 sync ({SYNC}), {number(touched)} bytes of memory of one tile ({memory})"
@@ -264,7 +265,7 @@ def _least_on_one_tile(length: int) -> Bound:
 
 
 def _through(answer: Callable[..., Any], trial: Trial) -> Ran:
-    """Return a run for each row. An error that a known mistake ends with is explained."""
+    """Return a run for each row. An error with which a known mistake ends is explained."""
     run = trial.build(answer)
     try:
         run.run()
@@ -274,8 +275,8 @@ def _through(answer: Callable[..., Any], trial: Trial) -> Ran:
 
 
 def _reads_ahead(graph: Graph, name: str) -> tuple[str, str] | None:
-    """Return the reason of a compute set whose vertices write equally many numbers and read ever
-    more."""
+    """Return the reason for a compute set whose vertices write equal numbers of elements and read
+    more and more."""
     sizes: dict[str, list[int]] = {"input": [], "output": []}
     for table in (
         t
@@ -296,7 +297,7 @@ def _reads_ahead(graph: Graph, name: str) -> tuple[str, str] | None:
 
 
 def _idle_workers(graph: Graph, report: Report) -> tuple[str, str]:
-    """Return why a right program takes too long on its tile, and what to do."""
+    """Return (why, next step) for a right program that takes too long on its tile."""
     sets = report.compute_sets
     maximum = max(profile.num_vertices for profile in sets)
     if len(sets) >= WORKERS and maximum < WORKERS:
@@ -332,7 +333,7 @@ STEPS = 4  # most steps of a repaired program: copy, compute, copy back, and one
 
 
 def _smoothed(row: Any) -> Any:
-    """Return each number and its right neighbour averaged, all from the old numbers."""
+    """Return the average of each element and its right neighbour, all from the old values."""
     return np.append((row[:-1] + row[1:]) / 2, row[-1:])
 
 
@@ -424,7 +425,7 @@ def _raced(trial: Trial, answer: Callable[..., Any], broken: Broken) -> Exceptio
 
 
 def _who_raced(trial: Trial, answer: Callable[..., Any], error: ComputeSetRaceError) -> Any:
-    """Return what the two vertices touch that an error names; None where it names one."""
+    """Return what the two vertices named by an error touch; None if it does not name two."""
     pair = [int(number) for number in re.findall(r"vertex (\d+)", error.where)]
     name = re.search(r"compute set '(.*?)'", str(error))
     graph = trial.build(answer).graph
@@ -497,8 +498,8 @@ def _whole_numbers(self: Any) -> None:
 
 
 def _codelet(compute: Callable[[Any], None]) -> type[Vertex]:
-    """Return a codelet that does so, and says nothing of it; of right ones and of others some have
-    x as InOut."""
+    """Return a codelet with this behaviour but no description of it; some right ones and some
+    faulty ones have x as InOut."""
     free = (_right_backwards, _in_place, _from_zero, _last_ignored)
     edge: Any = InOut if compute in free else Input
     fields = {"x": edge[Vector[FLOAT]], "out": Output[Vector[FLOAT]]}
@@ -546,7 +547,7 @@ MUTANTS: tuple[tuple[Callable[[Any], None], str, str], ...] = (
 
 
 def _accepts(answer: Callable[..., Any], codelet: type[Vertex]) -> bool:
-    """Whether the learner's test accepts a codelet. A failed assert is a no."""
+    """Return whether the learner's test accepts a codelet; a failed assert rejects it."""
     description = f"{name_of(answer)} on a codelet"
     with answering(description):
         try:
@@ -623,8 +624,8 @@ def _kills(answer: Callable[..., Any]) -> Passed:
 
 
 def _survives(answer: Callable[..., Any], codelet: type[Vertex]) -> bool:
-    """Whether a faulty codelet gets through. A test that breaks off with an error lets nothing
-    through."""
+    """Return whether a faulty codelet passes the test. A test that ends with another error rejects
+    it."""
     try:
         return _accepts(answer, codelet)
     except Broken:
@@ -698,7 +699,7 @@ def _estimate(answer: Callable[..., Any], codelets: Any) -> Passed:
 
 
 def _misjudged(actual: Any, right: Any) -> tuple[str, str]:
-    """Return what a wrong estimate has forgotten, and what to do."""
+    """Return (what a wrong estimate has left out, next step)."""
     lengths, new = np.array(LENGTHS).T
 
     def near(estimate: Any) -> bool:
@@ -758,8 +759,8 @@ def _on_tile_3(answer: Any, run: Ran) -> None:
 
 
 def _pieces(answer: Any) -> Passed:
-    """Return the six pieces that follow each other, and differ by one at most: there are several
-    ways."""
+    """Return the six consecutive pieces, whose sizes differ by one at most; there are several valid
+    divisions."""
     actual = {n: [call(answer, n, k) for k in range(6)] for n in (97, 30, 5, 100)}
 
     def alike(like: Any) -> bool:

@@ -40,8 +40,8 @@ LATENCY = 69  # cycles until the first element of an exchange arrives; docs/mode
 
 
 def _product(rows: int, cols: int, description: str, *options: Any) -> Trial:
-    """Return the product of a drawn matrix and vector, whose numbers are small enough to be exact
-    in FLOAT."""
+    """Return the product of a random matrix and vector, with numbers small enough to be exact in
+    FLOAT."""
     draw = np.random.default_rng([rows, cols])
     values = draw.permutation(rows * cols).reshape(rows, cols) - rows * cols // 2
     values = values if rows * cols < 4096 else values % 17 - 8
@@ -62,19 +62,19 @@ def _product(rows: int, cols: int, description: str, *options: Any) -> Trial:
 
 
 def _by_step(run: Ran) -> list[Any]:
-    """Return the vertices of each step that has some, by tile."""
+    """Return the vertices on each tile, for each step that has some."""
     profile = run.report.profile
     steps = np.unique(run.report.step_numbers).tolist()
     return [on[0] for step in steps if (on := profile.vertices_on(step)) is not None]
 
 
 def _vertices(run: Ran) -> Any:
-    """By tile, the vertices of all steps."""
+    """Return the number of vertices on each tile, over all steps."""
     return np.sum([np.zeros(run.trial.tiles, np.int64), *_by_step(run)], axis=0)
 
 
 def _foreign(run: Ran) -> Any:
-    """By tile, the bytes of the vector that it does not hold."""
+    """Return for each tile the bytes of the vector that it must get from other tiles."""
     vector = run.tensors["vector"]
     return FLOAT.size * (
         vector.num_elements - np.bincount(tiles_of(run.graph, vector), minlength=run.trial.tiles)
@@ -82,8 +82,8 @@ def _foreign(run: Ran) -> Any:
 
 
 def _refuse_wrong(run: Ran, exercise: str) -> None:
-    """Raise `NotYet` for a wrong product: the first row that is, and which known mistake makes all
-    of them."""
+    """Raise `NotYet` for a wrong product, with the first wrong row, and the known mistake that
+    gives all the wrong rows."""
     if difference := run.wrong("result"):
         why, advice = run.trial.reason(run, exercise)
         if not why:  # the mistakes of a whole product apply to one in pieces, too
@@ -142,7 +142,7 @@ def _one_per_row(answer: Callable[..., Any]) -> Passed:
 
 
 def _refuse_unasked(run: Ran, vertices: int, description: str) -> None:
-    """Raise `NotYet` for a right product in several compute sets, or with another number of
+    """Raise `NotYet` for a right product with several compute sets, or with another number of
     vertices than rows."""
     rows = run.tensors["result"].num_elements
     sets = len(run.report.compute_sets)
@@ -170,7 +170,7 @@ def _refuse_unasked(run: Ran, vertices: int, description: str) -> None:
 
 
 def _refuse_uneven(run: Ran, on: Any) -> None:
-    """Raise `NotYet` if tiles differ by more than one in their numbers of vertices."""
+    """Raise `NotYet` if the numbers of vertices on tiles differ by more than one."""
     full, empty = int(np.argmax(on)), int(np.argmin(on))
     if on[full] - on[empty] <= 1:
         return
@@ -206,8 +206,8 @@ def _refuse_uneven(run: Ran, on: Any) -> None:
 
 
 def graphcores_guess(elements: int) -> int:
-    """Return the worker cycles of a dot product, and of a sum, as the planner of tutorial 6 has
-    them."""
+    """Return the worker cycles of a dot product, and of a sum, as estimated by tutorial 6's
+    planner."""
     return 5 + (elements + 1) // 2
 
 
@@ -229,8 +229,8 @@ def plan_cycles(
     dot: Callable[[int], int],
     add: Callable[[int], int],
 ) -> int:
-    """Return the tutorial's estimate, by dealing out: pieces to tiles, vertices to workers, and
-    counting the fullest."""
+    """Return the tutorial's estimate, computed by distributing pieces to tiles and vertices to
+    workers, and counting the fullest."""
     dealt = [len(range(tile, rows * pieces, tiles)) for tile in range(tiles)]
     summed = [len(range(tile, rows, tiles)) for tile in range(tiles)]
     longest = max(len(range(piece, cols, pieces)) for piece in range(pieces))
@@ -250,7 +250,7 @@ def plan_cycles(
 
 @cache
 def _plans() -> dict[str, tuple[Any, ...]]:
-    """Return the products to plan: drawn ones, those of the tutorial, and what is special."""
+    """Return the products to plan: random ones, the tutorial's, and special cases."""
     draw = np.random.default_rng(502)
     guess = (graphcores_guess, graphcores_guess)
     shapes = [
@@ -291,8 +291,8 @@ def _four_parts(
     dot: Callable[[int], int] = graphcores_guess,
     add: Callable[[int], int] = graphcores_guess,
 ) -> tuple[float, ...]:
-    """Return the four parts of a plan that adds them up, by asking it with prices and columns of
-    0."""
+    """Return the four parts of a plan that adds them up, by calling it with some prices and columns
+    set to 0."""
 
     def free(_: int) -> int:
         return 0
@@ -346,12 +346,12 @@ SLACK = 1.1
 
 def split_cycles(pieces: int) -> int:
     """Return the modelled cycles of the product of ROWS x COLS with rows cut into `pieces`: the
-    estimate, two syncs and two latencies."""
+    estimate plus two syncs and two latencies."""
     return 2 * (SYNC + LATENCY) + plan_cycles(ROWS, COLS, pieces, TILES, compiled_dot, compiled_sum)
 
 
 def split_budget() -> int:
-    """Return 10 % above cutting each row into two pieces for each worker."""
+    """Return the budget: 10 % more than cutting each row into two pieces for each worker."""
     return round(SLACK * split_cycles(2 * WORKERS))
 
 
@@ -411,8 +411,7 @@ def _in_pieces(answer: Callable[..., Any]) -> Passed:
 
 
 def _lengths(run: Ran, pieces: int) -> list[int]:
-    """Return how long the pieces are, in order of length, in the compute set with a vertex for
-    each."""
+    """Return the sorted lengths of the pieces, in the compute set with one vertex per piece."""
     sets = ([*compute_set.tables.values()] for compute_set in run.graph.compute_sets)
     lengths = list[int]()
     for table in next(tables for tables in sets if sum(map(len, tables)) == pieces):
@@ -422,7 +421,7 @@ def _lengths(run: Ran, pieces: int) -> list[int]:
 
 
 def _too_late(run: Ran) -> tuple[str, str]:
-    """Return why a right product of ROWS x COLS is slow, and what to do."""
+    """Return (why, next step) for a right product of ROWS x COLS that is slow."""
     first = max(run.report.compute_sets, key=lambda profile: profile.num_vertices)
     pieces = max(1, first.num_vertices // ROWS)
     on = _vertices(run)
@@ -537,7 +536,7 @@ SHARE_OF_BYTES, SHARE_OF_CYCLES = 0.55, 1.2  # shares of the fastest plan's byte
 
 
 def _matmul(m: int, k: int, n: int, description: str) -> tuple[Trial, Any]:
-    """Return the product [m, k] x [k, n], and what is right."""
+    """Return a trial of the product [m, k] x [k, n], and the right result."""
     draw = np.random.default_rng([m, k, n])
     # Odd numbers above 2,048, which HALF cannot represent, times small ones, so that sums are exact
     # in FLOAT.
@@ -564,7 +563,7 @@ def _matmul(m: int, k: int, n: int, description: str) -> tuple[Trial, Any]:
 
 @cache
 def _fastest_plan() -> Report:
-    """Return a run of the plan that the library takes if memory is no matter."""
+    """Return the report of the plan that the library chooses if memory does not matter."""
     return _matmul(M, K, N, "the fastest plan")[0].of(poplin.mat_mul).report
 
 
@@ -576,7 +575,7 @@ def frugal_budget() -> tuple[int, int]:
 
 
 def fullest(report: Report) -> int:
-    """Return the bytes of the tile that holds most."""
+    """Return the bytes of the fullest tile."""
     return int(report.memory.held_per_tile.max())
 
 
@@ -651,7 +650,7 @@ def _in_turn(cut: str) -> Callable[..., Any]:
 
 @cache
 def _that_fit() -> list[str]:
-    """Return which of the three cuts keep within both budgets."""
+    """Return which of the three cuts are within both budgets."""
     limit, budget = frugal_budget()
     trial, _ = _matmul(M, K, N, "a product in four pieces")
     reports = {cut: trial.of(_in_turn(cut)).report for cut in ("rows", "columns", "inner")}
@@ -709,7 +708,7 @@ def _misproduced(run: Ran, exact: Any) -> tuple[str, str, str, str]:
 
 
 def cells_used(k: int, n: int, deep: int, wide: int) -> float:
-    """Return the share of the places of all panels that hold a weight, by laying k x n weights into
+    """Return the share of all panels' cells that contain a weight, by placing k x n weights into
     panels one by one."""
     panels = {(i // deep, j // wide) for i in range(k) for j in range(n)}
     return k * n / (len(panels) * deep * wide)

@@ -43,7 +43,7 @@ FLOAT_BYTES = 4
 
 
 def _parts(message: Any, description: str, expected: str, length: int) -> tuple[Any, ...]:
-    """Return an answer of several parts, with numbers as Python has them."""
+    """Return the parts of an answer, with plain Python numbers."""
     if not isinstance(message, (tuple, list, np.ndarray)) or len(message) != length:
         raise NotYet(
             description,
@@ -75,10 +75,10 @@ class Layer(Vertex):
 
 @dataclass(frozen=True, eq=False)
 class Layers:
-    """A program of steps, each of which reads two variables and writes another one from end to end.
+    """A program of steps, each of which reads two variables and writes a whole third one.
 
-    `names` and `sizes` (FLOATs, by tile): of variables; the last is a constant. `steps`: what each
-    reads, and what it writes.
+    `names` and `sizes` (FLOATs per tile) are of the variables, the last of which is a constant.
+    `steps`: the variables that each step reads, and the one that it writes.
     """
 
     names: tuple[str, ...]
@@ -100,7 +100,7 @@ class Layers:
 
     @property
     def bytes(self) -> Array:
-        """int64[variables]: on all tiles together."""
+        """int64[variables]: bytes on all tiles together."""
         total: Array = FLOAT_BYTES * self.sizes.sum(axis=1)
         return total
 
@@ -145,8 +145,8 @@ class Layers:
 
 
 def _layers(draw: np.random.Generator, tiles: int, variables: int, again: bool = False) -> Layers:
-    """Return a chain of steps, some of which read what an earlier one wrote, too. `again`: the
-    first two serve a second time."""
+    """Return a chain of steps, some of which also read the result of an earlier step. `again`: the
+    first two variables are written a second time."""
     sizes = (
         2
         * draw.permutation(np.arange(20, 120))[: variables + 1, None]
@@ -161,8 +161,11 @@ def _layers(draw: np.random.Generator, tiles: int, variables: int, again: bool =
 
 
 def _peak(case: Layers, away: int) -> tuple[int, int]:
-    """Return the fullest tile, and the step at which all tiles together hold most. Vertices `away`
-    from their data have copies, in a program of one step of all that is live."""
+    """Return the fullest tile, and the step at which all tiles together have most bytes live.
+
+    Vertices that are `away` from their data have copies of everything live; such a program has one
+    step.
+    """
     bytes_held = case.held + np.roll(case.held, away, axis=1) * bool(away)
     return int(bytes_held.max(axis=0).argmax()), int(bytes_held.sum(axis=1).argmax())
 
@@ -220,8 +223,7 @@ def _rows(value: Any) -> tuple[Any, ...]:
 def _told(
     case: Layers, away: int, report: Report, tile: Any, step: Any, names: list[Any]
 ) -> tuple[str, str, str, str] | None:
-    """Return what came, what should have, why, and what to do, of the first of three answers that
-    is wrong."""
+    """Return (actual, expected, why, next step) for the first of three answers that is wrong."""
     first_tile, place = _peak(case, away)
     largest = case.largest(case.live[place], case.bytes)
 
@@ -312,8 +314,8 @@ def _splits(answer: Callable[..., Any]) -> Passed:
 
 
 def _missplit(report: Report, actual: tuple[Any, ...], right: tuple[int, int]) -> Reason:
-    """Return why two numbers of bytes are wrong: a known mistake, or one in each of them, of which
-    there are too many pairs."""
+    """Return why two numbers of bytes are wrong: a known mistake for the pair, or one for each
+    number, because there are too many pairs to list."""
     why, advice = first(suspects("06.2"), lambda like: tuple(like(report)) == actual)
     if not why:
 
@@ -359,11 +361,11 @@ LONGER = 1.2  # allowed cycles, as a multiple of those it would take if it did f
 
 
 def cycles_if_it_fitted(sensors: int, readings: int) -> int:
-    """Return the modelled cycles of the program that gathers all rows on tile 0, on a tile that
-    holds them, without what starts a step.
+    """Return the modelled cycles of the program that gathers all rows on tile 0, if the tile were
+    large enough, without the fixed cost of steps.
 
-    By docs/model.md: a FLOAT takes a cycle to arrive, half a cycle to be copied on its tile, one
-    and a half to be added.
+    According to docs/model.md, a FLOAT takes one cycle to arrive, half a cycle to be copied on its
+    tile, and one and a half to be added.
     """
     arrive = (sensors - 1) * readings
     add = 1.5 * (sensors - 1) * readings
@@ -419,7 +421,8 @@ def _fits(answer: Callable[..., Any]) -> Passed:
 
 
 def _too_large(broken: Broken, rows: int) -> Exception:
-    """Return an error of memory, in the words of this exercise; any other as it is."""
+    """Return the refusal of an out-of-memory error, in this exercise's terms; return any other
+    error unchanged."""
     if not isinstance(error := broken.error, GraphMemoryAllocationError):
         return broken
     message = (
@@ -440,8 +443,8 @@ def _too_large(broken: Broken, rows: int) -> Exception:
 
 
 def _missummed(run: Ran, rows: Array) -> Reason:
-    """Return why sums are wrong: a known mistake, or some rows or places that were left out, of
-    which there may be any number."""
+    """Return why sums are wrong: a known mistake, or some rows or elements (any number of them)
+    that were left out."""
     why, advice = run.trial.reason(run, "06.3", runs=1)
     actual = run.came[0]["total"]
     sums = np.cumsum(rows, axis=0)
@@ -477,8 +480,8 @@ AS_MANY = 5  # the pair whose variable is on other tiles, but on the same number
 
 @dataclass(frozen=True)
 class ReportPair:
-    """Two reports of one program. In the second something was changed: a variable, of one of
-    `KINDS`, and with it a step."""
+    """Two reports of one program, before and after a change to a variable (one of `KINDS`) and to a
+    step."""
 
     before: Report
     after: Report
@@ -538,7 +541,7 @@ class Task:
 
 
 def _ran(tasks: Iterable[Task], readings: int) -> Report:
-    """Return the report of a run of some tasks, one after another."""
+    """Return the report of a run of several tasks in sequence."""
     graph = graph_of()
     program = Sequence()
     x = graph.add_variable(FLOAT, (TILES, readings), "readings")
@@ -569,7 +572,7 @@ def _ran(tasks: Iterable[Task], readings: int) -> Report:
 
 
 def _pair(seed: int, kind: str) -> ReportPair:
-    """Return a pair in which the largest variable and the longest step are as they were."""
+    """Return a pair in which the largest variable and the longest step are unchanged."""
     draw = np.random.default_rng([604, seed])
     sizes = 12 * draw.permutation(np.arange(8, 30))[: len(STEPS)]
     which, longest = draw.permutation(len(STEPS))[:2].tolist()
@@ -595,7 +598,7 @@ def _pair(seed: int, kind: str) -> ReportPair:
 
 
 def two_reports() -> tuple[Report, Report]:
-    """Return the report of a program, and of the same with one thing changed."""
+    """Return the reports of a program, and of the same program with one change."""
     pair = _pair(7, MAPPING)
     return pair.before, pair.after
 
@@ -740,8 +743,7 @@ class Disc:
         return self._length
 
     def read(self, first: int, count: int) -> Array:
-        """Return the rows first to first + count - 1: as many of them as there are, and at most
-        256."""
+        """Return the rows first to first + count - 1, as far as they exist, and at most 256."""
         return self._read(first, count)
 
     @property
@@ -776,7 +778,7 @@ class _Fed:
 
 
 def _fed(feed: Callable[[Disc], Any], disc: Disc, description: str) -> _Fed:
-    """As `on_the_clock`, and what the device saw."""
+    """Run as `on_the_clock` does, and return the report with the values that reached the device."""
     graph = graph_of()
     row, out = (
         graph.add_variable(FLOAT, (TILES, ROW // TILES), name) for name in ("row", "settled")
@@ -905,7 +907,7 @@ def _feeds(answer: Callable[..., Any]) -> Passed:
 
 
 def _row_mistake(rows: Array, actual_rows: Array) -> tuple[str, str, str, str]:
-    """Return what came, what should have, why, and what to do."""
+    """Return (actual, expected, why, next step) of wrong rows."""
     place = int(np.argmax((rows != actual_rows).any(axis=1)))
     which = next((i for i, row in enumerate(rows) if np.array_equal(row, actual_rows[place])), -1)
     actual = (
@@ -934,7 +936,7 @@ MOMENTS, CHANNELS = 600, 78
 
 
 class Total(Vertex):
-    """The sum of one channel."""
+    """Sums one channel."""
 
     x: Input[Vector[FLOAT]]
     out: Output[FLOAT]
@@ -1026,7 +1028,7 @@ def _places(answer: Callable[..., Any]) -> Passed:
 def _tensor(
     answer: Callable[..., Any], description: str, graph: Graph, moments: int, channels: int
 ) -> Tensor:
-    """Return the tensor that an answer makes."""
+    """Return the tensor that an answer creates."""
     returned_value = call_made(answer, description, graph, moments, channels)
     if not isinstance(returned_value, Tensor):
         raise NotYet(
@@ -1059,7 +1061,7 @@ def _tensor(
 
 
 def _why_late(report: Report) -> tuple[str, str]:
-    """Return what the cycles of the sums go into, and what to do."""
+    """Return (what the cycles of the sums are spent on, next step)."""
     crossing = int(report.exchange_bytes_per_tile[0].sum())
     pieces = next(
         (cause.text for cause in report.why().causes if "within its memory" in cause.text), ""

@@ -209,7 +209,8 @@ def _errors_of_one(answer: Callable[..., Any]) -> Passed:
 
 
 def _counting(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
-    """Return what learns nothing but counts: each loss tells its image, its label and the round."""
+    """Build the program of an answer, with a `learn` step that only counts: each loss encodes its
+    image, its label and the round."""
     images, labels, loss, rounds = parts
     increment = graph.add_constant(FLOAT, (4,), 1, "one")
     graph.set_tile_mapping(increment, 4)
@@ -226,7 +227,7 @@ def _counting(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Buil
 
 
 def _named(trial_run: Ran) -> None:
-    """Raise `NotYet` unless the answer made its streams, by their names."""
+    """Raise `NotYet` unless the answer created its streams under their names."""
     returned_value = {stream.handle for stream in trial_run.engine.list_streams()}
     if missing := [name for name in trial_run.trial.streams if name not in returned_value]:
         actual = (
@@ -335,7 +336,7 @@ def _lost_steps(description: str, program: Program, actual: int, steps: int) -> 
 
 
 def _too_early(description: str, error: UninitialisedReadError) -> NotYet:
-    """Return what was read before anything was written, in the words of this exercise."""
+    """Return the refusal of a read before any write, in this exercise's terms."""
     actual = said_by(error)
     for name in ("images", "labels", "loss"):
         if f"'{name}'" in error.tried or f"{name}[" in error.tried:
@@ -368,9 +369,12 @@ EVERY, FEWER = 297, 263  # test images: the full number, and a smaller one
 
 @cache
 def _digits(tests: str) -> datasets.Dataset:
-    """Return 750 of the digits in an order of our own, and `tests`: as they are; "turned", with
-    labels of which no honest answer can know anything; "early", which weights of one epoch read
-    right, and those of three do not, among others, and fewer of them."""
+    """Return 750 of the digits in our own order, with one of several sets of tests.
+
+    `tests`: "as they are"; "turned", with random-like labels that no sound answer can predict;
+    "early", a smaller set that weights of one epoch classify correctly, and those of three do not,
+    with others.
+    """
     all_digits = datasets.digits()
     order = np.random.default_rng(703).permutation(len(all_digits.train_labels))
     subset = replace(
@@ -414,7 +418,8 @@ def _learnt(data: datasets.Dataset) -> list[tuple[Array, Array]]:
 
 @cache
 def _shares(tests: str) -> list[float]:
-    """Return the share of test images that plain numpy reads right after each number of epochs."""
+    """Return the share of test images that plain numpy classifies correctly after each number of
+    epochs."""
     data = _digits(tests)
     return [
         _right(*learnt, data.test_images, data.test_labels) / len(data.test_labels)
@@ -423,13 +428,13 @@ def _shares(tests: str) -> list[float]:
 
 
 def _read(weights: Array, bias: Array, images: Array) -> Array:
-    """Return what the weights take these images for, in numpy."""
+    """Return the classes that the weights predict for these images, in numpy."""
     labels: Array = _scores(_pixels(images), weights, bias).argmax(axis=1)
     return labels
 
 
 def _right(weights: Array, bias: Array, images: Array, labels: Array) -> int:
-    """Return how many of these images the weights read right."""
+    """Return how many of these images the weights classify correctly."""
     return int((_read(weights, bias, images) == labels).sum())
 
 
@@ -598,8 +603,8 @@ def _ran(run: _Trained, epochs: int, constant: bool) -> None:
 
 
 def _seen_nothing(run: _Trained) -> None:
-    """`NotYet` if test labels that are all wrong were read right: by weights or by images that know
-    them."""
+    """Raise `NotYet` if the share on test labels that are all wrong is above LEAK, which no sound
+    answer reaches."""
     if run.share <= LEAK:
         return
     if abs(1 - run.share - run.tests_right / len(run.data.test_labels)) < 0.01:
@@ -630,8 +635,11 @@ def _seen_nothing(run: _Trained) -> None:
 
 
 def _counted(run: _Trained, shares: list[float]) -> None:
-    """`NotYet` unless the share is that which the weights read right; of one image the rounding may
-    decide. `shares`: what plain numpy reads right after each number of epochs."""
+    """Raise `NotYet` unless the share is the one that the weights give; rounding may decide one
+    image.
+
+    `shares`: the shares of plain numpy after each number of epochs.
+    """
     tests = run.tests_right
     count = len(run.data.test_labels)
     is_integer = abs(run.share * count - round(run.share * count)) < 1e-3
@@ -703,8 +711,8 @@ LEVEL = 1 / 510  # half of a grey level: a smaller difference is no error
 
 
 def _feeding(batches: list[Array]) -> Callable[[Ran], None]:
-    """Return a feed of the stream that an answer made, a batch for each run, as often as the
-    program asks."""
+    """Return a `ready` function that feeds the answer's stream, with one batch per run, as often as
+    the program asks."""
 
     def ready(run: Ran) -> None:
         description = run.trial.tried
@@ -740,7 +748,7 @@ def _feeding(batches: list[Array]) -> Callable[[Ran], None]:
 
 
 def _grey(batches: list[Array]) -> Trial:
-    """Return two batches of pixels, a run for each, for nothing may be left of the first."""
+    """Return two batches of pixels, one per run, so that remains of the first would show."""
     rows, columns = batches[0].shape
     images = Var(FLOAT, (rows, columns), linearly, right=[batch / 255.0 for batch in batches])
     description = f"a batch of {counted(rows, 'image')}, {counted(columns, 'pixel')} each"
@@ -818,8 +826,11 @@ def _bytes(answer: Callable[..., Any]) -> Passed:
 
 
 def _unlike_bytes(broken: Broken, batch: Array) -> Exception:
-    """Return an error in the words of this exercise, of a factor that no byte is and of a batch
-    that is always as large; any other as it is."""
+    """Return the refusal of an error about a factor that no byte has, or a batch of constant size,
+    in this exercise's terms.
+
+    Any other error is returned unchanged.
+    """
     message, (rows, columns) = said_by(broken.error), batch.shape
     if "holds whole numbers" in message:
         why = "bytes are whole numbers, and 1 / 255 is none: nothing can be scaled before the cast."
@@ -842,7 +853,7 @@ def _unlike_bytes(broken: Broken, batch: Array) -> Exception:
 
 
 def _misscaled(trial_run: Ran, run: int, batch: Array, place: tuple[int, ...]) -> NotYet:
-    """Return a pixel that did not become what it should be, and why."""
+    """Return a wrong pixel, and why it is wrong."""
     actual = trial_run.came[run]["images"]
     right = trial_run.trial.tensors["images"].right[run]
     if not trial_run.steps["fetch"]:
@@ -895,8 +906,8 @@ class Reader:
 
 
 class _Clock:
-    """The time of a reader, in training steps: it has `at_once` batches, and needs `steps` for
-    more, once they are gone."""
+    """The time of a reader, in training steps: it has `at_once` batches, and then needs `steps`
+    steps to read more."""
 
     def __init__(self, batches: Array, at_once: int, steps: int) -> None:
         self.batches = batches
@@ -1053,7 +1064,10 @@ def _counting_up(answer: Any) -> Passed:
 def _pair(
     description: str, returned_value: Any, graph: Graph, size: int
 ) -> tuple[DataStream, StreamCallback]:
-    """Return a stream and its callback, or `NotYet`."""
+    """Return a stream and its callback.
+
+    :raises NotYet: if the answer returns anything else.
+    """
     expected = "a stream, and the StreamCallback that feeds it"
     if not isinstance(returned_value, (tuple, list)) or len(returned_value) != 2:
         raise NotYet(
@@ -1099,7 +1113,7 @@ def _pair(
 
 
 def _in_order(description: str, received: Array, batches: Array, clock: _Clock) -> None:
-    """`NotYet` unless every step saw its batch."""
+    """Raise `NotYet` unless every step got its own batch."""
     if np.array_equal(received, batches):
         return
     step = int(np.argmax((received != batches).any(axis=1)))

@@ -33,7 +33,7 @@ from ipu_teach.types import Array
 
 
 def _whole(draw: Any, shape: Shape) -> Array:
-    """Return the small whole numbers, and no zeros."""
+    """Return random small integers without zeros."""
     values: Array = (draw.integers(1, 4, shape) * draw.choice([-1, 1], shape)).astype(np.float32)
     return values
 
@@ -50,14 +50,15 @@ def _as_near(learner_run: Ran, reference_run: Ran) -> bool:
 
 
 def patches_of(x: Array, k: int, stride: int) -> Array:
-    """Return what each window sees, a row for each."""
+    """Return the elements in each window, one row per window."""
     windows = np.lib.stride_tricks.sliding_window_view(x, (1, k, k, x.shape[3]))
     patches: Array = windows[:, ::stride, ::stride, 0, 0].reshape(-1, k * k * x.shape[3])
     return patches
 
 
 def _view(answer: Any, trial: Trial, graph: Graph, parts: Any) -> Built:
-    """answer(*tensors, *more) returns a view of them; nothing is run."""
+    """Build the program of answer(*tensors, *more), which returns a view of them; nothing is
+    computed."""
     returned_value = call_made(answer, trial.tried, *parts, *trial.more)
     if not isinstance(returned_value, Tensor):
         advice = "return what concat gave you, reshaped."
@@ -163,7 +164,7 @@ MEDIUM = (2, 14, 14, 8, 8, 3, 1)
 
 @cache
 def products_cycles(layer: Shape) -> int:
-    """Return the modelled cycles of the two products of a backward, as they are planned."""
+    """Return the modelled cycles of the two products of a backward pass, as planned."""
     batch, rows, columns, ins, outs, k, padding = layer
     target = device_of().target
     patch_count = batch * (rows + 2 * padding - k + 1) * (columns + 2 * padding - k + 1)
@@ -180,7 +181,8 @@ WIDE = (4, 14, 14, 32)  # shape of the input of the layer that waits
 
 
 def layer_report(around: Callable[..., Any], tiles: int = MANY) -> tuple[Report, Array]:
-    """Return a 3x3 layer behind what puts zeros around its input; and of each zero the tile."""
+    """Return the report of a 3x3 layer after code that adds zeros around its input, and the tile of
+    each zero."""
     graph = graph_of(tiles)
     x = graph.add_variable(FLOAT, WIDE, "x")
     linearly(graph, x)
@@ -203,7 +205,8 @@ def layer_report(around: Callable[..., Any], tiles: int = MANY) -> tuple[Report,
 
 @cache
 def spread_cycles(tiles: int = MANY) -> int:
-    """Of the layer with zeros where the library puts them."""
+    """Return the modelled cycles of the layer with zeros on the tiles where the library puts
+    them."""
     report, _ = layer_report(lambda g, x, p: popops.pad(g, x, [0, p, p, 0], [0, p, p, 0]), tiles)
     return int(report.total_cycles)
 
@@ -285,7 +288,7 @@ DEEP, ACROSS = 16, 16  # a panel of HALF with sums of HALF on ipu2
 
 
 def units_busy(places: int, ins: int, outs: int, groups: int) -> float:
-    """Return the share of the multiply-add units that has something to do."""
+    """Return the share of the multiply-add units that have work."""
     deep = places * ins // groups
     wide = outs // groups
     return deep * wide / (-(-deep // DEEP) * DEEP * (-(-wide // ACROSS) * ACROSS))
@@ -325,7 +328,8 @@ def _digits() -> tuple[datasets.Dataset, Array, Array]:
 
 @cache
 def _network() -> tuple[Any, int]:
-    """Return the lesson's network, and the modelled cycles of a step; each answer loads it anew."""
+    """Return the lesson's network, and the modelled cycles of a step. Each answer loads it
+    again."""
     data, images, _ = _digits()
     cnn = given_to("07b.6")["Cnn"](6, 16, tiles=4)
     cnn.learn(images[: cnn.batch], data.train_labels[: cnn.batch], 0.0)
@@ -333,7 +337,7 @@ def _network() -> tuple[Any, int]:
 
 
 class _Watched:
-    """The lesson's network, and what an answer does with it."""
+    """The lesson's network, with a record of an answer's calls."""
 
     def __init__(self, cnn: Any, allowed: int) -> None:
         self.cnn = cnn
@@ -349,7 +353,7 @@ class _Watched:
         self.known = {image.tobytes(): t for image, t in zip(images, labels, strict=True)}
 
     def learn(self, images: Any, labels: Any, rate: float) -> float:
-        """Return a step; images that are none of the training half are noted."""
+        """Run a step, and note images that are not from the training half."""
         for image, label in zip(np.asarray(images, np.float32), labels, strict=False):
             known_label = self.known.get(np.ascontiguousarray(image).tobytes())
             if known_label is None:
@@ -363,19 +367,19 @@ class _Watched:
         return self.losses[-1]
 
     def keep(self, share: float) -> None:
-        """Let the kept statistics follow those of the last batch."""
+        """Update the running statistics with those of the last batch."""
         self.kept.append(float(share))
         self.cnn.keep(share)
 
     def read(self, images: Any) -> Array:
-        """Return the digits that it reads."""
+        """Return the digits that the network predicts."""
         self.read_of.append(len(images))
         labels: Array = self.cnn.read(images)
         return labels
 
 
 class _TooMany(Exception):
-    """More steps than are allowed."""
+    """The answer ran more steps than are allowed."""
 
 
 def _trained(answer: Callable[..., Any]) -> Passed:
@@ -456,7 +460,8 @@ CHANNELS = 5
 
 
 def _together(answer: Any, trial: Trial, graph: Graph, parts: Any) -> Built:
-    """answer(graph, x, replicas, together, program) returns two tensors."""
+    """Build the program of answer(graph, x, replicas, together, program), which returns two
+    tensors."""
 
     def together(tensor: Tensor, program: Steps) -> Tensor:
         summed: Tensor = gcl.all_reduce_cross_replica(graph, tensor, "ADD", program)

@@ -46,8 +46,8 @@ Order = list[tuple[str, int]]
 
 
 class Listed(Order):
-    """A list of steps that a verdict quotes as the call that makes it. An answer gets a plain
-    one."""
+    """A list of steps that a verdict quotes as the call that builds it; answers get a plain
+    list."""
 
     said = ""
 
@@ -66,8 +66,11 @@ def _listed(layers: int, keep: Collection[int]) -> Listed:
 
 
 def alive_while(steps: Order, sizes: Sequence[int]) -> list[int]:
-    """Return what is in memory while each step runs: an input from where it is made, layer 0's from
-    the start, to its last read before it is made anew."""
+    """Return the inputs in memory while each step runs.
+
+    An input is in memory from the step that makes it (layer 0's from the start) to its last read
+    before it is made again.
+    """
     is_alive = np.zeros((len(steps), len(sizes)), bool)
     for layer in range(len(sizes)):
         returned_value = [p for p, (k, i) in enumerate(steps) if k != BACKWARD and i + 1 == layer]
@@ -79,14 +82,17 @@ def alive_while(steps: Order, sizes: Sequence[int]) -> list[int]:
 
 
 def most_alive(sizes: Sequence[int], keep: Collection[int]) -> int:
-    """Return the most that inputs of these sizes take at once if those of the layers in `keep` are
-    kept."""
+    """Return the peak memory of inputs of these sizes if those of the layers in `keep` are
+    saved."""
     return max(alive_while(_listed(len(sizes), {0, *keep}), sizes))
 
 
 def computed_again(keep: Collection[int]) -> int:
-    """Return how many layers are computed once more: all between two kept ones but the last, which
-    makes what is kept; none after the last kept one."""
+    """Return how many layers are recomputed: all between two saved inputs except the last, which
+    makes the saved one.
+
+    None are recomputed after the last saved input.
+    """
     starts = sorted({0, *keep})
     return starts[-1] - len(starts) + 1
 
@@ -236,7 +242,7 @@ def _schedules(answer: Callable[..., Any]) -> Passed:
 
 
 def _fault(steps: Order, layers: int, keep: Collection[int]) -> tuple[str, str, str] | None:
-    """Return what came, what should have, and why, of a list that is wrong."""
+    """Return (actual, expected, why) of a list that is wrong."""
     right = follow(_listed(layers, range(layers)), layers, range(layers))[0]
     slopes, maximum, (stuck, why) = follow(steps, layers, keep)
     if stuck:
@@ -261,7 +267,7 @@ HILLS = [8, 6, 4, 2, 1, 1, 2, 4, 6, 8, 8, 8]
 
 @cache
 def _least(sizes: tuple[int, ...], k: int) -> int:
-    """Return the least peak of k kept inputs, that of layer 0 among them: all ways are tried."""
+    """Return the lowest peak of k saved inputs, including layer 0's; every choice is tried."""
     rest = range(1, len(sizes))
     return min(most_alive(sizes, options) for options in combinations(rest, min(k, len(sizes)) - 1))
 
@@ -298,8 +304,8 @@ Kept = list[tuple[tuple[Any, int], list[int]]]  # for each case, the layers whos
 
 
 def _kept_by(answer: Any, cases: list[tuple[Any, int]]) -> tuple[Kept, Callable[[Any], bool]]:
-    """Return which layers an answer keeps in each case, and whether another keeps the same in
-    all."""
+    """Return the layers that an answer saves in each case, and a function that returns whether
+    another answer saves the same."""
     actual = []
     for case in cases:
         layers = case[0] if isinstance(case[0], int) else len(case[0])
@@ -312,7 +318,7 @@ def _kept_by(answer: Any, cases: list[tuple[Any, int]]) -> tuple[Kept, Callable[
 
 
 def _kept_of(returned_value: Any, description: str, layers: int) -> list[int]:
-    """Return the layers whose inputs are kept, if these are any."""
+    """Return the layers whose inputs are saved, if the answer returns valid ones."""
     advice = "return a list of layers: [0, 4, 9]."
     if not isinstance(returned_value, (list, tuple, set, frozenset, range, np.ndarray)):
         raise NotYet(
@@ -327,14 +333,14 @@ def _kept_of(returned_value: Any, description: str, layers: int) -> list[int]:
 
 # --- 08.5 -----------------------------------------------------------------------------------------
 
-# of the chain that must fit: layers, inputs in memory, elements of an input on a tile
+# the chain that must fit: its layers, inputs in memory, and elements of an input on a tile
 LAYERS, ROOM, NUMBERS = 24, 10, 1500
 BESIDES = 9000  # bytes of a tile for weights, code, stacks and gaps; less than two inputs
 MEMORY = 4 * NUMBERS * (ROOM + 1) + BESIDES  # bytes of a tile: for ROOM inputs and the gradient
 
 
 class Forward(Vertex):
-    """y = tanh(x * w)."""
+    """Computes y = tanh(x * w)."""
 
     x: Input[Vector[FLOAT]]
     w: Input[FLOAT]
@@ -360,11 +366,11 @@ class Backward(Vertex):
 
 
 def chain_cycles(layers: int, again: int, numbers: int) -> int:
-    """Return the modelled cycles of a chain with an even number of numbers on each tile.
+    """Return the modelled cycles of a chain with an even number of elements on each tile.
 
-    By docs/model.md: a tile has one vertex, which takes a cycle of six. A tanh, a product and what
-    a loop takes are 7.5 cycles a number; backward has three products, two differences and a sum
-    besides.
+    According to docs/model.md, a tile has one vertex, which gets one cycle of six. A tanh, a
+    product and the loop take 7.5 cycles per element; the backward pass has three more products, two
+    differences and a sum.
     """
     forward = SYNC + 72 + 45 * numbers
     backward = SYNC + 36 + 72 * numbers
@@ -394,13 +400,13 @@ def _ran(steps: Order, layers: int, numbers: int, memory: int) -> Report:
 
 
 def _in_memory(layers: int, kept_layers: Collection[int]) -> Any:
-    """Return what is in memory, step by step, on tiles that are large enough."""
+    """Return what is in memory at each step, on tiles that are large enough."""
     return show.liveness(_ran(_listed(layers, {0, *kept_layers}), layers, 100, 4 * MEMORY))
 
 
 def _best_even(layers: int, room: int) -> int:
-    """Return the fewest layers computed again by keeping every k-th input, where at most `room` are
-    there at once."""
+    """Return the fewest recomputed layers if every k-th input is saved and at most `room` are in
+    memory at once."""
     evenly = (range(0, layers, k) for k in range(1, layers + 1))
     fitting = [keep for keep in evenly if most_alive([1] * layers, keep) <= room]
     return min(computed_again(keep) for keep in fitting)
@@ -447,8 +453,8 @@ def _drops(answer: Callable[..., Any]) -> Passed:
 
 
 def _dropping(description: str) -> Trial:
-    """answer(graph, x, seed, kind, layer, program) gives x with dropout, for one step after
-    another."""
+    """Return a trial of answer(graph, x, seed, kind, layer, program), which returns x after
+    dropout, one step after another."""
     x = np.random.default_rng(806).uniform(1, 2, (TILES, 80)).astype(np.float32)
     seeds = [np.array(seed, np.uint32) for seed in ((8, 6), (6, 8), (8, 6))]
 
@@ -511,7 +517,7 @@ def _undropped(runs: list[dict[Any, Array]], x: Array) -> tuple[Any, ...] | None
 
 
 def _masks(masks: dict[str, Array]) -> Any:
-    """Return which numbers are kept, as small images."""
+    """Return the masks of kept elements as small images."""
     shares = "; ".join(
         f"{name} keeps {mask.sum():,} of {mask.size:,}" for name, mask in masks.items()
     )

@@ -139,7 +139,7 @@ def _counted(answer: Callable[..., Any]) -> Passed:
 
 
 def _deep(description: str, layers: int) -> Trial:
-    """answer(graph, buffer, x, layers) gives a program after which x has gone through all
+    """Return a trial of answer(graph, buffer, x, layers), whose program passes x through all
     layers."""
     x, weights = drawn_layers(layers)
     right = [gone_through(x, weights)] * 2
@@ -164,8 +164,8 @@ MORE_MEMORY = (
 
 
 def one_layer(layers: int = 1) -> int:
-    """Return the bytes of the fullest tile where one layer is in memory and nothing comes from
-    outside, and those of the weights of more."""
+    """Return the bytes of the fullest tile if one layer is in memory and nothing is streamed, plus
+    the weights of `layers` - 1 more."""
     device = device_of()
     graph = Graph(device)
     program = Steps()
@@ -221,8 +221,8 @@ Event = tuple[str, int, int]  # (load, compute or cross; the row, if there is on
 
 
 class TwoIPUs:
-    """Two IPUs with weights, input and result each, and what is done on them: programs that
-    remember what they are."""
+    """Two IPUs, each with weights, input and result, and their operations as programs that remember
+    what they do."""
 
     def __init__(self, layers: int) -> None:
         self.layers = layers
@@ -236,19 +236,19 @@ class TwoIPUs:
         self.x, self.w, self.y = zip(*returned_value, strict=True)
 
     def load(self, row: int, ipu: int) -> Program:
-        """Return the row `row` comes into the weights of an IPU."""
+        """Return a program that loads row `row` into the weights of an IPU."""
         self._there(ipu, "load(row, ipu)")
         number = self.graph.add_constant(UNSIGNED_INT, (1,), [row])
         self.graph.set_tile_mapping(number, ipu * TILES)
         return self._as(Copy(self.buffer, self.w[ipu], number), ("load", row, ipu))
 
     def compute(self, ipu: int) -> Program:
-        """Return the layer whose weights an IPU has."""
+        """Return a program that computes the layer whose weights an IPU has."""
         self._there(ipu, "compute(ipu)")
         return self._as(Steps(self.works[ipu]), ("compute", 0, ipu))
 
     def cross(self, ipu: int) -> Program:
-        """Return what an IPU worked out becomes the other one's input."""
+        """Return a program that copies an IPU's result to the other IPU's input."""
         self._there(ipu, "cross(ipu)")
         return self._as(Copy(self.y[ipu], self.x[1 - ipu]), ("cross", 0, ipu))
 
@@ -262,7 +262,7 @@ class TwoIPUs:
         return program
 
     def events(self, program: Program) -> Iterator[Event]:
-        """Yield what a program does, in its order."""
+        """Yield the events of a program, in its order."""
         if id(program) in self.known:
             yield self.known[id(program)][1]
             return
@@ -271,7 +271,7 @@ class TwoIPUs:
                 yield from self.events(child)
 
     def run(self, program: Program) -> tuple[Array, Array, Report]:
-        """Return (what comes out on the IPU of the last layer, what should, the report)."""
+        """Return (the output on the IPU of the last layer, the expected output, the report)."""
         x, weights = drawn_layers(self.layers)
         self.graph.create_host_write("x", self.x[0])
         self.graph.create_host_read("y", self.y[(self.layers - 1) % 2])
@@ -284,8 +284,8 @@ class TwoIPUs:
 
 
 def row_read_wrongly(events: Sequence[Event], layers: int) -> tuple[str, str]:
-    """Return what is wrong with the rows that layers read, and why: the first of it, in the order
-    of the program; nothing of a program that is right."""
+    """Return the first fault in the rows that layers read, in program order, and why; nothing for a
+    right program."""
     weights: list[int | None] = [None, None]
     # the rows of weights that the inputs have passed through
     rows_of_inputs: list[tuple[int, ...] | None] = [(), None]
@@ -319,8 +319,8 @@ def row_read_wrongly(events: Sequence[Event], layers: int) -> tuple[str, str]:
 
 @cache
 def turn_cycles(layers: int) -> int:
-    """Return what the turns take at best, made of a load, a layer and a crossing as each takes
-    alone."""
+    """Return the least cycles of the iterations, computed from a load, a layer and an inter-IPU
+    copy, each measured alone."""
     machine = TwoIPUs(2)
     report = machine.run(
         Steps(
@@ -380,13 +380,13 @@ def _order(answer: Any, layers: int, description: str) -> tuple[TwoIPUs, Program
 
 
 def _like(layers: int, done: list[Event], fault: tuple[str, str], like: Any) -> bool:
-    """Whether an answer does the same, and goes wrong at the same place."""
+    """Return whether an answer does the same, and goes wrong at the same place."""
     *_, events = _order(like, layers, "")
     return sorted(events) == done and row_read_wrongly(events, layers) == fault
 
 
 def _as_long(layers: int, done: list[Event], report: Report, like: Any) -> bool:
-    """Whether an answer does the same in as many cycles."""
+    """Return whether an answer does the same in as many cycles."""
     machine, program, events = _order(like, layers, "")
     return sorted(events) == done and machine.run(program)[2].total_cycles == report.total_cycles
 
@@ -406,8 +406,10 @@ def _factors(answer: Callable[..., Any]) -> Passed:
 
 
 def _training(description: str, numbers: int) -> Trial:
-    """answer(graph, weights, grads, program) appends a step of training: on each of four IPUs the
-    same weights, and gradients of its own."""
+    """Return a trial of answer(graph, weights, grads, program), which appends a training step.
+
+    The four IPUs have the same weights, and different gradients.
+    """
     draw = np.random.default_rng(905)
     w = draw.integers(-8, 8, numbers).astype(np.float32)
     grads = draw.integers(-16, 16, (2, REPLICAS, numbers)).astype(np.float32)
@@ -509,14 +511,14 @@ def _program_of(transfers: Sequence[Transfer]) -> tuple[Graph, Program, Any]:
 
 
 def steps_shared(transfers: Sequence[Transfer]) -> list[int]:
-    """Return the number of the step in which each transfer goes, as the program is compiled."""
+    """Return the number of the step that runs each transfer, as the program is compiled."""
     graph, program, _ = _program_of(transfers)
     leaves = compile_graph(graph, program, strict=False).compiled.programs[0].leaves()
     return [n for n, leaf in enumerate(leaves) for _ in leaf.children or [leaf]]
 
 
 def _run_of(transfers: Sequence[Transfer]) -> Any:
-    """Return the timeline of a run of them."""
+    """Return the timeline of a run of these transfers."""
     graph, program, device = _program_of(transfers)
     engine = Engine(graph, program)
     engine.load(device)
@@ -527,7 +529,7 @@ def _run_of(transfers: Sequence[Transfer]) -> Any:
 
 
 def _transfers(count: int, draw: np.random.Generator) -> list[Transfer]:
-    """Return some, drawn at random: runs of one kind, in which names come again."""
+    """Return random transfers: groups of one kind, in which names occur repeatedly."""
     transfers: list[Transfer] = []
     kind = "load"
     for _ in range(count):
@@ -555,7 +557,7 @@ FIXED = {
 
 
 def listed(text: str) -> list[Transfer]:
-    """Return the transfers as they are written in one line."""
+    """Return the transfers as one line of text."""
     return [(kind, source, target) for kind, source, target in map(str.split, text.split(", "))]
 
 

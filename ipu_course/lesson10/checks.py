@@ -48,7 +48,7 @@ LINKS = "modelled cycles on the links"
 
 
 def table_of(stages: int, batches: int) -> list[list[int]]:
-    """By tick and stage the micro-batch at work, -1 where there is none."""
+    """Return the micro-batch of each stage at each tick, -1 if there is none."""
     table = np.full((batches + stages - 1, stages), -1)
     for s in range(stages):
         table[s : s + batches, s] = np.arange(batches)
@@ -68,7 +68,7 @@ LAYERS = [9, 1, 1, 1, 4, 4, 2, 2, 2, 3, 3, 6]
 
 
 def slowest(costs: list[int], begins: list[int]) -> int:
-    """Return the cost of the slowest stage, where stages begin with these layers."""
+    """Return the cost of the slowest stage, if stages begin with these layers."""
     ends = [*begins[1:], len(costs)]
     return max(sum(costs[a:b]) for a, b in zip(begins, ends, strict=True))
 
@@ -132,7 +132,8 @@ Parts = tuple[list[Program], list[Tensor], list[Tensor]]
 
 
 def each_on(ipu: int) -> Callable[[Graph, Tensor], None]:
-    """Return each of several spread over the tiles of an IPU."""
+    """Return a function that maps each part of a tensor, along its first dimension, to the tiles of
+    an IPU."""
 
     def place(graph: Graph, tensor: Tensor) -> None:
         for number in range(tensor.shape[0]):
@@ -158,7 +159,7 @@ def stages_on(graph: Graph, weights: Array, rows: int = BATCH) -> Parts:
 
 
 def _through_stages(description: str, stages: int, batches: int) -> Trial:
-    """answer(stages, into, out, samples, results) gives a program."""
+    """Return a trial of answer(stages, into, out, samples, results), which returns a program."""
     # small sizes where no cost is measured
     rows, width = (BATCH, WIDTH) if batches > 2 else (3, 13)
     weights = drawn_layers(stages)[1][:, :width, :width]
@@ -179,8 +180,11 @@ def _through_stages(description: str, stages: int, batches: int) -> Trial:
 
 
 def _alike(learner_run: Ran, reference_run: Ran) -> bool:
-    """Whether two programs come to the same. Where an error or nothing came, many do: then these
-    are alike that stop at the same element, execute as much, and take samples in, or none."""
+    """Return whether two programs give the same results.
+
+    If there was an error or no result, many programs would match; then they must also stop at the
+    same element, execute the same number of compute sets, and both take samples in or not.
+    """
     if learner_run.error is None and not learner_run.blank:
         return equal(learner_run, reference_run)
     fault = {
@@ -191,7 +195,7 @@ def _alike(learner_run: Ran, reference_run: Ran) -> bool:
 
 
 def _takes_in(run: Ran) -> bool:
-    """Whether a Copy takes samples."""
+    """Return whether a Copy reads samples."""
     (samples,) = run.tensors["samples"].get_var_regions()
     sources = (step.source for step in all_of(run.program) if isinstance(step, Copy))
     regions = (s.get_var_regions() for s in sources if isinstance(s, Tensor))
@@ -200,8 +204,8 @@ def _takes_in(run: Ran) -> bool:
 
 @cache
 def tick_cycles(stages: int) -> int:
-    """Return what one more tick takes in which all stages are at work: a micro-batch comes, all
-    compute, and all move on at once."""
+    """Return the cycles of one more tick with all stages at work: a micro-batch arrives, all
+    compute, and all pass on at once."""
     graph = graph_of(ipus=stages)
     works, into, out = stages_on(graph, drawn_layers(stages)[1])
     ends = [graph.clone(tensor) for tensor in (into[0], out[-1])]
@@ -213,7 +217,8 @@ def tick_cycles(stages: int) -> int:
 
 
 def _as_costly(trial: Trial, run: Ran, like: Any) -> bool:
-    """Whether an answer comes to the same, and costs about as much, on the links and in all."""
+    """Return whether an answer gives the same results at about the same cost, on the links and in
+    total."""
     outcome = trial.outcome(like)
     pairs = [
         (report.total_cycles, report.global_exchange_cycles)
@@ -224,7 +229,7 @@ def _as_costly(trial: Trial, run: Ran, like: Any) -> bool:
 
 
 def _senders(report: Report) -> show.Picture | None:
-    """Return which IPUs send in each round, None if none sends to another."""
+    """Return which IPUs send in each round; None if no IPU sends to another."""
     compiled = (step.step for step in report.steps())
     sends = [
         {a for a, _ in transfers} for s in compiled if (transfers := bytes_between_ipus(report, s))
@@ -277,8 +282,10 @@ def _built(answer: Callable[..., Any]) -> Passed:
 
 
 def held(ticks: list[list[tuple[str, int, int]]], stages: int) -> list[int]:
-    """By stage how many micro-batches are there at once: in each tick those whose forward is not
-    later, and whose backward is not earlier."""
+    """Return the most micro-batches in memory at once in each stage.
+
+    A micro-batch is in memory at a tick from its forward tick to its backward tick.
+    """
     when: dict[tuple[str, int], dict[int, int]] = {}
     for t, now in enumerate(ticks):
         for kind, s, b in now:
@@ -293,8 +300,8 @@ def held(ticks: list[list[tuple[str, int, int]]], stages: int) -> list[int]:
 
 
 def in_rounds(stages: int, batches: int) -> list[list[tuple[str, int, int]]]:
-    """Return a round is a tick: in it each stage goes forward and backward, the last one with
-    one."""
+    """Return a schedule whose ticks are rounds: each stage runs forward and backward, the last
+    stage with the same micro-batch."""
     last = 2 * (stages - 1)
     every = [
         [
@@ -335,7 +342,7 @@ def chunks_of(tensor: Tensor, many: int) -> list[Tensor]:
 
 
 def _by_chunks(ipu: int, many: int) -> Callable[[Graph, Tensor], None]:
-    """Return each chunk spread over all tiles of an IPU."""
+    """Return a function that maps each chunk of a tensor to all tiles of an IPU."""
 
     def place(graph: Graph, tensor: Tensor) -> None:
         part = graph.create_virtual_graph(ipu * TILES, (ipu + 1) * TILES)
@@ -348,7 +355,7 @@ def _by_chunks(ipu: int, many: int) -> Callable[[Graph, Tensor], None]:
 
 
 def _reducing(description: str, numbers: int, ipus: int) -> Trial:
-    """answer(graph, parts, program) appends to the program."""
+    """Return a trial of answer(graph, parts, program), which appends to the program."""
     draw = np.random.default_rng(1005).permutation
     values = draw(ipus * numbers).reshape(ipus, numbers).astype(np.float32)
 
@@ -361,8 +368,8 @@ def _reducing(description: str, numbers: int, ipus: int) -> Trial:
 
 @cache
 def ring_cycles(numbers: int, ipus: int) -> tuple[int, int]:
-    """Return (cycles, those of them on the links) of 2 (R - 1) rounds, half of which add, as a
-    round takes that is run alone."""
+    """Return (cycles, cycles on the links) of 2 (R - 1) rounds, half of which add, from the cycles
+    of a round run alone."""
     graph = graph_of(ipus=ipus)
     around = [*range(0, ipus, 2), *reversed(range(1, ipus, 2))]
     sent, inbox = list[Tensor](), list[Tensor]()
@@ -379,7 +386,7 @@ def ring_cycles(numbers: int, ipus: int) -> tuple[int, int]:
 
 
 def _rounds(report: Report) -> show.View:
-    """Return the rounds of a ring; of a program without one, which IPUs the others wait for."""
+    """Return the rounds of a ring; for a program without one, which IPUs the others wait for."""
     try:
         return show.ring(report)
     except InvalidOptionError:
@@ -447,7 +454,8 @@ RATE = 0.5
 
 
 def _learning(description: str, replicas: int, batch: int) -> Trial:
-    """answer(graph, w, x, t, rate, program) appends a step of training to the program."""
+    """Return a trial of answer(graph, w, x, t, rate, program), which appends a training step to the
+    program."""
     draw = np.random.default_rng(1007).standard_normal
     w = draw((FEATURES, OUTPUTS)).astype(np.float32)
     x = draw((2, replicas, batch, FEATURES)).astype(np.float32)
@@ -511,8 +519,8 @@ Groups = tuple[list[list[int]], list[list[int]]]
 
 
 def groups_of(copies: int, parts: int) -> Groups:
-    """Of replicas that hold the parts of a model side by side: (those of one copy, those of one
-    part)."""
+    """Return (groups of one copy of the model, groups of one part), for replicas that hold its
+    parts in sequence."""
     numbers = np.arange(copies * parts).reshape(copies, parts)
     return numbers.tolist(), numbers.T.tolist()
 

@@ -158,7 +158,7 @@ def _walk(answer: Callable[..., Any]) -> Passed:
 
 
 def decoded(code: int, mantissa_bits: int, bias: int) -> float:
-    """Return what a byte stands for; not a number for 0x80."""
+    """Return the value of a byte; nan for 0x80."""
     if code == 0x80:
         return float("nan")
     exponent, rest = divmod(code & 0x7F, 1 << mantissa_bits)
@@ -169,8 +169,8 @@ def decoded(code: int, mantissa_bits: int, bias: int) -> float:
 
 @cache
 def _to_encode(form: QuarterFormat) -> tuple[float, ...]:
-    """Return the values for a format: its numbers, halfway between two of them and a little beside
-    that, too small and too large ones."""
+    """Return values for a format: its numbers, midpoints of two and values near those, and values
+    that are too small or too large."""
     sizes = [decoded(code, *BITS[form]) for code in range(128)]
     codes = np.random.default_rng(1103).permutation(120)[:20].tolist()
     ends = [sizes[k] for k in codes]
@@ -317,7 +317,7 @@ def _off(name: str, learner_run: Any, right: Array) -> tuple[str, str]:
 
 @dataclass(frozen=True, eq=False)
 class Operands:
-    """Operands, and by how much of the largest result their product may be off."""
+    """The operands of a product, and its allowed error relative to the largest result."""
 
     said: str
     a: Array
@@ -349,7 +349,7 @@ def _operands() -> tuple[Operands, ...]:
 
 @cache
 def multiplied(product: Operands, partials: type[DType]) -> tuple[float, int]:
-    """(by how much it is off, of the largest; modelled cycles) of a product on the device."""
+    """Return (error relative to the largest result, modelled cycles) of a product on the device."""
     graph = graph_of()
     program = Steps()
     tensors = [graph.add_variable(HALF, part.shape) for part in (product.a, product.b)]
@@ -414,12 +414,12 @@ NEAR = 0.02  # allowed error, relative to the loss in double precision
 
 
 class _Wrong(NotYet):
-    """A tensor that was made 8 bits in another way than asked; training stops there."""
+    """A tensor was converted to 8 bits in another way than required; the training stops there."""
 
 
 @dataclass
 class Descent:
-    """An answer's steps of a linear regression, and what it made 8 bits on the way."""
+    """An answer's steps of a linear regression, and the 8-bit tensors that it made."""
 
     answer: Callable[..., Any]
     size: float
@@ -466,8 +466,8 @@ class Descent:
         return updated
 
     def _eight(self, values: Any, form: QuarterFormat, scale: int) -> Array:
-        """Return the values as an 8-bit tensor holds them, once it is seen that they may be
-        that."""
+        """Return the values as an 8-bit tensor represents them, after checking that they may be
+        converted."""
         metadata = QuarterMetadata(form, scale)
         shapes = {self.x.shape: "x", self.w.shape: "w", self.t.shape: "error"}
         shape = np.shape(values)
@@ -488,7 +488,7 @@ class Descent:
         return from_quarter(to_quarter(values, metadata), metadata).astype(np.float64)
 
     def like(self, descent: Descent) -> bool:
-        """Whether another came to the same, and made the same 8 bits."""
+        """Return whether another answer gave the same results, and made the same 8-bit tensors."""
         pairs = zip(self.weights, descent.weights, strict=False)
         same = all(np.allclose(a, b, rtol=1e-9, atol=0, equal_nan=True) for a, b in pairs)
         return same and {*self.casts} == {*descent.casts}
@@ -498,7 +498,7 @@ class Descent:
 
     @property
     def exact(self) -> float:
-        """The loss that double precision comes to."""
+        """The loss in double precision."""
         w = self.w
         for _ in range(STEPS):
             w = w - RATE / len(self.x) * self.x.T @ (self.x @ w - self.t)
@@ -506,7 +506,7 @@ class Descent:
 
 
 def scale_for(largest: Fraction, form: QuarterFormat) -> int:
-    """Return the smallest scale at which a magnitude is no larger than the largest number."""
+    """Return the smallest scale at which a magnitude does not exceed the largest number."""
     end = Fraction(form.grid.largest)
     return next(s for s in range(-32, 32) if largest <= end * Fraction(2) ** s)
 
@@ -544,7 +544,9 @@ def _in_eight_bits(answer: Callable[..., Any]) -> Passed:
     )
 
 
-NUMBERS = {form.grid.mantissa_bits: numbers(form) for form in QuarterFormat}  # by mantissa bits
+NUMBERS = {
+    form.grid.mantissa_bits: numbers(form) for form in QuarterFormat
+}  # mantissa bits -> numbers
 
 
 LESSON = lesson(

@@ -47,7 +47,7 @@ def drawn(
 
 @cache
 def _products() -> tuple[Trial, ...]:
-    """Return each a vertex's matrix and what it is multiplied with; ordinary ones first."""
+    """Return trials of a vertex's matrix and its operand; ordinary ones first."""
     returned_value = []
     for message, sizes, n, empty in (
         ("7 of 20 blocks of 2 x 2", (4, 5, 2, 7), 3, ()),
@@ -108,7 +108,8 @@ def _patterns() -> tuple[tuple[str, list[int], int], ...]:
 
 
 def least(counts: Sequence[int], parts: int) -> int:
-    """Return the fullest of the best bands: the longest of all ways to end, part by part."""
+    """Return the length of the fullest band in the best division, by dynamic programming over the
+    parts."""
     ends = np.concatenate(([0], np.cumsum(counts)))
     best = ends.copy()
     for _ in range(parts - 1):
@@ -163,7 +164,8 @@ def _bands(answer: Callable[..., Any]) -> Passed:
 
 
 def _no_bands(begins: list[Any], rows: int, parts: int) -> str:
-    """Return what is wrong with numbers that are no first rows; nothing if they are."""
+    """Return what is wrong with numbers that are not valid first rows; nothing if they are
+    valid."""
     if len(begins) != parts:
         return f"{counted(len(begins), 'number')}"
     for last, begin in zip([0, *begins[:-1]], begins, strict=True):
@@ -196,7 +198,7 @@ def planned(size: int, n: int, block: int) -> tuple[int, dict[float, int]]:
 
 
 def overtakes(size: int, n: int, block: int) -> float:
-    """Return the largest density at which the static product is quicker than the dense one."""
+    """Return the largest density at which the static product is faster than the dense one."""
     dense, sparse = planned(size, n, block)
     densest: float = max(density for density in DENSITIES if sparse[density] < dense)
     return densest
@@ -228,7 +230,7 @@ BUDGET, TOO_MANY = 12, (3, 8)  # blocks; the patterns with more of them
 
 @cache
 def _ten() -> tuple[Array, list[CSRMatrix]]:
-    """x, and ten patterns of 5 x 6 blocks of 4 x 4."""
+    """Return x, and ten patterns of 5 x 6 blocks of 4 x 4."""
     returned_value = []
     for number in range(10):
         blocks = BUDGET + number // 2 if number in TOO_MANY else BUDGET - number
@@ -239,8 +241,8 @@ def _ten() -> tuple[Array, list[CSRMatrix]]:
 def _compiled(
     answer: Callable[..., Any], description: str, first_ones: int = 10
 ) -> tuple[Any, int]:
-    """Return what an answer makes of the first of the ten patterns, and how many engines it
-    takes."""
+    """Return an answer's results for the first of the ten patterns, and the number of engines it
+    creates."""
     x, patterns = _ten()
     (m, k), n = patterns[0].shape, x.shape[1]
     params = dynamic.MatMulParams.create_with_num_non_zero_values(m, k, n, BUDGET * 16, (4, 4))
@@ -331,7 +333,8 @@ def _same(expected: Any, learner_run: Any) -> bool:
 
 
 def rounds(counts: Sequence[int], slots: int) -> int:
-    """Return how many steps buckets go round: block by block, in a ring of lists."""
+    """Return how many steps buckets travel round the ring, computed block by block in a ring of
+    lists."""
     parts = len(counts)
     room = [slots - min(slots, n) for n in counts]
     remaining = [n - min(slots, n) for n in counts]

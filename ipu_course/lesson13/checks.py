@@ -30,7 +30,7 @@ from ipu_teach.types import Array
 def samples_of(
     batch: int, iterations: int, accumulation: int, replicas: int, stages: int, training: bool
 ) -> int:
-    """Samples of a call, counted: each update takes micro-batches, on each replica."""
+    """Return the samples of a call, counted: each update takes micro-batches, on each replica."""
     updates = range(iterations)
     micro_batches = range(accumulation) if training else range(1)
     return len(
@@ -52,7 +52,8 @@ MODES = ("All", "Final", "EveryN", "Sum", "Default")
 def back_of(
     mode: str, n: int, batch: int, micro: int, replicas: int, training: bool
 ) -> tuple[int, int]:
-    """Return (rows of the outputs, losses) that come back, by going through the micro-batches."""
+    """Return (rows of the outputs, losses) that a call returns, by iterating over the
+    micro-batches."""
     if mode == "Default":
         mode = "Final" if training else "All"
     every = {"All": range(micro), "Final": [micro - 1], "EveryN": range(n - 1, micro, n)}
@@ -94,7 +95,8 @@ def _counted(returned_value: list[Any]) -> Any:
 def plain_loop(
     images: Array, labels: Array, epochs: int, batch: int, steps: int, rate: float = 0.5
 ) -> list[Array]:
-    """Return the weights after descent, batch by batch, without those that fill no call."""
+    """Return the weights after gradient descent, batch by batch, without the samples that do not
+    fill a call."""
     w = _start().astype(float)
     b = np.zeros(CLASSES)
     usable = len(images) - len(images) % (batch * steps)
@@ -110,7 +112,7 @@ def plain_loop(
 
 @contextmanager
 def _machine() -> Iterator[None]:
-    """Yield the four tiles, whatever was configured."""
+    """Use the four tiles during a block, whatever was configured before."""
     before = [*ipu._configured]
     config = ipu.IPUConfig()
     config.ipu_model.tiles_per_ipu = 4
@@ -231,13 +233,13 @@ SLOPES = ((0.1, (37,)), (3.0, (5, 4)), (-0.5, (1,)))
 
 
 def like(x: ir.Value, *others: ir.Value, **attrs: Any) -> ir.Out:
-    """As the first that came in."""
+    """Return the shape and dtype of the first operand."""
     return ir.Out(x.shape, x.dtype)
 
 
 @contextmanager
 def rows(answer: Callable[..., Any]) -> Iterator[None]:
-    """Yield two operations that an answer lowers."""
+    """Define, during a block, two operations that an answer lowers."""
 
     def made(*arguments: Any) -> Tensor:
         tensor = answer(*arguments)
@@ -264,7 +266,7 @@ def rows(answer: Callable[..., Any]) -> Iterator[None]:
 
 
 def _x(place: int) -> Array:
-    """Numbers of both signs, no two alike, and zero."""
+    """Return numbers of both signs, all different, including zero."""
     n = int(np.prod(SLOPES[place][1]))
     drawn = np.random.default_rng(1304).permutation(n) / 8 - (n // 2) / 8
     return drawn.reshape(SLOPES[place][1]).astype(np.float32)
@@ -344,7 +346,7 @@ class StandIn:
     held: dict[str, Any] = field(default_factory=dict)
 
     def write(self, name: str, value: Any) -> None:
-        """As `Run.write`."""
+        """Record a value, as `Run.write` writes it."""
         self.held[name] = value
 
 
@@ -426,7 +428,7 @@ def kept_by(graph: ir.Ir) -> dict[str, int]:
 
 
 def _narrow() -> ir.Ir:
-    """Return a graph in two dtypes, of which a value is read through two views alone."""
+    """Return a graph in two dtypes, in which a value is read only through two views."""
     graph = ir.Ir()
     x = graph.input((6, 4), "x")
     w = graph.variable(np.ones((2, 12), np.float16), "w")
@@ -440,7 +442,7 @@ def _narrow() -> ir.Ir:
 
 @cache
 def graphs() -> dict[str, ir.Ir]:
-    """Return the graphs with their backward."""
+    """Return the graphs with their backward passes."""
     several = {"the CNN": captured("cnn"), "the perceptron": captured("perceptron")}
     several |= {"a graph of HALF": _narrow()}
     return {name: ir.autodiff(g, g.outputs["loss"])[0] for name, g in several.items()}

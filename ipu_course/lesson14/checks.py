@@ -39,23 +39,23 @@ NEAR = 1.05  # a multiple of the least that all tiles can fetch in total
 
 
 def _ends(n: int, parts: int) -> list[tuple[int, int]]:
-    """Return the parts of 1 to n, each with its end."""
+    """Return the (begin, end) of each of `parts` parts of 1 to n."""
     return [(1 + n * k // parts, 1 + n * (k + 1) // parts) for k in range(parts)]
 
 
 def blocks_of(rows: int, columns: int, down: int, across: int) -> list[PlateBlock]:
-    """Return the blocks of a plate, tile by tile."""
+    """Return the block of a plate on each tile."""
     return [(*v, *level) for v in _ends(rows, down) for level in _ends(columns, across)]
 
 
 def lay(blocks: Sequence[PlateBlock], graph: Graph, plate: Tensor) -> None:
-    """Each block on its tile, and the rim with the blocks beside it."""
+    """Map each block to its tile, and the rim to the tiles of the blocks next to it."""
     for tile, (top, bottom, left, right) in enumerate(with_rim(blocks, plate.shape)):
         graph.set_tile_mapping(plate[top:bottom, left:right], tile)
 
 
 def with_rim(blocks: Sequence[PlateBlock], shape: Sequence[int]) -> Iterator[PlateBlock]:
-    """Yield the blocks with what of the rim is beside them."""
+    """Yield the blocks, extended by the rim next to them."""
     for a, b, c, d in blocks:
         yield a - (a == 1), b + (b == shape[0] - 1), c - (c == 1), d + (d == shape[1] - 1)
 
@@ -64,7 +64,7 @@ def with_rim(blocks: Sequence[PlateBlock], shape: Sequence[int]) -> Iterator[Pla
 
 
 def stepped(plate: Array, steps: int) -> Array:
-    """Return what comes of a plate, whole plates at once, in float64."""
+    """Return a plate after its steps, computed on whole plates in float64."""
     rows, columns = (np.arange(n) % (n - 1) > 0 for n in plate.shape)
     for _ in range(steps):
         around = [np.roll(plate, by, axis) for by in (1, -1) for axis in (0, 1)]
@@ -75,7 +75,7 @@ def stepped(plate: Array, steps: int) -> Array:
 def _plate(
     message: str, rows: int, columns: int, blocks: Sequence[PlateBlock], pairs: int
 ) -> Trial:
-    """Return the whole numbers, no two in a row alike; a step divides them by 4, and that is
+    """Return a trial of a plate of integers from -120 to 130; a step divides a sum by 4, which is
     exact."""
     draw = np.random.default_rng(1400 + rows)
     start = draw.permutation((rows + 2) * (columns + 2)).reshape(rows + 2, -1) % 251 - 120.0
@@ -87,8 +87,7 @@ def _plate(
 
 
 def _seen(answer: Any, trial: Trial, run: int = 0) -> Any:
-    """Return an answer's numbers, at the end of its first or of its last run; it is run anew for
-    it."""
+    """Return an answer's values at the end of its first or its last run, from a new run."""
     recordings: list[Recording] = []
 
     def watch(run: Ran) -> None:
@@ -101,7 +100,7 @@ def _seen(answer: Any, trial: Trial, run: int = 0) -> Any:
 
 @cache
 def _plates() -> tuple[Trial, ...]:
-    """Return the trials, the ordinary ones first."""
+    """Return the cases, ordinary ones first."""
     uneven = [(1, 2, 1, 9), (2, 7, 1, 3), (2, 7, 3, 9), (7, 9, 1, 8), (7, 9, 8, 9)]
     return (
         _plate("13 strips of a plate of 13 x 3", 13, 3, blocks_of(13, 3, 13, 1), 1),
@@ -136,7 +135,7 @@ def _heat(answer: Any) -> Passed:
 
 
 def _refuse_elsewhere(run: Ran, blocks: int) -> None:
-    """Raise `NotYet` if not just the tiles that have a block have vertices."""
+    """Raise `NotYet` unless exactly the tiles that have a block have vertices."""
     tables = (
         table for compute_set in run.graph.compute_sets for table in compute_set.tables.values()
     )
@@ -180,7 +179,7 @@ def fetched(rows: int, columns: int, down: int, across: int) -> int:
 
 @cache
 def least(rows: int, columns: int, tiles: int) -> int:
-    """Return the least of all cuts."""
+    """Return the fewest elements fetched in a step, over all grids of blocks."""
     ways = ((d, tiles // d) for d in range(1, tiles + 1) if tiles % d == 0)
     return min(fetched(rows, columns, d, a) for d, a in ways if d <= rows and a <= columns)
 
@@ -271,7 +270,7 @@ def some_edges(n: int, many: int, seed: int) -> list[tuple[int, int]]:
 
 
 def star_of(n: int) -> list[tuple[int, int]]:
-    """Return the vertex 0 knows all others."""
+    """Return the edges of a star, in which vertex 0 is connected to all others."""
     return [(0, leaf) for leaf in range(1, n)]
 
 
@@ -297,7 +296,8 @@ class Reach(Vertex):
 
 
 def _wave(graph: Graph, rows: Sequence[Sequence[int]], parts: Sequence[Tensor]) -> Program:
-    """Return one wave: it reads a copy of all distances, and writes those of its tile."""
+    """Return the program of one wave, which reads a copy of all distances, and writes those of its
+    tile."""
     distance, level, grew = parts
     before = graph.add_variable(INT, distance.shape, "before")
     reach = graph.add_compute_set("wave")
@@ -321,14 +321,14 @@ def _shares(n: int) -> list[tuple[int, int]]:
 
 
 def _searching(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
-    """answer(graph, wave, level, grew) returns a program."""
+    """Return a trial of answer(graph, wave, level, grew), which returns a program."""
     wave = _wave(graph, trial.more[0], parts)
     return program_of(answer, trial.tried, graph, wave, *parts[1:]), []
 
 
 @cache
 def _graphs() -> tuple[Trial, ...]:
-    """Return each searched twice on one engine."""
+    """Return the graphs, each of which is searched twice on one engine."""
     returned_value = []
     streets = [(k, k + 1) for k in range(24) if k % 5 < 4] + [(k, k + 5) for k in range(20)]
     storeys = [pair for t in range(13) for pair in ((0, 3 * t + 1), (3 * t + 1, 3 * t + 2))]
@@ -352,13 +352,13 @@ def _graphs() -> tuple[Trial, ...]:
 
 
 def _evenly(graph: Graph, tensor: Tensor) -> None:
-    """As many elements on each tile."""
+    """Map an equal number of elements to each tile."""
     for tile, (begin, end) in enumerate(_shares(len(tensor))):
         graph.set_tile_mapping(tensor[begin:end], tile)
 
 
 def _waves(run: Ran) -> int:
-    """Return how many waves the first run took."""
+    """Return the number of waves in the first run."""
     return sum(p.executions for p in run.report.compute_sets if p.name == "wave")
 
 
@@ -366,7 +366,8 @@ def _search(answer: Any) -> Passed:
     runs = [trial.through(answer, "14.3") for trial in _graphs()]
 
     def alike(like: Any) -> bool:
-        """Return one graph does not tell one end of the loop from another."""
+        """Return whether a mistake matches on all graphs, because one graph does not distinguish
+        ends of the loop."""
         pairs = ((run, run.trial.outcome(like)) for run in reversed(runs))  # the small runs first
         return all(
             equal(run, reference_run) and _waves(run) == _waves(reference_run)
@@ -407,7 +408,7 @@ FIELDS = ("offsets", "neighbours", "begin", "end", "count")
 
 
 def triples(rows: Sequence[Sequence[int]]) -> int:
-    """Return how many triangles there are: all threes of vertices, tried."""
+    """Return the number of triangles, by trying all triples of vertices."""
     near = [set(row) for row in rows]
     return sum(
         c in near[a] and c in near[b]
@@ -416,12 +417,13 @@ def triples(rows: Sequence[Sequence[int]]) -> int:
 
 
 def finger_steps(rows: Sequence[Sequence[int]]) -> int:
-    """Return how far two fingers go at most, over all edges from a smaller vertex to a larger."""
+    """Return the most steps of the two fingers, summed over all edges from a smaller vertex to a
+    larger."""
     return sum(len(row) + len(rows[b]) for a, row in enumerate(rows) for b in row if b > a)
 
 
 def _counting(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
-    """Return the answer is a codelet; a vertex of it for each two bounds."""
+    """Build the program of an answer that is a codelet, with one vertex for each pair of bounds."""
     cls = codelet_of(answer, "a check")
     compute_set, (*lists, bounds, counts) = graph.add_compute_set("count"), parts
     for k in range(len(counts)):
@@ -436,7 +438,7 @@ def _total(run: Ran) -> int:
 
 
 def _as_many(learner_run: Ran, reference_run: Ran) -> bool:
-    """Whether both find as many."""
+    """Return whether both answers find the same number."""
     return bool(learner_run.came and reference_run.came) and _total(learner_run) == _total(
         reference_run
     )
@@ -444,7 +446,7 @@ def _as_many(learner_run: Ran, reference_run: Ran) -> bool:
 
 @cache
 def _knots() -> tuple[Trial, ...]:
-    """Return the trials, the ordinary ones first; in the last, cost decides."""
+    """Return the cases, ordinary ones first; in the last one, the cost decides."""
     drawn = some_edges(20, 60, 5)
     names = np.random.default_rng(6).permutation(20)
     four = [(a, b) for a in range(4) for b in range(a)]
@@ -514,7 +516,7 @@ def _stars() -> tuple[tuple[str, list[int], int], ...]:
 
 
 def _drawn(offsets: Sequence[int], pieces: list[list[tuple[int, int, int]]]) -> Any:
-    """Return the edges on their tiles."""
+    """Return a picture of the edges on their tiles."""
     graph = Graph(device_of(len(pieces)))
     edges = graph.add_variable(INT, (offsets[-1],), "neighbours")
     for tile, pieces_of_tile in enumerate(pieces):

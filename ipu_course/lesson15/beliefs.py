@@ -1,9 +1,9 @@
 """Gaussian belief propagation on tiles, for lesson 15: two kinds of vertices, and the programs in
-which they tell each other what they know.
+which they exchange messages.
 
-A Gaussian over one variable is two numbers: eta, its mean over its variance, and lam, one over its
-variance. A variable adds up what its factors tell it; a factor tells each of its two variables what
-the other one said, weaker.
+A Gaussian over one variable is two numbers: eta, its mean divided by its variance, and lam, one
+divided by its variance. A variable adds up the messages of its factors. A factor passes to each of
+its two variables the message of the other one, weakened.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Edge = tuple[int, int, int, int]  # (variable, its side, other variable, its sid
 
 
 class Belief(Vertex):
-    """A variable: it tells each side what all others said."""
+    """A variable: it sends each side the sum of the other sides' messages."""
 
     prior: Input[Vector[FLOAT]]
     came: Input[Vector[Vector[FLOAT]]]
@@ -54,7 +54,8 @@ class Spring(Vertex):
 
 
 class Robust(Vertex):
-    """A spring that gives way: apart by more than `far`, it pulls no harder than there."""
+    """A spring that yields: if its variables are more than `far` apart, it pulls no harder than at
+    that distance."""
 
     from_a: Input[Vector[FLOAT]]
     from_b: Input[Vector[FLOAT]]
@@ -92,8 +93,12 @@ def network(
     codelets: tuple[type[Vertex], type[Vertex]],
     rounds: int,
 ) -> Program:
-    """Rounds of messages. `tensors`: prior [n, 2], came and sent [n, sides, 2], belief [n, 2],
-    stiff [edges], far []; `lies`: the tiles of variables, and of factors; `codelets` likewise."""
+    """Return a program that runs rounds of messages.
+
+    `tensors`: prior [n, 2], came and sent [n, sides, 2], belief [n, 2], stiff [edges], far [].
+    `lies`: the tiles of variables, and of factors. `codelets`: the codelet of variables, and that
+    of factors.
+    """
     variables, factors = graph.add_compute_set("variables"), graph.add_compute_set("factors")
     sent, actual, belief = (tensors[name] for name in ("sent", "came", "belief"))
     for i, tile in enumerate(lies[0]):
@@ -123,11 +128,12 @@ def messages(
     far: float = 1.0,
     lies: tuple[Sequence[int], Sequence[int]] | None = None,
 ) -> tuple[Engine, dict[str, Tensor]]:
-    """Return a loaded engine, and its tensors by name. Each run has so many rounds, and goes on
-    from the last; then `read_tensor("belief")` has the means and variances, [n, 2].
+    """Return a loaded engine, and its tensors by name.
 
-    `prior` [n, 2]: eta and lam of each variable. `lies`: left out, variables are dealt out in
-    order, and a factor lies with its first variable.
+    Each run executes `rounds` rounds, and continues from the last run; then `read_tensor("belief")`
+    returns the means and variances, [n, 2]. `prior` [n, 2]: eta and lam of each variable. `lies`:
+    if omitted, variables are distributed to tiles in order, and a factor is on the tile of its
+    first variable.
     """
     n = len(prior)
     tiles = device.target.num_tiles

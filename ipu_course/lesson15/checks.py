@@ -175,15 +175,15 @@ def _messages(
     graph: Graph,
     parts: list[Any],
 ) -> Built:
-    """Return a network with an answer among its two codelets, variable by variable on the next
-    tile."""
+    """Build the program of a network with an answer as one of its two codelets, and each variable
+    on the next tile."""
     tensors = dict(zip(trial.tensors, parts, strict=True))
     tiles = [[i % TILES for i in range(len(tensors["prior"]))], [e[0] % TILES for e in edges]]
     return network(graph, tensors, edges, (tiles[0], tiles[1]), codelets(answer), rounds), []
 
 
 def _played(trial: Trial, answer: Any) -> Any:
-    """Return the beliefs of a network as they change, for who was refused."""
+    """Return a view of the beliefs of a network as they change, for a refusal."""
     returned_value: list[Any] = []
     of = replace(
         trial, ready=lambda run: returned_value.append(run.engine.record(run.tensors["belief"]))
@@ -214,7 +214,8 @@ def _variable(answer: Any) -> Passed:
 
 
 def through(message: Array, stiff: float) -> Array:
-    """Return a message through a spring: the marginal of both variables, by their covariance."""
+    """Return a message after a spring: the marginal of both variables, computed by their
+    covariance."""
     eta, lam = message.astype(float)
     spread = np.linalg.inv([[lam + stiff, -stiff], [-stiff, stiff]])
     return np.array([spread[1, 0] * eta / spread[1, 1], 1 / spread[1, 1]])
@@ -232,7 +233,7 @@ FACTORS: tuple[tuple[Any, ...], ...] = (
 
 @cache
 def _pairs() -> Trial:
-    """Return one vertex, five times."""
+    """Return a trial of one vertex, with a run for each case in FACTORS."""
     edges: dict[str, list[Any]] = {}
     names = ("from_a", "from_b", "mean_a", "mean_b", "stiff", "far")
     for case in FACTORS:
@@ -262,7 +263,7 @@ def cleared(prior: Array, edges: Sequence[Edge], stiff: float, far: float) -> Ar
 
 @cache
 def _image() -> Trial:
-    """Return an image of 6 x 5 with an edge in it, and noise."""
+    """Return a trial with an image of 6 x 5 pixels that has an edge, and noise."""
     height, width = 6, 5
     image = np.where(np.arange(width) < 2, -0.6, 0.8) + np.zeros((height, 1))
     noisy = image + np.random.default_rng(1503).normal(0, 0.3, image.shape)
@@ -329,8 +330,11 @@ IMAGES = ((12, 12, 16), (13, 9, 6), (7, 11, 4), (10, 10, 13), (1, 20, 5), (26, 2
 
 
 def blocks(height: int, width: int, tiles: int, maximum: int) -> Array:
-    """Return the tile of each pixel: of all ways to cut into as many blocks as tiles, none of more
-    than `most` pixels, that which cuts the fewest pairs of neighbours."""
+    """Return the tile of each pixel in the best division into one block per tile.
+
+    Of all divisions without a block of more than `most` pixels, it cuts the fewest pairs of
+    neighbours.
+    """
 
     def cut(down: int) -> Array:
         rows = np.arange(height) * down // height
@@ -347,7 +351,7 @@ def cuts(pixels: Array) -> int:
 
 
 def bytes_of(pixels: Array, factors: Array, tiles: int) -> int:
-    """Return the bytes that a round exchanges."""
+    """Return the bytes that are exchanged in a round."""
     prior = np.ones((pixels.size, 2))
     lies = (pixels.ravel().tolist(), factors.tolist())
     engine, _ = messages(device_of(tiles), prior, grid(*pixels.shape), 1, stiff=1.0, lies=lies)
@@ -453,7 +457,7 @@ def _three(learner_run: Any, image: tuple[int, int], tiles: int, description: st
 
 
 def _why_so_many(parts: list[Array], tiles: int) -> tuple[str, str]:
-    """Return why a placement exchanges more than need be: what can be seen of it."""
+    """Return why a placement exchanges more than necessary, as far as that can be recognised."""
     pixels, right, down = parts
     ends = ((right, pixels[:, :-1], pixels[:, 1:]), (down, pixels[:-1], pixels[1:]))
     lost = sum(int(((f != a) & (f != b)).sum()) for f, a, b in ends)
@@ -488,7 +492,7 @@ KEPT = "capstone.md"
 
 
 def keep(paragraph: str, figures: str = "") -> None:
-    """Put a paragraph into the work folder, below those that are there; once each."""
+    """Append a paragraph to the file in the work folder, unless it is already there."""
     learner_run = paragraph.strip()
     entry = f"{learner_run}\n\n*{figures}*" if figures else learner_run
     with suppress(OSError, LessonError, UnicodeError):  # the paragraph cannot be stored
@@ -501,7 +505,7 @@ def keep(paragraph: str, figures: str = "") -> None:
 
 
 def _side(side: Any, name: str) -> tuple[Report, dict[str, Array]]:
-    """Return the report and the results of a program, which is run if it is a function."""
+    """Return the report and the results of a program, which is run first if it is a function."""
     description = f"the program {name}"
     returned_value = side
     if callable(side):
