@@ -1,16 +1,16 @@
 """Random numbers and dropout, on the generators of the tiles.
 
-A function draws for each element of a *reference* tensor, where that element lies. Every tile has
-six streams, one a worker, which follow from the `seed`, the `seed_modifier`, the tile and the
-worker alone; its elements, in the order of the reference, are shared out among the workers in
+A function draws a number for each element of a *reference* tensor, on the element's tile. Every
+tile has six streams, one a worker, which follow from the `seed`, the `seed_modifier`, the tile and
+the worker alone; its elements, in the order of the reference, are distributed over the workers in
 blocks. So equal seeds and layouts give equal numbers, in every run and on a machine of any size,
 and a mask can be drawn again for the backward pass. Give each call of a program a modifier of its
 own.
 
-`seed`: a tensor of two UNSIGNED_INT, which the program may change between runs; or None, and the
-workers' own generators go on, from `set_seed`, `set_hw_seeds` or the option prng.seed. The
-generator is `types.generator`'s; how PopLibs makes streams of a seed is not published (see
-docs/numbers.md), so the numbers are not those of a chip. Modelled cycles: PopLibs' estimates
+`seed` is a tensor of two UNSIGNED_INT, which the program may change between runs. If it is None,
+the workers' own generators continue, from `set_seed`, `set_hw_seeds` or the option prng.seed. The
+generator is that of `types.generator`. How PopLibs derives streams from a seed is not published
+(see docs/numbers.md), so the numbers are not those of a chip. Modelled cycles: PopLibs' estimates
 (poprandCycleEstimators.cpp), with those of setting the seed.
 """
 
@@ -52,8 +52,8 @@ FAILURES = -4.0
 
 
 class _Stream(RegisterVertex):
-    """What vertices with a seed have: seed and place, which say which stream. An empty seed stands
-    for none."""
+    """The common fields of vertices with a seed: the seed and the place, which determine the
+    stream. An empty seed stands for none."""
 
     seed: Input[Vector[UNSIGNED_INT]]
     modifier: UNSIGNED_INT
@@ -84,7 +84,7 @@ class SetSeed(_Stream):
 
 
 class _Draw(_Stream):
-    """What all vertices that draw have beside their streams: the result."""
+    """The common field of all vertices that draw, besides their streams: the result."""
 
     out: Output[Vector[HALF]]
     drawing: ClassVar[Callable[..., Size]]  # tile cycles of `n` numbers, without the seed's
@@ -122,7 +122,8 @@ class Uniform(_Draw):
 
 
 class LogUniform(_Draw):
-    """out = e to the power of what is evenly distributed between the logarithms of low and high."""
+    """out = e to the power of a number evenly distributed between the logarithms of low and
+    high."""
 
     low: FLOAT
     high: FLOAT
@@ -252,7 +253,7 @@ def _check_seed(graph: Graph, argument: str, seed: Tensor | None, modifier: obje
 
 
 class _Call:
-    """What all that draw are given: a seed, which is checked, and a reference."""
+    """The arguments of all calls that draw: a seed, which is checked, and a reference."""
 
     def __init__(
         self,
@@ -302,12 +303,12 @@ class _Call:
 def set_seed(
     graph: Graph, master_seed: Tensor, seed_modifier: int, prog: Program, debug_context: str = OWN
 ) -> None:
-    """Seed the generators of all workers of all tiles: with them goes on what is drawn without a
-    seed, or rounded by chance.
+    """Seed the generators of all workers of all tiles. Draws without a seed, and stochastic
+    rounding, continue from there.
 
-    Worker and tile decide with `master_seed` and `seed_modifier`, so no two streams are the same,
-    and none depends on how many tiles there are. Modelled cycles: PopLibs' estimate for SetSeed.
-    Raises `PoplibsError`.
+    The worker and the tile determine the stream together with `master_seed` and `seed_modifier`, so
+    no two streams are equal, and none depends on the number of tiles. Modelled cycles: PopLibs'
+    estimate for SetSeed. Raises `PoplibsError`.
     """
     _check_seed(graph, "master_seed", master_seed, seed_modifier)
     state = {"seed": master_seed, "modifier": int(seed_modifier)}
@@ -380,11 +381,11 @@ def normal(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Return the normally distributed numbers, FLOAT or HALF: a tensor with the shape and mapping
-    of `reference`.
+    """Return normally distributed numbers, FLOAT or HALF: a tensor with the shape and mapping of
+    `reference`.
 
-    They are as coarse as the hardware's, multiples of 1/32 deviation up to 5.8 of them. Raises
-    `PoplibsError`.
+    They are as coarse as the hardware's: multiples of 1/32 of the standard deviation, up to 5.8
+    standard deviations. Raises `PoplibsError`.
     """
     call = _Call(graph, seed, seed_modifier, reference, prog, debug_context)
     dtype = _out_type(out_type, (FLOAT, HALF))
@@ -405,10 +406,10 @@ def truncated_normal(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Return the normally distributed numbers within `alpha` deviations of the mean, FLOAT or HALF;
-    else as `normal`.
+    """Return normally distributed numbers within `alpha` standard deviations of the mean, FLOAT or
+    HALF; otherwise like `normal`.
 
-    Numbers outside are drawn again, as often as leaves 1 in 10,000; what is left is drawn from a
+    Numbers outside are drawn again, often enough to leave 1 in 10,000; the rest is drawn from a
     triangle. `alpha` is from 0.1 to 5.8. Raises `PoplibsError`.
     """
     call = _Call(graph, seed, seed_modifier, reference, prog, debug_context)

@@ -152,7 +152,7 @@ def broadcast_to_match(
 
 
 def seen_in(tensor: Tensor, shape: Shape) -> Tensor:
-    """Return `broadcast_to_match` within the libraries, who know that it is a shape."""
+    """Return `broadcast_to_match` for the libraries, which know that the argument is a shape."""
     lead = len(shape) - tensor.rank
     fits = lead >= 0 and all(n in (1, w) for n, w in zip(tensor.shape, shape[lead:], strict=True))
     if not fits:
@@ -263,13 +263,14 @@ def copy_to_ipu(
 
 @library
 def dim_is_split_over_tiles(graph: Graph, tensor: Tensor, dim: int) -> bool:
-    """Whether elements that differ in nothing but their place in `dim` lie on different tiles."""
+    """Return whether elements that differ only in their position in `dim` are on different
+    tiles."""
     return _split(graph, tensor, dim, 1)
 
 
 @library
 def dim_is_split_over_ipus(graph: Graph, tensor: Tensor, dim: int) -> bool:
-    """Whether elements that differ in nothing but their place in `dim` lie on different IPUs."""
+    """Return whether elements that differ only in their position in `dim` are on different IPUs."""
     return _split(graph, tensor, dim, graph.target.tiles_per_ipu)
 
 
@@ -303,8 +304,7 @@ def clone(graph: Graph, tensor: Tensor, name: str, dtype: type[DType] | None = N
 
 
 def like(graph: Graph, tensor: Tensor, name: str, dtype: type[DType] | None = None) -> Tensor:
-    """Return `clone` within the libraries, of a tensor that has been checked; its elements lie in
-    the same order."""
+    """Return `clone` for the libraries, of a checked tensor; its elements are in the same order."""
     order = in_memory_order(tensor)
     original = tensor.dim_shuffle(order)
     pieces = graph.mapped_pieces(original)
@@ -325,8 +325,8 @@ def take(flat: Tensor, pieces: Sequence[tuple[int, int]]) -> Tensor:
 
 
 def take_each(flats: Iterable[Tensor], pieces: Sequence[tuple[int, int]]) -> list[Tensor]:
-    """`take` of several tensors. How the elements lie is written down for all tiles whose intervals
-    lie alike."""
+    """Return `take` of several tensors. The layout is stored once for all tiles with equally laid
+    out intervals."""
     first = pieces[0][0]
     if len(pieces) == 1:
         return [flat[first : pieces[0][1]] for flat in flats]
@@ -352,8 +352,8 @@ def template_vertex(name: str, *dtypes: type[DType]) -> str:
     "Scale<float>".
 
     `graph.add_vertex` finds it once the template was added: `graph.add_codelets(Scale)`. Raises
-    `PoplibsError` if `name` is no text or there is no dtype, `PoplarTypeError` for what is no
-    dtype.
+    `PoplibsError` if `name` is no text or there is no dtype, `PoplarTypeError` for an argument that
+    is no dtype.
     """
     if not isinstance(name, str) or not dtypes:
         raise PoplibsError(f"""template_vertex() was given {shown(name)} and {len(dtypes)} dtypes.

@@ -1,11 +1,11 @@
-"""Unit scaling: factors that keep weights, activations and gradients near a deviation of 1, so that
-narrow floats hold them.
+"""Unit scaling: factors that keep weights, activations and gradients near a standard deviation of
+1, so that narrow floats hold them.
 
-Where everything that is multiplied and added has a deviation of 1, products with sums over k terms
-have sqrt(k); a factor of 1 / sqrt(k) brings them back. Forward and backward have factors of their
-own, for they sum over different dimensions. So halves and 8-bit floats are used in the middle of
-their range from the first step, and no loss has to be scaled. Source: Blake, Orr and Luschi, "Unit
-Scaling: Out-of-the-Box Low-Precision Training" (arXiv:2303.11257).
+If all operands have a standard deviation of 1, products with sums over k terms have sqrt(k); a
+factor of 1 / sqrt(k) brings them back. Forward and backward pass have factors of their own, because
+they sum over different dimensions. So halves and 8-bit floats are used in the middle of their range
+from the first step, and no loss has to be scaled. Source: Blake, Orr and Luschi, "Unit Scaling:
+Out-of-the-Box Low-Precision Training" (arXiv:2303.11257).
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class LinearScales:
 
 @dataclass(frozen=True)
 class NonLinearityScales:
-    """Factors of a non-linearity: of what comes out (less its mean, which no factor moves), and of
-    the gradient."""
+    """Factors of a non-linearity: of its output (less its mean, which no factor moves), and of the
+    gradient."""
 
     output: float
     input_gradient: float
@@ -52,12 +52,12 @@ class NonLinearityScales:
 def linear_scales(
     batch: int, fan_in: int, fan_out: int, *, constrained: bool = False
 ) -> LinearScales:
-    """Return the factors for inputs [batch, fan_in] and weights [fan_in, fan_out], all of deviation
-    1.
+    """Return the factors for inputs [batch, fan_in] and weights [fan_in, fan_out], all with a
+    standard deviation of 1.
 
-    `constrained`: the same factor, the geometric mean, for the output and for the input's gradient,
-    as is needed where the gradient must be exact, not only to a factor. Raises `PoplibsError` for
-    sizes below 1.
+    With `constrained`, the output and the input's gradient have the same factor, the geometric
+    mean. That is needed if the gradient must be exact, and not only up to a factor. Raises
+    `PoplibsError` for sizes below 1.
     """
     for name, size in (("batch", batch), ("fan_in", fan_in), ("fan_out", fan_out)):
         if not is_whole(size) or size < 1:
@@ -73,10 +73,10 @@ def linear_scales(
 @library
 def non_linearity_scales(kind: NonLinearityType | str) -> NonLinearityScales:
     """Return the factors for an elementwise non-linearity whose input and gradient are normally
-    distributed with deviation 1.
+    distributed with a standard deviation of 1.
 
-    Worked out by adding up the function over the distribution. Raises `PoplibsError` for SOFTMAX,
-    whose rows depend on each other, and for names that are none.
+    They are computed by adding up the function over the distribution. Raises `PoplibsError` for
+    SOFTMAX, whose rows depend on each other, and for unknown names.
     """
     chosen = kind_of(kind)
     if chosen.by_row:

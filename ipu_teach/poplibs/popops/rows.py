@@ -92,8 +92,8 @@ def plan_for(
     else:
         cycles = vertices.multi_update_op(wide, lookups, dtype, target, scaled=True)
     sizes = (*rows.shape, lookups)
-    bytes_held = wide * rows.shape[0]
-    return quicker_plan(sizes, dtype, target, operation is None, int(cycles), bytes_held)
+    elements_held = wide * rows.shape[0]
+    return quicker_plan(sizes, dtype, target, operation is None, int(cycles), elements_held)
 
 
 def slice_rows(

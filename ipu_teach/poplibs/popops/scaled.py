@@ -1,12 +1,12 @@
-"""a = a + k b and its kin, in place: one compute set with one vertex a tile, on the elements of a
-that lie there.
+"""a = a + k b and related operations, in place: one compute set with one vertex a tile, on the
+tile's elements of a.
 
 Each product is rounded, then the sum, in a's dtype, to which b is converted first. A factor is a
 number, or a tensor of one element that is sent to every tile. Costs: PopLibs' ScaledAdd, with its
 operations ADD, SUBTRACT and AXPBY.
 
-A factor that HALF does not hold well enough ("scaleFloatToHalfTolerance") makes `scaled_add_to`
-compute in FLOAT and round once; a FLOAT tensor is looked at when the program runs.
+If HALF does not hold a factor precisely enough ("scaleFloatToHalfTolerance"), `scaled_add_to`
+computes in FLOAT and rounds once; a factor in a FLOAT tensor is checked when the program runs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ K = TypeVar("K")
 
 @advised("use ScaledAddSpecialisation.DEFAULT or X_MINUS_AX_PLUS_BY.")
 class ScaledAddSpecialisation(Enum):
-    """What `axpby_to` computes: DEFAULT ka a + kb b, X_MINUS_AX_PLUS_BY (a - ka a) + kb b."""
+    """The formula of `axpby_to`: DEFAULT ka a + kb b, X_MINUS_AX_PLUS_BY (a - ka a) + kb b."""
 
     DEFAULT = "DEFAULT"
     X_MINUS_AX_PLUS_BY = "X_MINUS_AX_PLUS_BY"
@@ -211,8 +211,8 @@ def scaled_subtract_from(
     debug_context: str = OWN,
     options: Options | None = None,
 ) -> None:
-    """a -= k * b; k is a number, or one element of a's dtype. Otherwise as `scaled_add_to`, but for
-    the tolerance."""
+    """Append a -= k * b; k is a number, or one element of a's dtype. Otherwise like
+    `scaled_add_to`, without the tolerance."""
     chosen = settled(OPTIONS, options)
     _check_pair(a, b)
     factor = check_factor(graph, "k", k, a.dtype)

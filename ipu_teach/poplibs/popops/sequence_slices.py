@@ -21,7 +21,7 @@ __all__ = ["sequence_slice"]
 
 class SequenceSlice(SupervisorVertex):
     """The rows of dst from `to[i]` on become `count[i]` rows of src from `start[i]` on, for each i.
-    None lies outside.
+    All are inside both.
 
     With `zero`, all other rows of dst become 0. Costs PopLibs' SequenceSlice
     (popopsCycleEstimators.cpp).
@@ -66,14 +66,14 @@ def sequence_slice(
     prog: Program,
     debug_context: str = OWN,
 ) -> None:
-    """t_out[out_offset[i] : + n[i]] = t_in[in_offset[i] : + n[i]] for each i, along the first
-    dimension.
+    """Append t_out[out_offset[i] : + n[i]] = t_in[in_offset[i] : + n[i]] for each i, along the
+    first dimension.
 
-    `t_in` and `t_out`: of one dtype, two dimensions or more, all but the first alike. `n`,
-    `in_offset`, `out_offset`: [runs] of UNSIGNED_INT. Rows outside either tensor are left out; of
-    two runs to one place the later stays. `zero_unused`: all other rows of t_out become 0; else
-    they keep what they hold, which must have been written. One compute set, each tile on the
-    columns of t_out that it holds. Raises `PoplibsError`.
+    `t_in` and `t_out` have one dtype and two or more dimensions, all equal except the first. `n`,
+    `in_offset` and `out_offset` are UNSIGNED_INT [runs]. Rows outside either tensor are left out;
+    of two runs to one place the later stays. With `zero_unused`, all other rows of t_out become 0;
+    else they keep their values, which must have been written. One compute set, each tile on its
+    columns of t_out. Raises `PoplibsError`.
     """
     check_base(t_in)
     check_base(t_out)

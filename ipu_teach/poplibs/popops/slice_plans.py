@@ -1,11 +1,12 @@
-"""How a table is cut for many slices at once: `embedding_plan`, and the tensors laid out by it.
+"""The partition of a table for many slices at once: `embedding_plan`, and the tensors laid out by
+it.
 
-A table of entries by columns is cut into blocks of rows and of columns, and the numbers into parts
-of lookups; a tile has one of each. It brings the whole block, which lies spread over the tiles that
-share it, and looks its part of the numbers up among those rows. Where rows were cut, a second
-compute set puts the blocks' results together. For an update every tile takes what is meant for its
-rows; where lookups were cut, each adds up its own part, and a second compute set adds the parts to
-the table. PopLibs plans the same cuts (popops/DynamicSlice.cpp).
+A table of entries by columns is divided into blocks of rows and of columns, and the row numbers
+into parts of lookups; a tile has one of each. It receives the whole block, which is spread over the
+tiles that share it, and looks up its part of the numbers among those rows. If rows are divided, a
+second compute set combines the blocks' results. For an update, every tile receives the updates of
+its rows; if lookups are divided, each adds up its own part, and a second compute set adds the parts
+to the table. PopLibs plans the same partitions (popops/DynamicSlice.cpp).
 """
 
 from __future__ import annotations
@@ -49,12 +50,12 @@ OPTIONS = (
 @advised("give what embedding_plan returns.")
 @dataclass(frozen=True, repr=False)
 class SlicePlan:
-    """How a table [entries, columns] of `dtype` is cut: `row_parts` by `column_parts` blocks, each
-    on `lookup_parts` tiles of its own.
+    """The partition of a table [entries, columns] of `dtype`: `row_parts` by `column_parts` blocks,
+    each on `lookup_parts` tiles of its own.
 
-    `lookups`: how many slices it was planned for. `parts`: (what, modelled cycles); `table_bytes`
-    and `temporary_bytes`: what the fullest tile holds of the table, and beside it for a while.
-    Print it, or show it in a notebook.
+    `lookups` is the number of slices that it was planned for. `parts` has (label, modelled cycles);
+    `table_bytes` and `temporary_bytes` are the bytes of the table, and of temporary data, on the
+    fullest tile. Print it, or show it in a notebook.
     """
 
     entries: int
@@ -131,14 +132,14 @@ def embedding_plan(
     num_lookups: Sequence[int],
     options: Options | None = None,
 ) -> SlicePlan:
-    """Return the best cut of a table [num_entries, output_size] of `dtype` for slices and updates
-    of `num_lookups` rows at a time.
+    """Return the best partition of a table [num_entries, output_size] of `dtype` for slices and
+    updates of `num_lookups` rows at a time.
 
-    `num_lookups`: a list; the plan is for the largest. `options`: "usedForSlice" and
-    "usedForUpdate" (True), what is costed; "operationForUpdate" ("add", "max" or "none");
-    "planMinimisationTarget": "memory" (of the fullest tile, the default) or "cycles";
-    "availableMemoryProportion": of a tile, for what is held for a while (no limit by default);
-    "indicesDistribution" and "indicesAreSorted" are taken and change nothing. Raises
+    `num_lookups` is a list; the plan is for the largest. `options`: "usedForSlice" and
+    "usedForUpdate" (True) select the operations that are costed; "operationForUpdate" is "add",
+    "max" or "none"; "planMinimisationTarget" is "memory" (of the fullest tile, the default) or
+    "cycles"; "availableMemoryProportion" is the share of a tile for temporary data (no limit by
+    default); "indicesDistribution" and "indicesAreSorted" are accepted and change nothing. Raises
     `PoplibsError`, `InvalidOptionError`.
     """
     kind = as_dtype(dtype, f"{calling()}()")
@@ -208,11 +209,11 @@ def quicker_plan(
     target: Target,
     slices: bool,
     cycles: int,
-    bytes_held: int,
+    elements_held: int,
 ) -> SlicePlan | None:
-    """Return the quickest plan for slices, or else for updates by "add", of a table that lies
-    anyhow, `held` elements of it on one tile; in a quarter of a tile's memory. None if none takes
-    less than `cycles`."""
+    """Return the fastest plan for slices, or else for updates by `add`, of a table with any
+    mapping, of which `elements_held` elements are on one tile; within a quarter of a tile's memory.
+    None if none takes less than `cycles`."""
     chosen: dict[str, object] = {
         "usedForSlice": slices,
         "usedForUpdate": not slices,
@@ -223,7 +224,7 @@ def quicker_plan(
     if cycles <= 2 * _superstep(target):
         return None
     for columns, rows, lookups in _cuts(sizes, target.num_tiles):
-        plan = planned(sizes, dtype, target, rows, columns, chosen, lookups, bytes_held)
+        plan = planned(sizes, dtype, target, rows, columns, chosen, lookups, elements_held)
         if plan.cycles < cycles and plan.temporary_bytes <= limit:
             best = plan
             cycles = plan.cycles
@@ -250,10 +251,11 @@ def planned(
     column_parts: int,
     chosen: dict[str, object],
     lookup_parts: int = 1,
-    is_unplanned: int = 0,
+    elements_held: int = 0,
 ) -> SlicePlan:
-    """Return the plan with these numbers of parts, and its costs: as if every element came from
-    another tile. `apart`: so does the table, of which one tile holds so many elements."""
+    """Return the plan with these numbers of parts, and its costs, as if every element came from
+    another tile. With
+    `elements_held`, so does the table, of which one tile has that many elements."""
     entries, columns, lookups = sizes
     rows = -(-entries // row_parts)
     wide = -(-columns // column_parts)
@@ -263,7 +265,7 @@ def planned(
     numbers = lookups_of_part * UNSIGNED_INT.size
     moved = lookups_of_part * wide * dtype.size
     block = rows * wide * dtype.size
-    brought = block if cut or is_unplanned else 0
+    brought = block if cut or elements_held else 0
     parts: list[tuple[str, int]] = []
     temporary = numbers + moved + brought
 
@@ -298,10 +300,10 @@ def planned(
                 ("added up", stage_cycles("ADD", share, lookup_parts, FLOAT, dtype, target))
             )
             temporary += rows * wide * FLOAT.size + lookup_parts * share * FLOAT.size
-            if is_unplanned:
-                travels("the table to the sums", is_unplanned * dtype.size)
-        if is_unplanned:
-            travels("back to the table", is_unplanned * dtype.size)
+            if elements_held:
+                travels("the table to the sums", elements_held * dtype.size)
+        if elements_held:
+            travels("back to the table", elements_held * dtype.size)
     return SlicePlan(
         entries,
         columns,

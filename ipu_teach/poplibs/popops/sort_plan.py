@@ -153,7 +153,7 @@ class _Planner:
         return SortPlan(self.groups, self.chunks, stages, first + cycles)
 
     def _best(self, runs: int, length: int) -> tuple[int, tuple[Stage, ...]]:
-        """Return the cheapest stages for so many sorted runs, and their cycles."""
+        """Return the cheapest stages for `runs` sorted runs, and their cycles."""
         if runs == 1:
             return 0, ()
         options = []
@@ -174,7 +174,7 @@ class _Planner:
         )
 
     def _rank(self, runs: int, length: int, tiles: int) -> int:
-        """Return the cycles of the four steps of a ranking on so many tiles."""
+        """Return the cycles of the four steps of a ranking on `tiles` tiles."""
         target = self.target
         retained = min(self.k, runs * length)
         cut = cuts(runs, length, retained, tiles, target)

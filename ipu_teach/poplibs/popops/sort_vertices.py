@@ -32,7 +32,7 @@ def order_of(keys: Any, k: int, largest: bool, descending: bool) -> Any:
 
 
 def taken(rows: Any, order: Any) -> Any:
-    """Of each row of [rows, n] the elements at these places."""
+    """Return the elements of each row of [rows, n] at these places."""
     starts = np.arange(len(rows)).reshape((len(rows), 1)) * rows.shape[1]
     return np.take(rows.copy().reshape(rows.size), order + starts, mode="clip")
 

@@ -52,7 +52,7 @@ class SortOrder(Enum):
 @described
 @dataclass(frozen=True)
 class TopKParams:
-    """What `top_k` gives: the `k` largest, or smallest, elements, and their order."""
+    """The result of `top_k`: the `k` largest, or smallest, elements, and their order."""
 
     k: int
     largest: bool = True
@@ -99,7 +99,8 @@ def top_k_key_value(
 def top_k_with_permutation(
     graph: Graph, params: TopKParams, x: Tensor, prog: Program, debug_context: str = OWN
 ) -> tuple[Tensor, Tensor]:
-    """As `top_k`, and beside it where in its row each element stood (UNSIGNED_INT)."""
+    """Return the result of `top_k`, and the position of each of its elements in its row
+    (UNSIGNED_INT)."""
     _check_params(params, "x", x)
     return _sorted(graph, x, None, params, prog, debug_context, with_places=True)
 
@@ -114,7 +115,8 @@ def sort(graph: Graph, x: Tensor, dim: int, prog: Program, debug_context: str = 
 def sort_in_place(
     graph: Graph, x: Tensor, dim: int, prog: Program, debug_context: str = OWN
 ) -> None:
-    """x becomes ascending along the dimension `dim`. As `sort`, and a copy back to where x lies."""
+    """Sort x in ascending order along the dimension `dim`: `sort`, and a copy back to the tiles of
+    x."""
     out, _ = _ascended(graph, "x", x, None, dim, prog, debug_context)
     prog.add(Copy(out, x))
 
@@ -140,14 +142,14 @@ def sort_key_value_in_place(
 
 @library
 def arg_max(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Return […]: where in each row of x, along its last dimension, the largest element stands
+    """Return […]: the position of the largest element in each row of x, along its last dimension
     (UNSIGNED_INT)."""
     return _extreme(graph, x, True, prog, debug_context)[0]
 
 
 @library
 def arg_min(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Return […]: where in each row of x, along its last dimension, the smallest element stands
+    """Return […]: the position of the smallest element in each row of x, along its last dimension
     (UNSIGNED_INT)."""
     return _extreme(graph, x, False, prog, debug_context)[0]
 
@@ -156,7 +158,7 @@ def arg_min(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) ->
 def max_and_arg_max(
     graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN
 ) -> tuple[Tensor, Tensor]:
-    """Return the largest element of each row of x, along its last dimension, and where it stands
+    """Return the largest element of each row of x, along its last dimension, and its position
     (UNSIGNED_INT)."""
     place, best = _extreme(graph, x, True, prog, debug_context)
     return best, place
@@ -166,7 +168,7 @@ def max_and_arg_max(
 def min_and_arg_min(
     graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN
 ) -> tuple[Tensor, Tensor]:
-    """Return the smallest element of each row of x, along its last dimension, and where it stands
+    """Return the smallest element of each row of x, along its last dimension, and its position
     (UNSIGNED_INT)."""
     place, best = _extreme(graph, x, False, prog, debug_context)
     return best, place

@@ -1,10 +1,10 @@
-"""What a dynamic product is cut into, and what the host writes to its tiles.
+"""The partition of a dynamic product, and the data that the host writes to its tiles.
 
-The sparse matrix is cut into parts of its rows and columns, and each part has a *bucket*: room for
-as many blocks as its even share of the budget, and `OVERSIZE` more. Blocks that find their own
-bucket full *spill* into the nearest one behind it with room. On the device buckets go round the
-ring of parts, a place forward a step; as many steps as the block that spilled farthest needs. So
-one program takes any pattern up to its budget, and an uneven one costs steps instead of memory.
+The sparse matrix is divided into parts of its rows and columns, and each part has a *bucket*: room
+for as many blocks as its even share of the budget, and `OVERSIZE` more. Blocks whose own bucket is
+full *spill* into the nearest later one with room. On the device, buckets move round the ring of
+parts, one place a step, for as many steps as the block that spilled furthest needs. So one program
+takes any pattern up to its budget, and an uneven one costs steps instead of memory.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ class MatMulParams:
     def create_with_num_non_zero_values(
         cls, m: int, k: int, n: int, num_nz: int, block: Sequence[int] = (1, 1)
     ) -> MatMulParams:
-        """Return the room for so many values, in whole blocks. Raises `PoplibsError`."""
+        """Return the parameters with room for that many values, in whole blocks. Raises
+        `PoplibsError`."""
         return _params(m, k, n, None, num_nz, block)
 
 
@@ -86,9 +87,10 @@ def _params(m: int, k: int, n: int, ratio: object, num_nz: object, block: Any) -
 
 @dataclass(frozen=True)
 class Cut:
-    """How a dynamic product is cut: parts of rows, of columns of the sparse side, and of the dense
-    side's columns; `slots`: blocks of a bucket. `cycles`: modelled, without any step after the
-    first; `step_cycles`: of such a step; `temporary_bytes`: of blocks and sums on a tile."""
+    """The partition of a dynamic product: parts of rows, of columns of the sparse side, and of the
+    dense side's columns; `slots` is the number of blocks in a bucket. `cycles` are modelled,
+    without any step after the first; `step_cycles` are those of such a step; `temporary_bytes`
+    those of blocks and sums on a tile."""
 
     params: MatMulParams
     dtype: type[DType]
@@ -179,20 +181,20 @@ def cut_for(
 
 
 def spare(slots: Array | int) -> Array | int:
-    """Of a bucket's blocks those that the oversize has room for."""
+    """Return how many of a bucket's blocks are in the oversize."""
     return slots - slots * 10 // round(10 * (1 + OVERSIZE))
 
 
 class SparsityData(NamedTuple):
-    """What the host writes to a `SparseTensor`: uint16 [1 + buckets x slots x 3], how many steps
-    and where each block is; and the values [buckets, slots, b, b]."""
+    """The data that the host writes to a `SparseTensor`: uint16 [1 + buckets x slots x 3], the
+    number of steps and the place of each block; and the values [buckets, slots, b, b]."""
 
     meta_info: Array
     nz_values: Array
 
     @property
     def rounds(self) -> int:
-        """How many steps the buckets go round."""
+        """The number of steps for which the buckets move round."""
         return int(self.meta_info[0])
 
 

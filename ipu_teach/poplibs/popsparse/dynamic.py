@@ -1,16 +1,16 @@
-"""The product of a sparse matrix whose pattern may change from run to run, and a dense one; and
-what a layer of such weights needs to be trained.
+"""The product of a sparse matrix whose pattern may change from run to run, and a dense one; and the
+gradients for training a layer of such weights.
 
     params = dynamic.MatMulParams.create_with_nz_ratio(m, k, n, 1 / 8, (16, 16))
     lhs = dynamic.create_sparse_dense_mat_mul_lhs(graph, FLOAT, params)
     out = dynamic.sparse_dense_mat_mul(graph, lhs, x, prog)
     meta, values = dynamic.Partitioner(params, FLOAT, graph.target).encode(csr)   # to be written
 
-The first step multiplies each bucket where it lies; then the buckets go round, see `buckets`.
-Modelled cycles of a step are those of a full bucket of the tile's own blocks at first, and of as
-many as the oversize has room for in each further step: what a step takes on a chip depends on the
-pattern. Of PopLibs' options of the planner there are none here, and nothing is cached: a plan takes
-milliseconds.
+The first step multiplies each bucket on its own tiles; then the buckets move round, see `buckets`.
+Modelled cycles of the first step are those of a full bucket of the tile's own blocks, and those of
+each further step are for as many blocks as the oversize has room for: the time of a step on a chip
+depends on the pattern. PopLibs' options of the planner are missing, and nothing is cached: a plan
+takes milliseconds.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ class SparseTensor:
 
 
 class _OfBucket(SupervisorVertex):
-    """What the vertices of a bucket have. `meta`: for each slot its part, row and column."""
+    """The common fields of the vertices of a bucket. `meta`: for each slot its part, row and
+    column."""
 
     meta: Input[Vector[UNSIGNED_SHORT]]
     block: ClassVar[int]
@@ -170,7 +171,7 @@ class DynamicSparseGradW(_OfBucket):
 
 
 class DynamicSparseGradWMore(DynamicSparseGradW):
-    """grads += the same, of what came round."""
+    """grads += the same sums, for the operand of a further step."""
 
     grads: InOut[Vector[HALF]]
     first = False
@@ -214,8 +215,8 @@ def create_sparse_dense_mat_mul_rhs(
     params: MatMulParams,
     name: str = "create_sparse_dense_mat_mul_rhs",
 ) -> Tensor:
-    """Return a variable [k, n] for the dense side: what the parts of a column of parts share lies
-    on them in turn. Raises `PoplibsError`."""
+    """Return a variable [k, n] for the dense side: the data that the parts of a column of parts
+    share is distributed over them. Raises `PoplibsError`."""
     cut = Partitioner(params, dtype, graph.target).cut
     tensor = graph.add_variable(dtype, (params.k, params.n), name)
     for column, (begin, end) in enumerate(cut.columns):
@@ -255,8 +256,8 @@ def fully_connected_fwd(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """activations [n, k] times the transpose of weights [m, k]: [n, m], what a layer makes of a
-    batch of n. Otherwise as `sparse_dense_mat_mul`."""
+    """Return activations [n, k] times the transpose of weights [m, k]: [n, m], a layer's output for
+    a batch of n. Otherwise like `sparse_dense_mat_mul`."""
     lhs = _checked(graph, weights)
     return _multiplied(graph, lhs, activations.T, False, prog, debug_context).T
 
@@ -280,10 +281,10 @@ def fully_connected_sparse_grad_w(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Return the gradients of the weights that are there, in the place of `weights.nz_values`, 0 in
-    empty slots: of the result's gradients [n, m] and the layer's activations [n, k].
+    """Return the gradients of the stored weights, in the places of `weights.nz_values`, 0 in empty
+    slots, from the result's gradients [n, m] and the layer's activations [n, k].
 
-    The buckets stay; what they are multiplied with goes round, the other way. Priced as PopLibs'
+    The buckets stay; the dense operands move round, in the other direction. Priced as PopLibs'
     vertices without AMP. Raises `PoplibsError`.
     """
     lhs = _checked(graph, weights)
@@ -400,8 +401,8 @@ def _go_round(
     prog: Program,
     name: str,
 ) -> None:
-    """The first step, and as many as the host counted; before each, what is on a ring goes to the
-    place `by` before its own."""
+    """Append the first step, and as many further steps as the host counted. Before each of these,
+    the tensors on a ring move to the place `by` before their own."""
     prog.add(Execute(steps[True]))
     if False not in steps:
         return

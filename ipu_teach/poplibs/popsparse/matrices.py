@@ -1,8 +1,8 @@
-"""Sparse matrices on the host: which blocks are there, in order of rows, and their values.
+"""Sparse matrices on the host: the stored blocks, in order of rows, and their values.
 
-A block is a small dense matrix; with blocks of 1 x 1 each value stands alone. Rows and columns are
-counted in blocks. A block that is listed is there, whatever its values: a zero among them is
-stored, and multiplied.
+A block is a small dense matrix; a block of 1 x 1 is a single value. Rows and columns are counted in
+blocks. Every listed block is stored, whatever its values: a zero in it is stored and multiplied
+too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ ORDER = (
 
 
 class SparseMatrix:
-    """What both forms have. `rows`, `columns`: int64[blocks]; `values`: [blocks, *block]."""
+    """The common part of both forms. `rows`, `columns`: int64[blocks]; `values`: [blocks,
+    *block]."""
 
     shape: tuple[int, int]
     block: tuple[int, int]
@@ -91,22 +92,22 @@ class SparseMatrix:
 
     @property
     def block_rows(self) -> int:
-        """How many rows of blocks there are."""
+        """The number of rows of blocks."""
         return self.shape[0] // self.block[0]
 
     @property
     def block_columns(self) -> int:
-        """How many columns of blocks there are."""
+        """The number of columns of blocks."""
         return self.shape[1] // self.block[1]
 
     @property
     def num_blocks(self) -> int:
-        """How many blocks are there."""
+        """The number of stored blocks."""
         return len(self.rows)
 
     @property
     def num_nz(self) -> int:
-        """How many values are stored."""
+        """The number of stored values."""
         return self.num_blocks * self.block_size
 
     @property
@@ -144,9 +145,9 @@ class SparseMatrix:
 class COOMatrix(SparseMatrix):
     """Blocks in coordinate form: the row and the column of each, in row-major order.
 
-    `shape`: rows and columns, in values; `values`: [blocks, *block], for blocks of 1 x 1 also
-    [blocks]. Raises `PoplibsError` for duplicate or unordered blocks, a shape that the block does
-    not divide, and what lies outside.
+    `shape` is in values; `values` is [blocks, *block], for blocks of 1 x 1 also [blocks]. Raises
+    `PoplibsError` for duplicate or unordered blocks, a shape that the block does not divide, and
+    blocks outside the shape.
     """
 
     @library

@@ -100,9 +100,9 @@ class StaticSparsePartial(SupervisorVertex):
 
 
 class Pieces(NamedTuple):
-    """What tiles have of rows of blocks. Of each piece: its row and its run, in the order of runs;
-    its first block; and its place among all, those of a row side by side and rows with equally many
-    pieces in one stretch."""
+    """The pieces of rows of blocks on tiles. Each piece has its row and its run, in the order of
+    runs, its first block, and its place among all pieces. Places of a row are contiguous, and rows
+    with equally many pieces form one stretch."""
 
     row: Array
     run: Array
@@ -151,7 +151,8 @@ def create_sparse_dense_mat_mul_rhs(
     graph: Graph, plan: SparsePlan, name: str = "create_sparse_dense_mat_mul_rhs"
 ) -> Tensor:
     """Return a tensor [k, n] for the dense operand, spread over all tiles, with the plan's parts of
-    the columns one after the other: what a tile is sent of a row of blocks lies in one piece."""
+    the columns one after the other: the data of a row of blocks that a tile is sent is
+    contiguous."""
     _check_plan(plan, graph)
     k = plan.pattern.shape[1]
     tensor = linear(graph, plan.dtype, (k * plan.n,), name)
@@ -171,16 +172,16 @@ def sparse_dense_mat_mul(
     partials_type: type[DType] = FLOAT,
     plan: SparsePlan | None = None,
 ) -> Tensor:
-    """csr [m, k] x x [k, n]: a tensor [m, n], FLOAT or HALF as x is.
+    """Return csr [m, k] x x [k, n]: a tensor [m, n], FLOAT or HALF like x.
 
-    `values`: a tensor [blocks, b, b] of x's dtype, b 1, 4, 8 or 16, for the blocks of `csr` in its
-    order; csr's own values are not looked at. They may change from run to run; for another pattern
+    `values` is a tensor [blocks, b, b] of x's dtype, b 1, 4, 8 or 16, for the blocks of `csr` in
+    its order; csr's own values are ignored. They may change from run to run. For another pattern
     build another graph, or use `dynamic.sparse_dense_mat_mul`. Rows without blocks are 0.
 
-    A block's product is numpy's in single precision, rounded to `partials_type`; what a tile has of
-    a row is added first to last, then the tiles' sums in the order of the plan's bands; the result
-    is rounded once. Compute sets: zero, for rows without blocks; multiply; reduce, unless no row
-    needs it. Raises `PoplibsError`.
+    A block's product is numpy's in single precision, rounded to `partials_type`. A tile's parts of
+    a row are added first to last, then the tiles' sums in the order of the plan's bands, and the
+    result is rounded once. Compute sets: zero, for rows without blocks; multiply; reduce, unless no
+    row needs it. Raises `PoplibsError`.
     """
     check_types(x.dtype, partials_type)
     wanted = plan
@@ -323,8 +324,8 @@ def _add_sums(
     reduction: ComputeSet,
     part: int,
 ) -> Mapping:
-    """Return the vertices that add the pieces of each row, shared out among the tiles that have
-    them. Returns where the result lies."""
+    """Add the vertices that add up the pieces of each row, distributed over the tiles that have
+    them. Return the mapping of the result."""
     codelet = adder(plan.partials, plan.dtype, False)
     tiles = plan.tiles(part)
     length = out.shape[1]

@@ -1,12 +1,12 @@
 """The plan of a static product: which tile multiplies which blocks.
 
-The columns of the dense side are cut into parts, and the inner dimension into bands with as many
-blocks each. A band gets tiles in proportion to its blocks, which are dealt out in order of rows;
-rows that several tiles have blocks of are added up by those tiles.
+The columns of the dense side are divided into parts, and the inner dimension into bands with
+equally many blocks. A band gets tiles in proportion to its blocks, which are distributed in order
+of rows. If several tiles have blocks of a row, these tiles add it up.
 
-How many parts and bands is decided by what PopLibs' planner would expect of blocks that lie evenly
-at random (lib/popsparse/StaticMatMulPartitioner.cpp): all of 1 to 32 parts and 1 to 128 bands are
-costed at once.
+The numbers of parts and bands are those that PopLibs' planner would expect to be best for blocks
+distributed evenly at random (lib/popsparse/StaticMatMulPartitioner.cpp): all of 1 to 32 parts and 1
+to 128 bands are costed at once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MEMORY_PROPORTION = 0.6  # PopLibs' default of availableMemoryProportion
 
 @dataclass(frozen=True)
 class Expected:
-    """What a plan is expected to cost: parts of the columns, bands of the inner dimension, modelled
+    """The expected cost of a plan: parts of the columns, bands of the inner dimension, modelled
     cycles, bytes."""
 
     parts: int
@@ -46,8 +46,8 @@ def expected(
     target: Target,
     proportion: float = MEMORY_PROPORTION,
 ) -> Expected:
-    """Return the best plan of [m, k] x [k, n] with so many blocks, evenly at random. `types`: of
-    the operands, and of the sums."""
+    """Return the best plan of [m, k] x [k, n] with `blocks` blocks, evenly at random. `types` are
+    those of the operands, and of the sums."""
     (m, k, n), (dtype, sums), tiles = sizes, types, target.num_tiles
     rows = m // block
     columns = k // block
@@ -112,8 +112,8 @@ def _deviation(chance: Array | float, count: Array | int) -> Array:
 @advised("give what static.plan_sparse_dense returns.")
 @dataclass(frozen=True, eq=False, repr=False)
 class SparsePlan:
-    """How a static product is dealt out. `cycles` and `temporary_bytes`: what is expected of as
-    many blocks evenly at random, modelled."""
+    """The distribution of a static product. `cycles` and `temporary_bytes` are modelled, and
+    expected for as many blocks evenly at random."""
 
     pattern: CSRMatrix
     n: int
@@ -153,7 +153,7 @@ class SparsePlan:
 
     @cached_property
     def run_of_block(self) -> Array:
-        """The run of each block, in that order: a run lies on a tile for each part of the
+        """The run of each block, in that order: a run is on one tile for each part of the
         columns."""
         blocks = self.pattern.num_blocks
         bands = self.band_of_block[self.order]
@@ -170,7 +170,7 @@ class SparsePlan:
 
     @property
     def num_runs(self) -> int:
-        """How many runs of blocks there are."""
+        """The number of runs of blocks."""
         return int(self.run_of_block[-1]) + 1 if self.pattern.num_blocks else 0
 
     def tiles(self, part: int) -> Array:
@@ -212,7 +212,8 @@ def plan_sparse_dense(
 
 
 def spread(n: int, parts: int, grain: int) -> list[tuple[int, int]]:
-    """n columns in parts of as many whole grains each, but for the last."""
+    """Return (begin, end) of n columns in parts of equally many whole grains, with the remainder in
+    the last."""
     columns_per_part = int(ceil_div(ceil_div(n, grain), parts)) * grain
     return [(low, min(n, low + columns_per_part)) for low in range(0, n, columns_per_part)]
 
